@@ -1,0 +1,33 @@
+// How headers become text in the table and come back.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "outbox/event.h"
+
+namespace outbox {
+
+// Turns headers into a JSON object of strings and back. A store takes one in
+// its options, for users who want their own JSON library to do it.
+//
+// Implementations must be thread-safe.
+class JsonCodec {
+ public:
+  virtual ~JsonCodec() = default;
+
+  // No headers become an empty text, which is stored as NULL.
+  virtual std::string encode(const Headers& headers) const = 0;
+
+  // Blank text and `null` mean no headers. Throws PermanentError that says
+  // what is wrong and at which byte if the text is anything else than one
+  // object of strings.
+  virtual Headers decode(std::string_view text) const = 0;
+};
+
+// The library's own codec. Strict: refuses trailing text, bad escapes, lone
+// surrogates, invalid UTF-8, values that are not strings, and duplicate keys.
+std::shared_ptr<const JsonCodec> default_json_codec();
+
+}  // namespace outbox

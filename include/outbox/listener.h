@@ -1,0 +1,278 @@
+// Who receives events, and what wraps the delivery.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <exception>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <type_traits>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "outbox/event.h"
+#include "outbox/retry.h"
+#include "outbox/store.h"
+
+namespace outbox {
+
+// About one delivery of an event.
+struct Delivery {
+  int attempt = 1;  // 1 for the first
+
+  // Grow with every event, and with every change of ownership. A receiver that
+  // remembers the highest epoch can refuse a sender that was taken for dead.
+  Seq seq = 0;  // 0 if it is not known yet
+  std::int64_t epoch = 0;
+
+  // Requested when the dispatcher closes and cannot wait any longer.
+  std::stop_token stop{};
+};
+
+// What a listener says about an event. Most listeners just return (done) or
+// throw; see error.h for what each kind of error does.
+class Outcome {
+ public:
+  enum class Kind : std::uint8_t { done, retry_after, failed, permanent, unavailable };
+
+  static Outcome done() { return Outcome(Kind::done, {}, {}); }
+
+  // Not now: deliver again after `delay`. No attempt is spent.
+  static Outcome retry_after(std::chrono::milliseconds delay) {
+    return Outcome(Kind::retry_after, delay, {});
+  }
+
+  // As if it had thrown; batch listeners need these to speak of one event.
+  static Outcome failed(std::string error) { return Outcome(Kind::failed, {}, std::move(error)); }
+  static Outcome failed(std::string error, std::chrono::milliseconds delay) {
+    return Outcome(Kind::failed, delay, std::move(error));
+  }
+  static Outcome permanent(std::string error) {
+    return Outcome(Kind::permanent, {}, std::move(error));
+  }
+  static Outcome unavailable(std::string error) {
+    return Outcome(Kind::unavailable, {}, std::move(error));
+  }
+
+  Kind kind() const noexcept { return kind_; }
+  const std::optional<std::chrono::milliseconds>& delay() const noexcept { return delay_; }
+  const std::string& error() const noexcept { return error_; }
+
+ private:
+  Outcome(Kind kind, std::optional<std::chrono::milliseconds> delay, std::string error)
+      : kind_(kind), delay_(delay), error_(std::move(error)) {}
+
+  Kind kind_;
+  std::optional<std::chrono::milliseconds> delay_;
+  std::string error_;
+};
+
+// Receives events one at a time; called from many workers at once, so it must
+// be thread-safe. Events of one aggregate come one after the other.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  virtual Outcome on_event(const Event& event, const Delivery& delivery) = 0;
+};
+
+// Receives events in batches, in the order in which they are to be delivered;
+// thread-safe likewise. Answers with one outcome each. If an event fails, the
+// later ones of its aggregate in the batch must not be delivered: give them
+// retry_after(0). Throwing counts for the whole batch.
+class BatchListener {
+ public:
+  virtual ~BatchListener() = default;
+
+  struct Item {
+    Event event;
+    Delivery delivery;
+  };
+  virtual std::vector<Outcome> on_events(std::span<const Item> items) = 0;
+};
+
+// Whether events wait for the older ones of their aggregate.
+enum class Ordering { per_aggregate, none };
+
+struct ListenerOptions {
+  // Absent: as the dispatcher's.
+  std::shared_ptr<const RetryPolicy> retry{};
+  std::optional<int> max_attempts{};
+
+  // `none` lets the events of this listener overtake each other.
+  Ordering ordering = Ordering::per_aggregate;
+
+  // Batch listeners: at most so many events a call.
+  std::size_t max_batch = 100;
+};
+
+// One of several receivers of the same event. The name is stored with the
+// event: letters, digits, `_`, `-` and `.` only.
+struct Handler {
+  std::string name{};
+  std::shared_ptr<Listener> listener{};
+};
+
+// Where one kind of event goes: exactly one of the three.
+struct Route {
+  std::shared_ptr<Listener> listener{};
+  std::shared_ptr<BatchListener> batch{};
+  std::vector<Handler> fan_out{};
+  ListenerOptions options{};
+  std::string name{};  // for messages: "Order/OrderPlaced"
+};
+
+// Makes a listener from a function that takes (event) or (event, delivery) and
+// returns nothing or an Outcome.
+template <class F>
+std::shared_ptr<Listener> listener(F function);
+
+// Handler in a fan-out, from anything that listener() takes.
+template <class F>
+Handler handler(std::string name, F function) {
+  return {std::move(name), listener(std::move(function))};
+}
+
+// The routing table: one listener for each (aggregate type, event type).
+//
+//   outbox::Listeners on;
+//   on.add("Order", "OrderPlaced", [](const outbox::Event& e) { bill(e); });
+//   on.fan_out("Order", "OrderShipped", {outbox::handler("mail", mail),
+//                                        outbox::handler("stock", stock)});
+//
+// Filled before it is given to a dispatcher, which keeps its own copy; the
+// listeners themselves are shared. Not thread-safe while it is being filled.
+class Listeners {
+ public:
+  // Throw MisuseError if the pair is taken, or an argument makes no sense.
+  template <class F>
+  Listeners& add(const Name& aggregate_type, const Name& type, F function,
+                 ListenerOptions options = {}) {
+    return add_route(aggregate_type, type,
+                     {.listener = listener(std::move(function)), .options = std::move(options)});
+  }
+
+  // For events without an aggregate type.
+  template <class F>
+  requires(!std::convertible_to<F, Name>) Listeners& add(const Name& type, F function,
+                                                         ListenerOptions options = {}) {
+    return add(kGlobalAggregate, type, std::move(function), std::move(options));
+  }
+
+  Listeners& add_batch(const Name& aggregate_type, const Name& type,
+                       std::shared_ptr<BatchListener> listener, ListenerOptions options = {}) {
+    return add_route(aggregate_type, type,
+                     {.batch = std::move(listener), .options = std::move(options)});
+  }
+
+  // DONE when all have it. After a partial failure the retry calls only those
+  // that have it not.
+  Listeners& fan_out(const Name& aggregate_type, const Name& type, std::vector<Handler> handlers,
+                     ListenerOptions options = {}) {
+    return add_route(aggregate_type, type,
+                     {.fan_out = std::move(handlers), .options = std::move(options)});
+  }
+
+  // Null if nobody listens. Valid as long as this object is.
+  const Route* find(std::string_view aggregate_type, std::string_view type) const;
+
+  bool empty() const noexcept { return routes_.empty(); }
+
+ private:
+  struct Key {
+    std::string aggregate_type;
+    std::string type;
+  };
+  using KeyView = std::pair<std::string_view, std::string_view>;
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(const KeyView& key) const noexcept;
+    std::size_t operator()(const Key& key) const noexcept {
+      return (*this)(KeyView{key.aggregate_type, key.type});
+    }
+  };
+  struct Equal {
+    using is_transparent = void;
+    static KeyView view(const KeyView& key) { return key; }
+    static KeyView view(const Key& key) { return {key.aggregate_type, key.type}; }
+    template <class A, class B>
+    bool operator()(const A& a, const B& b) const noexcept {
+      return view(a) == view(b);
+    }
+  };
+
+  Listeners& add_route(const Name& aggregate_type, const Name& type, Route route);
+
+  std::unordered_map<Key, Route, Hash, Equal> routes_;
+};
+
+// Wraps every delivery: audit, tracing, timing. May be shared by several
+// dispatchers; called from many workers, so it must be thread-safe. before()
+// and after() of one delivery run on the same thread.
+class Interceptor {
+ public:
+  virtual ~Interceptor() = default;
+
+  // In the order of registration. Throwing counts as a failed attempt.
+  virtual void before(const Event& /*event*/) {}
+
+  // In reverse order, for those whose before() returned. `error` is null on
+  // success. What it throws is logged.
+  virtual void after(const Event& /*event*/, const std::exception_ptr& /*error*/) {}
+};
+
+std::shared_ptr<Interceptor> before(std::function<void(const Event&)> hook);
+std::shared_ptr<Interceptor> after(
+    std::function<void(const Event&, const std::exception_ptr&)> hook);
+
+// --- implementation of the templates ---
+
+namespace internal {
+
+template <class F>
+class FunctionListener final : public Listener {
+ public:
+  explicit FunctionListener(F function) : function_(std::move(function)) {}
+
+  Outcome on_event(const Event& event, const Delivery& delivery) override {
+    if constexpr (std::is_invocable_v<F&, const Event&, const Delivery&>) {
+      return answer([&] { return function_(event, delivery); });
+    } else {
+      return answer([&] { return function_(event); });
+    }
+  }
+
+ private:
+  template <class Call>
+  static Outcome answer(Call call) {
+    if constexpr (std::is_void_v<decltype(call())>) {
+      call();
+      return Outcome::done();
+    } else {
+      return call();
+    }
+  }
+
+  F function_;
+};
+
+}  // namespace internal
+
+template <class F>
+std::shared_ptr<Listener> listener(F function) {
+  if constexpr (std::is_convertible_v<F, std::shared_ptr<Listener>>) {
+    return function;
+  } else {
+    static_assert(std::is_invocable_v<F&, const Event&> ||
+                      std::is_invocable_v<F&, const Event&, const Delivery&>,
+                  "a listener takes (const Event&) or (const Event&, const Delivery&)");
+    return std::make_shared<internal::FunctionListener<F>>(std::move(function));
+  }
+}
+
+}  // namespace outbox

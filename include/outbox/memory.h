@@ -1,0 +1,32 @@
+// A store in memory: for tests, and for what need not outlive the process.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "outbox/clock.h"
+#include "outbox/store.h"
+
+namespace outbox::memory {
+
+enum class OnDone { keep, remove };
+
+struct Options {
+  OnDone on_done = OnDone::keep;
+
+  // As in a database server: instances lease shards of the aggregates.
+  int shards = 16;
+
+  std::size_t connections = 8;
+  std::chrono::milliseconds wait_timeout{5'000};
+  const Clock* clock = nullptr;  // null: host_clock()
+};
+
+// Everything a database store does, leases and take-overs included, so that
+// several engines of one process can share it. Transactions run one at a time.
+// It knows no SQL: execute() and query() throw MisuseError.
+std::shared_ptr<Store> open(Options options = {});
+
+}  // namespace outbox::memory

@@ -1,0 +1,53 @@
+// What the engine counts, for a monitoring system of the user's choice.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string_view>
+
+namespace outbox {
+
+enum class Counter {
+  hot_enqueued,         // straight from a commit into the hot queue
+  hot_dropped,          // hot queue full or closing: left to the reader
+  hot_skipped_delayed,  // not yet available: left to the reader
+  cold_enqueued,        // found by the reader
+  success,              // marked DONE
+  failure,              // attempts that failed and will be repeated
+  deferred,             // retry_after, or a listener that is unavailable
+  dead,                 // marked DEAD
+  stale_marks,          // marks that came too late and changed nothing
+  hung_calls,           // listener calls that passed their limit
+};
+
+enum class Gauge {
+  hot_depth,    // events in the hot queue
+  cold_depth,   // events in the cold queue
+  in_flight,    // events taken from the store and not yet marked
+  pending,      // rows that are neither DONE nor DEAD
+  dead_events,  // rows that are DEAD
+};
+
+enum class Timing {
+  listener,        // one call of a listener
+  commit_to_done,  // from an event's occurred-at to its DONE mark
+  oldest_lag,      // age of the oldest event of the last read
+};
+
+// snake_case names as above, for exporters.
+std::string_view to_string(Counter counter);
+std::string_view to_string(Gauge gauge);
+std::string_view to_string(Timing timing);
+
+// Receives the counts. Called from many threads at once, on the workers' path:
+// must be thread-safe and quick, and must not throw.
+class Metrics {
+ public:
+  virtual ~Metrics() = default;
+
+  virtual void add(Counter counter, std::uint64_t n = 1) noexcept = 0;
+  virtual void set(Gauge gauge, double value) noexcept = 0;
+  virtual void observe(Timing timing, std::chrono::nanoseconds value) noexcept = 0;
+};
+
+}  // namespace outbox

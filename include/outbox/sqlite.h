@@ -1,0 +1,101 @@
+// The store on SQLite: embedded, durable, shared by the processes of one host.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "outbox/clock.h"
+#include "outbox/json_codec.h"
+#include "outbox/log.h"
+#include "outbox/store.h"
+
+struct sqlite3;
+
+namespace outbox::sqlite {
+
+// What is left of an event that was delivered.
+enum class OnDone { keep, remove };
+
+// PRAGMA synchronous: `full` survives a power cut, `normal` may lose the last
+// commits in one (never in a crash of the process).
+enum class Durability { normal, full };
+
+struct Options {
+  // `[A-Za-z_][A-Za-z0-9_]*`; the side tables and the lock file are named
+  // after it.
+  std::string table = "outbox_event";
+
+  OnDone on_done = OnDone::keep;
+  Durability durability = Durability::full;
+
+  // How many transactions may be open at once. SQLite runs one writer at a
+  // time; the others wait in line.
+  std::size_t connections = 8;
+
+  // How long a transaction waits for a connection, and for the other writers.
+  std::chrono::milliseconds wait_timeout{5'000};
+
+  // Create the tables or bring them up to date. Without it, open() refuses a
+  // database that is not up to date.
+  bool migrate = true;
+
+  std::shared_ptr<const JsonCodec> codec{};  // empty: default_json_codec()
+  Logger log{};                              // empty: standard_error_log()
+  const Clock* clock = nullptr;              // null: host_clock()
+};
+
+// Opens the database file, creating it if need be, in WAL mode. Throws
+// PermanentError if it can't be used (not a database, not writable, a schema
+// newer than this library) and MisuseError for options that make no sense.
+std::shared_ptr<Store> open(const std::string& path, Options options = {});
+
+// The schema that open() migrates to, as SQL text; for those who apply it by
+// other means.
+std::string schema_sql(const std::string& table = "outbox_event");
+
+// A connection of the user's own, for Writer::write(connection, draft):
+//
+//   outbox::sqlite::Borrowed mine{db, *store};        // beside your connection
+//   sqlite3_exec(db, "BEGIN IMMEDIATE; UPDATE ...", ...);
+//   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
+//   sqlite3_exec(db, "COMMIT", ...);
+//   token.committed();
+//
+// Keeps a prepared statement: destroy it before sqlite3_close(). Touches no
+// setting and no hook of the connection. Used by one thread at a time.
+class Borrowed final : public Connection {
+ public:
+  // Throws MisuseError if `db` has not opened the store's database, or `store`
+  // is not an SQLite store.
+  Borrowed(sqlite3* db, Store& store);
+  ~Borrowed() override;
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  bool in_transaction() const override;
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
+
+  // The transaction is the user's: these throw MisuseError.
+  void begin() override;
+  void commit() override;
+  void rollback() override;
+  void savepoint(const std::string& name) override;
+  void release(const std::string& name) override;
+  void rollback_to(const std::string& name) override;
+
+  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The handle under a pooled connection of an SQLite store (tx.connection()),
+// for calling SQLite's own API inside the transaction. Throws MisuseError for
+// connections of other stores.
+sqlite3* handle(Connection& connection);
+
+}  // namespace outbox::sqlite

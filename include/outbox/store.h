@@ -1,0 +1,371 @@
+// The contract between the engine and a database.
+//
+// A store keeps one table of events and hands out two things: connections, on
+// which users run their transactions and events are inserted, and instances,
+// through which an engine owns, reads and marks events. Whoever writes a store
+// for another database implements the three classes below and runs the
+// conformance suite (tests/conformance) on it; docs/architecture.md argues why
+// these promises are enough.
+//
+// A row's life, and the column `hold`
+//
+//   status  NEW -> DONE | RETRY | DEAD;  RETRY -> DONE | RETRY | DEAD;
+//           DONE and DEAD are left only by an operator's replay.
+//   hold    0     ready
+//           > 0   set aside in the lane of that key, behind what blocks it
+//           < 0   minus the microseconds since 1970 at which it is due
+//           NULL  finished
+//
+// Rows that other programs insert by plain SQL get hold 0 and are served like
+// any other. `seq` is assigned by the database and grows with every insert; if
+// a transaction committed before another one took its seq, the first one's seq
+// is lower, and every read that shows the second shows the first.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "outbox/event.h"
+
+namespace outbox {
+
+enum class Status : std::uint8_t { fresh = 0, done = 1, retry = 2, dead = 3 };
+
+// "NEW", "DONE", "RETRY", "DEAD".
+std::string_view to_string(Status status);
+
+using Seq = std::int64_t;
+
+// Names a lane: events with the same key are delivered one after the other.
+// Positive, or kNoLane for an event that waits for nobody.
+using LaneKey = std::int64_t;
+inline constexpr LaneKey kNoLane = 0;
+
+// The address of a row. `hold` is the value it was read with, so that a mark
+// can use the index that served the read.
+struct RowRef {
+  Seq seq = 0;
+  int shard = 0;
+  std::int64_t hold = 0;
+};
+
+// A row as an engine reads it.
+struct Row {
+  RowRef ref{};
+  Event event;
+  Status status = Status::fresh;
+  int attempts = 0;  // that failed
+  int crashes = 0;   // deaths of the process that this event is suspected of
+
+  // Which handlers of a fan-out have the event: their names, joined by commas.
+  std::string progress{};
+
+  // Until the event is available, by the database's clock; not positive: now.
+  std::chrono::microseconds available_in{0};
+
+  // Not empty: the row cannot be decoded, and why. `event` then holds what
+  // could be read; its id and the address are right.
+  std::string defect{};
+};
+
+// Rows in the order of their seq within each shard. `more` is set when the
+// limit cut the result.
+struct Rows {
+  std::vector<Row> rows{};
+  bool more = false;
+};
+
+// Rows whose time has come, earliest first, those due at the same moment in
+// the order of their seq; and how long until the next one is due.
+struct DueRows {
+  std::vector<Row> rows{};
+  bool more = false;
+  std::optional<std::chrono::microseconds> next_in{};
+};
+
+// A lane with rows set aside: what stands first in it.
+struct HeldLane {
+  LaneKey key = kNoLane;
+  int shard = 0;
+  Seq first = 0;
+  Status status = Status::fresh;
+  std::chrono::microseconds available_in{0};
+};
+
+// What became of an event. All values are absolute, so that repeating a mark
+// whose outcome is unknown does no harm.
+struct Mark {
+  enum class Kind : std::uint8_t {
+    done,     // status DONE, finished (or the row deleted, if the store does so)
+    retry,    // status RETRY, error, crashes 0; waits `delay`
+    defer,    // waits `delay`; status, attempts and error stay; crashes 0
+    dead,     // status DEAD, error; finished, or kept first in its lane
+    aside,    // set aside in `lane`, or until it is available if kNoLane
+    suspect,  // only `crashes` changes
+  };
+
+  RowRef row{};
+  std::string event_id{};
+  Kind kind = Kind::done;
+
+  // retry, defer: the lane that waits with it, or kNoLane to wait alone.
+  // dead: the lane that it blocks, or kNoLane. aside: see there.
+  LaneKey lane = kNoLane;
+
+  int attempts = 0;
+  int crashes = 0;
+  std::chrono::microseconds delay{0};
+  std::string error{};     // already cut to 4,000 characters of valid UTF-8
+  std::string progress{};  // retry, defer, dead
+};
+
+struct MarkResult {
+  // This instance no longer owns what it marked, and nothing was changed.
+  bool fenced = false;
+
+  // Indexes of marks that changed nothing because the row is no longer NEW or
+  // RETRY, or belongs to somebody else. A mark that finds its own work done
+  // already (a repeat) is not stale.
+  std::vector<std::size_t> stale{};
+};
+
+// What an instance owns, as of one renewal.
+struct Tenure {
+  // Grows with every take-over; 0 while the instance owns nothing and stands
+  // by. Another epoch than last time: whatever was owned before is lost.
+  std::int64_t epoch = 0;
+
+  std::vector<int> shards{};   // to be read
+  std::vector<int> leaving{};  // to be drained, then given back by release()
+
+  // Shards gained since the last renewal from an owner that died, and how many
+  // events it may have been working on.
+  struct Inherited {
+    int shard = 0;
+    std::size_t suspects = 0;
+  };
+  std::vector<Inherited> inherited{};
+};
+
+struct InstanceOptions {
+  // Shown to operators. Empty: host name and process id.
+  std::string name{};
+
+  // How many events this instance may hold at once, for the one that takes
+  // over after its death.
+  std::size_t capacity = 1000;
+
+  // Without a renewal for this long, others may take over. Stores that tell
+  // death otherwise ignore it.
+  std::chrono::milliseconds lease{15'000};
+
+  // Own rows by claiming each (locked_by, locked_at) instead of whole shards.
+  bool row_claims = false;
+  std::chrono::milliseconds lock_timeout{300'000};
+};
+
+// One engine's membership: what it owns, reads and marks.
+//
+// Ownership calls, reads and marks may run at the same time, but each of the
+// three groups from one thread at a time. All throw RetryableError while the
+// database is away, and PermanentError when it can't be used.
+class Instance {
+ public:
+  virtual ~Instance() = default;
+
+  // --- Ownership ---
+
+  // Joins, renews the lease, takes over from the dead, and balances. To be
+  // called well within the lease. With row claims it only registers.
+  virtual Tenure renew() = 0;
+
+  // How long a tenure lasts from the moment renew() was called; nullopt if it
+  // cannot expire while the process lives.
+  virtual std::optional<std::chrono::milliseconds> lease() const = 0;
+
+  // Gives back a shard that was leaving and has been drained.
+  virtual void release(int shard) = 0;
+
+  // Gives everything back, so that nobody need suspect the events. Idempotent.
+  virtual void leave() = 0;
+
+  // --- Reading; each call sees everything that was committed before it ---
+
+  // Rows that are ready, from the lowest seq on. Rows returned before may be
+  // missing until rewind() is called for them; the store may as well return
+  // them again: the engine knows which ones it has. `in_flight` says how many
+  // it has, so that a store which starts at the lowest row each time can read
+  // past them. Sets `more` if there may be rows beyond.
+  virtual Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) = 0;
+
+  // The next ready() starts no later than at this row. 0 means at the lowest.
+  virtual void rewind(Seq seq) = 0;
+
+  virtual DueRows due(std::span<const int> shards, std::size_t limit) = 0;
+
+  // The rows set aside in a lane, from the lowest seq on; those that are due
+  // only later and DEAD ones that block the lane included.
+  virtual Rows held(int shard, LaneKey key, std::size_t limit) = 0;
+
+  // The lanes that have rows set aside, by ascending key, starting after
+  // `after`.
+  virtual std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) = 0;
+
+  // Claims ready and due rows for this instance: free ones, and those whose
+  // lock has expired; none that occurred less than `skip_recent` ago. Two
+  // claimers never get the same row and never wait for each other.
+  virtual Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) = 0;
+
+  // Gives claimed rows back; those no longer claimed by this instance are left
+  // alone.
+  virtual void unclaim(std::span<const RowRef> rows) = 0;
+
+  // --- Marking ---
+
+  // Applies the marks in one transaction if this instance still owns the rows:
+  // the epoch is compared under a lock in the same transaction (with row
+  // claims: locked_by of each row).
+  virtual MarkResult mark(std::span<const Mark> marks) = 0;
+
+  // Under which name this instance claims rows.
+  virtual const std::string& owner() const = 0;
+};
+
+// A value bound to a statement or read from a row.
+struct Blob {
+  std::string data{};
+  friend bool operator==(const Blob&, const Blob&) = default;
+};
+using Value = std::variant<std::nullptr_t, std::int64_t, double, std::string, Blob>;
+using ResultRow = std::vector<Value>;
+
+struct InsertOptions {
+  // Not empty: the rows are inserted as claimed by this owner.
+  std::string owner{};
+};
+
+// A connection to the store's database, used by one thread at a time. Comes
+// from the store's pool and goes back to it when destroyed, rolled back if
+// need be; or wraps one of the user's own.
+class Connection {
+ public:
+  virtual ~Connection() = default;
+
+  virtual void begin() = 0;
+
+  // Throws OutcomeUnknownError if the answer was lost, any other Error if the
+  // transaction certainly did not happen; it is over either way.
+  virtual void commit() = 0;
+
+  virtual void rollback() = 0;
+  virtual bool in_transaction() const = 0;
+
+  virtual void savepoint(const std::string& name) = 0;
+  virtual void release(const std::string& name) = 0;
+  virtual void rollback_to(const std::string& name) = 0;
+
+  // Runs one statement with `?` (or the database's own) placeholders; the
+  // number of rows it changed, or the rows it returned.
+  virtual std::int64_t execute(std::string_view sql, std::span<const Value> values) = 0;
+  virtual std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) = 0;
+
+  // Inserts the events in the open transaction with as few statements as the
+  // database allows; their addresses, in order. An event that is not yet
+  // available by the store's clock gets a negative hold.
+  virtual std::vector<RowRef> insert(std::span<const Event> events,
+                                     const InsertOptions& options) = 0;
+};
+
+// How many rows are in which state.
+struct Counts {
+  std::int64_t pending = 0;  // NEW and RETRY
+  std::int64_t dead = 0;
+};
+
+// A row as an operator sees it.
+struct EventRecord {
+  Row row;
+  std::optional<std::int64_t> hold{};  // nullopt: finished
+  std::string last_error{};
+  std::string locked_by{};
+  std::optional<Time> done_at{};
+};
+
+// An aggregate that waits behind its failing or dead head.
+struct HeldAggregate {
+  std::string aggregate_type{};
+  std::string aggregate_id{};
+  std::string head_id{};
+  Status head_status = Status::fresh;
+  int attempts = 0;
+  std::string last_error{};
+  std::int64_t waiting = 0;  // rows behind the head, counted up to 1,000
+};
+
+// What a store can do; the conformance suite tests what is set, and the engine
+// refuses options that need what is not.
+struct Capabilities {
+  int shards = 1;
+  bool expiring_leases = false;  // tenure is judged by time
+  bool row_claims = false;
+  bool sql = false;  // execute() and query() work
+  bool many_processes = false;
+};
+
+// Stops watching when destroyed.
+class Watch {
+ public:
+  virtual ~Watch() = default;
+};
+
+// One table of events in one database. Thread-safe.
+class Store {
+ public:
+  virtual ~Store() = default;
+
+  // For messages: the kind of database, where it is, and the table; never a
+  // password.
+  virtual std::string description() const = 0;
+  virtual Capabilities capabilities() const = 0;
+  virtual const Clock& clock() const = 0;
+
+  // A connection from the pool. Waits while all are in use, up to a deadline;
+  // then throws RetryableError that says which limit was hit.
+  virtual std::unique_ptr<Connection> connect() = 0;
+
+  virtual std::unique_ptr<Instance> join(InstanceOptions options) = 0;
+
+  // Calls `on_commit` (from another thread, with no lock held) soon after
+  // anybody may have committed events, this process included. Null if the
+  // database cannot tell: the engine then relies on polling.
+  virtual std::unique_ptr<Watch> watch(std::function<void()> on_commit) = 0;
+
+  // --- For operators ---
+
+  // Whether any event is NEW or RETRY, at whatever time it is due. Cheap.
+  virtual bool has_pending() = 0;
+
+  // Costs a scan of what is unfinished and of what is dead.
+  virtual Counts counts() = 0;
+  virtual std::optional<EventRecord> find(std::string_view event_id) = 0;
+
+  // Makes a DEAD event NEW again: attempts and crashes 0, available and due
+  // now, error, progress, lock and done-at cleared. False if it is not DEAD.
+  virtual bool replay(std::string_view event_id) = 0;
+
+  // Deletes a DEAD event. False if it is not DEAD.
+  virtual bool discard(std::string_view event_id) = 0;
+
+  virtual std::vector<HeldAggregate> held_aggregates(std::size_t limit) = 0;
+};
+
+}  // namespace outbox

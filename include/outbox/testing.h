@@ -1,0 +1,106 @@
+// For the tests of those who use the library, and for its own.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "outbox/clock.h"
+#include "outbox/event.h"
+#include "outbox/listener.h"
+#include "outbox/log.h"
+
+namespace outbox::testing {
+
+// Stands still until it is told to move. Wake what waits for the time after
+// moving it: `clock.advance(1min); box.wake();`. Thread-safe.
+class ManualClock final : public Clock {
+ public:
+  explicit ManualClock(Time start = Time{std::chrono::seconds{1'700'000'000}});
+
+  Time now() const override;
+  Steady steady() const override;
+
+  // Moves both clocks.
+  void advance(std::chrono::microseconds by);
+
+  // Moves the time of day only, back as well, as an operator would.
+  void step(std::chrono::microseconds by);
+
+ private:
+  mutable std::mutex mutex_;
+  Time now_;
+  Steady steady_{};
+};
+
+// Something that a test waits for, instead of sleeping. Counts how often it was
+// raised. Thread-safe.
+class Signal {
+ public:
+  void raise();
+
+  // Whether it was raised at least `times` times before the deadline passed.
+  bool wait(std::size_t times = 1, std::chrono::milliseconds deadline = std::chrono::seconds{20});
+
+  std::size_t count() const;
+
+ private:
+  mutable std::mutex mutex_;
+  std::condition_variable raised_;
+  std::size_t count_ = 0;
+};
+
+// Remembers what it received. Give it an answer to fail or to wait. Thread-safe.
+class RecordingListener final : public Listener {
+ public:
+  struct Call {
+    Event event;
+    int attempt;
+  };
+
+  RecordingListener() = default;
+  explicit RecordingListener(std::function<Outcome(const Event&, const Delivery&)> answer);
+
+  Outcome on_event(const Event& event, const Delivery& delivery) override;
+
+  // Whether so many calls had come in before the deadline passed.
+  bool wait_for(std::size_t calls, std::chrono::milliseconds deadline = std::chrono::seconds{20});
+
+  std::vector<Call> calls() const;
+  std::vector<std::string> ids() const;
+  std::vector<std::string> payloads() const;
+  std::size_t count() const;
+
+ private:
+  const std::function<Outcome(const Event&, const Delivery&)> answer_;
+  mutable std::mutex mutex_;
+  std::condition_variable called_;
+  std::vector<Call> calls_;
+};
+
+// Keeps what was logged. Copies of log() may outlive it. Thread-safe.
+class RecordingLog {
+ public:
+  RecordingLog();
+  Logger log() const;
+
+  struct Line {
+    LogLevel level;
+    std::string text;
+  };
+  std::vector<Line> lines() const;
+
+  // Whether any line contains the text.
+  bool contains(const std::string& text) const;
+
+ private:
+  struct State;
+  std::shared_ptr<State> state_;
+};
+
+}  // namespace outbox::testing

@@ -1,0 +1,118 @@
+// Writes events in the transaction that they belong to.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "outbox/clock.h"
+#include "outbox/event.h"
+#include "outbox/log.h"
+#include "outbox/store.h"
+#include "outbox/transaction.h"
+
+namespace outbox {
+
+// An event and the row that holds it.
+struct Written {
+  Event event;
+  RowRef row{};
+};
+
+// Sees events on their way into the table. Called on the writing thread; may
+// be shared by several writers, so it must be thread-safe.
+class WriterHook {
+ public:
+  virtual ~WriterHook() = default;
+
+  // May change, add or remove drafts. Throwing aborts the write.
+  virtual void before_write(std::vector<Draft>& /*drafts*/) {}
+
+  // What these three throw is logged and goes no further.
+  virtual void after_write(std::span<const Written> /*events*/) {}
+  virtual void after_commit(std::span<const Written> /*events*/) {}
+
+  // After a rollback, or of a savepoint; never after an unknown outcome: then
+  // outcome_unknown() is called.
+  virtual void after_rollback(std::span<const Written> /*events*/) {}
+  virtual void outcome_unknown(std::span<const Written> /*events*/) {}
+};
+
+// What write() on a connection of the user's own gives: the library cannot see
+// that commit, so tell it. Saying nothing is safe too: the reader finds the
+// events a little later.
+class WriteToken {
+ public:
+  WriteToken(std::vector<Written> events, std::vector<std::shared_ptr<WriterHook>> hooks,
+             Logger log);
+
+  const std::vector<std::string>& ids() const noexcept { return ids_; }
+
+  // Call after COMMIT has returned: delivery starts at once.
+  void committed();
+
+ private:
+  std::vector<std::string> ids_;
+  std::vector<Written> events_;
+  std::vector<std::shared_ptr<WriterHook>> hooks_;
+  Logger log_;
+};
+
+struct WriterOptions {
+  // Called in this order (after_commit and the like too).
+  std::vector<std::shared_ptr<WriterHook>> hooks{};
+
+  // With row claims: rows are inserted as claimed by this instance.
+  std::string claim_owner{};
+
+  // Empty: standard_error_log().
+  Logger log{};
+};
+
+// Begins transactions and writes events in them. It knows the open transaction
+// of each thread, so that code deep below begin() need not be handed it.
+//
+// Thread-safe. After fork() the child must not use it.
+class Writer {
+ public:
+  explicit Writer(std::shared_ptr<Store> store, WriterOptions options = {});
+  ~Writer();
+  Writer(const Writer&) = delete;
+  Writer& operator=(const Writer&) = delete;
+
+  // Throws MisuseError if this thread has an open transaction already.
+  Transaction begin();
+
+  bool in_transaction() const;
+
+  // Write in this thread's open transaction and return the ids, in order.
+  // Throw MisuseError at once if there is none (also for an empty list) or if
+  // a draft is wrong; nothing is written then. If a hook removes the event,
+  // write() returns an empty id.
+  std::string write(Draft draft);
+  std::string write(const Name& type, std::string json_payload);
+  std::vector<std::string> write_all(std::vector<Draft> drafts);
+
+  // The same in a transaction on a connection of the user's own (see the
+  // adapters in sqlite.h and its likes), which this never begins or ends.
+  WriteToken write(Connection& own, Draft draft);
+  WriteToken write_all(Connection& own, std::vector<Draft> drafts);
+
+  Store& store() const { return *store_; }
+
+ private:
+  friend class internal::TransactionState;
+  friend class Transaction;
+
+  std::vector<Written> insert(Connection& connection, std::vector<Draft> drafts);
+  std::vector<std::string> write_in(internal::TransactionState& state, std::vector<Draft> drafts);
+  internal::TransactionState& open_transaction(const char* call) const;
+
+  // Constant after construction.
+  const std::shared_ptr<Store> store_;
+  const WriterOptions options_;
+  const int pid_;
+};
+
+}  // namespace outbox
