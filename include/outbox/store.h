@@ -232,9 +232,9 @@ class Instance {
   // --- Marking ---
 
   // Applies the marks in one transaction if this instance still owns the rows:
-  // the epoch is compared under a lock in the same transaction (with row
-  // claims: locked_by of each row).
-  virtual MarkResult mark(std::span<const Mark> marks) = 0;
+  // the epoch, that of the tenure in which they were read, is compared under a
+  // lock in the same transaction (with row claims: locked_by of each row).
+  virtual MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) = 0;
 
   // Under which name this instance claims rows.
   virtual const std::string& owner() const = 0;

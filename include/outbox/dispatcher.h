@@ -1,0 +1,129 @@
+// Workers, queues and lanes: brings events to their listeners and their marks
+// back to the store.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outbox/clock.h"
+#include "outbox/listener.h"
+#include "outbox/log.h"
+#include "outbox/metrics.h"
+#include "outbox/poller.h"
+#include "outbox/retry.h"
+#include "outbox/store.h"
+
+namespace outbox {
+
+// Knows which events are being worked on, so that none is taken twice.
+//
+// Implementations must be thread-safe.
+class InFlightTracker {
+ public:
+  virtual ~InFlightTracker() = default;
+
+  // False if the event is in flight already.
+  virtual bool try_acquire(std::string_view event_id) = 0;
+  virtual void release(std::string_view event_id) = 0;
+};
+
+// A tracker that forgets an event after `time_to_live`, for those who feed a
+// dispatcher by their own means and fear stuck entries more than duplicates.
+std::shared_ptr<InFlightTracker> timed_tracker(std::chrono::milliseconds time_to_live,
+                                               const Clock& clock = host_clock());
+
+// What becomes of the later events of an aggregate when one is DEAD.
+enum class OnDead {
+  skip,   // they go on
+  block,  // they wait until an operator has replayed or discarded it
+  park,   // they become DEAD too, to be replayed in order
+};
+
+struct DispatcherOptions {
+  int workers = 4;
+
+  // Bounds, in events and (for both queues together) in bytes of payload.
+  std::size_t hot_capacity = 1000;
+  std::size_t cold_capacity = 1000;
+  std::size_t capacity_bytes = 64 * 1024 * 1024;
+
+  Ordering ordering = Ordering::per_aggregate;
+  OnDead on_dead = OnDead::skip;
+
+  std::shared_ptr<const RetryPolicy> retry{};  // empty: ExponentialBackoff{}
+  int max_attempts = 10;
+
+  // In order: the first one wraps all others.
+  std::vector<std::shared_ptr<Interceptor>> interceptors{};
+
+  // Called after an event has been marked DEAD, with the reason. What it throws
+  // is logged.
+  std::function<void(const Event&, std::string_view error)> on_dead_event{};
+
+  // close() lets queued events finish for this long. Calls that are running
+  // are waited for in any case: a thread cannot be cut off in C++; their
+  // Delivery::stop is requested.
+  std::chrono::milliseconds drain_timeout{5'000};
+
+  // A call that takes longer is reported, once.
+  std::chrono::milliseconds hung_after{30'000};
+
+  // How long a listener that is unavailable is left alone: doubled from the
+  // first to the second value while it stays away.
+  std::chrono::milliseconds pause{200};
+  std::chrono::milliseconds max_pause{30'000};
+
+  std::shared_ptr<InFlightTracker> tracker{};  // empty: exact, no time-to-live
+  Logger log{};                                // empty: standard_error_log()
+  std::shared_ptr<Metrics> metrics{};
+  const Clock* clock = nullptr;  // null: host_clock()
+};
+
+namespace internal {
+class Core;
+}
+
+// Delivers what it is given. The facade in outbox.h wires one with a writer
+// and a reader; use it alone to feed it by other means, e.g. from a CDC stream.
+//
+// Thread-safe. After fork() the child must not use it.
+class Dispatcher {
+ public:
+  Dispatcher(std::shared_ptr<Instance> instance, Listeners listeners,
+             DispatcherOptions options = {});
+  ~Dispatcher();
+  Dispatcher(const Dispatcher&) = delete;
+  Dispatcher& operator=(const Dispatcher&) = delete;
+
+  // Throws MisuseError after close().
+  void start();
+
+  // Hands an event over. False if the queue is full or closing; the event is
+  // then still in the store. An event in flight already is accepted and
+  // dropped. Where both queues have work, two hot events are taken for one
+  // cold one. With Ordering::per_aggregate both keep the order of the calls.
+  bool enqueue_hot(Row row);
+  bool enqueue_cold(Row row);
+
+  std::size_t hot_room() const;
+  std::size_t cold_room() const;
+  std::size_t in_flight() const;
+
+  // For a Poller: rows go to the cold queue.
+  std::shared_ptr<PollHandler> poll_handler();
+
+  // Stops accepting, works off what is queued within drain_timeout, flushes
+  // the marks and returns. What was not started is pending in the store as
+  // before. Idempotent; fine without start().
+  void close();
+
+ private:
+  std::shared_ptr<internal::Core> core_;
+};
+
+}  // namespace outbox

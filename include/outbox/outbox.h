@@ -1,0 +1,117 @@
+// The facade an application includes: writes, reads and delivers events.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outbox/dispatcher.h"
+#include "outbox/error.h"
+#include "outbox/event.h"
+#include "outbox/listener.h"
+#include "outbox/store.h"
+#include "outbox/transaction.h"
+#include "outbox/writer.h"
+
+namespace outbox {
+
+struct Options {
+  int workers = 4;
+
+  // Per aggregate: an event waits for the older ones of its aggregate. None: a
+  // commit hands its events to the workers directly.
+  Ordering ordering = Ordering::per_aggregate;
+  OnDead on_dead = OnDead::skip;
+
+  std::size_t hot_capacity = 1000;
+  std::size_t cold_capacity = 1000;
+  std::size_t capacity_bytes = 64 * 1024 * 1024;
+
+  // At most so many rows a read; how long to wait after an empty one unless
+  // woken by a commit.
+  std::size_t batch = 50;
+  std::chrono::milliseconds poll_interval{5'000};
+
+  // Own rows one by one instead of whole shards, so that instances share the
+  // work without any order: needs Ordering::none.
+  bool row_claims = false;
+  std::chrono::milliseconds lock_timeout{300'000};
+  std::chrono::milliseconds skip_recent{0};
+
+  std::chrono::milliseconds lease{15'000};
+
+  std::shared_ptr<const RetryPolicy> retry{};  // empty: ExponentialBackoff{}
+  int max_attempts = 10;
+
+  std::vector<std::shared_ptr<Interceptor>> interceptors{};
+  std::vector<std::shared_ptr<WriterHook>> hooks{};
+  std::function<void(const Event&, std::string_view error)> on_dead_event{};
+
+  std::chrono::milliseconds drain_timeout{5'000};
+  std::chrono::milliseconds hung_after{30'000};
+  std::chrono::milliseconds pause{200};
+  std::chrono::milliseconds max_pause{30'000};
+  int max_deaths_alone = 2;
+
+  std::string name{};  // of this instance, for operators
+  Logger log{};        // empty: standard_error_log()
+  std::shared_ptr<Metrics> metrics{};
+};
+
+// A whole outbox on one store.
+//
+//   auto db = outbox::sqlite::open("shop.db");
+//   outbox::Listeners on;
+//   on.add("Order", "OrderPlaced", [](const outbox::Event& e) { bill(e); });
+//   outbox::Outbox box{db, on};
+//   box.start();
+//
+//   auto tx = box.begin();
+//   tx.execute("INSERT INTO orders(id) VALUES (?)", 42);
+//   tx.write({.type = "OrderPlaced", .aggregate_type = "Order", .aggregate_id = "42",
+//             .payload = outbox::json("{}")});
+//   tx.commit();  // delivered microseconds later
+//
+// Thread-safe. After fork() the child must not use it.
+class Outbox {
+ public:
+  // Throws MisuseError for options that make no sense or that the store cannot
+  // serve.
+  Outbox(std::shared_ptr<Store> store, Listeners listeners, Options options = {});
+  ~Outbox();  // closes
+  Outbox(const Outbox&) = delete;
+  Outbox& operator=(const Outbox&) = delete;
+
+  // Starts delivering. Writing works without it. Throws MisuseError after
+  // close().
+  void start();
+
+  Transaction begin() { return writer().begin(); }
+  Writer& writer();
+
+  // Waits until no event is pending, delayed and retrying ones included; false
+  // if the time ran out first.
+  bool wait_idle(std::chrono::milliseconds timeout);
+
+  // Looks for events now, e.g. because another program wrote some.
+  void wake();
+
+  // Whether this instance owns (part of) the table, or stands by for another.
+  bool owner() const;
+
+  // How many events are taken from the store and not yet marked.
+  std::size_t in_flight() const;
+
+  // See Dispatcher::close(); then gives back what it owned. Idempotent.
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace outbox

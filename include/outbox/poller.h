@@ -1,0 +1,113 @@
+// Reads events from a store and hands them on.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "outbox/log.h"
+#include "outbox/metrics.h"
+#include "outbox/store.h"
+
+namespace outbox {
+
+// Takes what a reader finds. One thread at a time calls these.
+class PollHandler {
+ public:
+  virtual ~PollHandler() = default;
+
+  // How many more events it can take now; at 0 the store is not even asked.
+  virtual std::size_t room() = 0;
+
+  // How many events it has taken and not yet marked.
+  virtual std::size_t in_flight() = 0;
+
+  // Takes a row, or recognises one that it has already. False: no room after
+  // all; the round ends, and this row and the rest are given back.
+  virtual bool handle(Row row) = 0;
+
+  // Takes rows of which one may have killed the process that owned them before:
+  // raises their `crashes` in the store, then delivers them. Called only while
+  // nothing is in flight.
+  virtual void handle_suspects(std::vector<Row> rows);
+
+  // A read is about to start / its rows have all been handled. A row that was
+  // marked in between may still be among them.
+  virtual void read_begins() {}
+  virtual void read_ends() {}
+
+  // --- For handlers that keep order ---
+
+  // A lane that was set aside before this instance owned the shard.
+  virtual void restore(const HeldLane& /*lane*/) {}
+
+  struct Wanted {
+    LaneKey key = kNoLane;
+    int shard = 0;
+    std::size_t limit = 0;
+  };
+  // The next lane whose rows, set aside earlier, should be read now; its shard
+  // has been read up to the given seq. A zero key: none.
+  virtual Wanted next_lane(std::span<const Seq> /*read_through*/) { return {}; }
+
+  // The rows of that lane; suspects as above or not.
+  virtual void fill(const Wanted& /*lane*/, Rows /*rows*/, bool /*suspect*/) {}
+};
+
+struct PollerOptions {
+  // At most so many rows a read. A full one is followed by the next at once.
+  std::size_t batch = 50;
+
+  // How long to wait after an empty one (with jitter), unless woken.
+  std::chrono::milliseconds interval{5'000};
+
+  // With row claims only: leave events alone that are younger than this.
+  std::chrono::milliseconds skip_recent{0};
+
+  // As the instance was joined.
+  bool row_claims = false;
+
+  // How often a suspect (see docs/architecture.md) may kill the process while
+  // it is delivered alone before it becomes DEAD.
+  int max_deaths_alone = 2;
+
+  Logger log{};  // empty: standard_error_log()
+  std::shared_ptr<Metrics> metrics{};
+  const Clock* clock = nullptr;  // null: host_clock()
+};
+
+// Polls on a thread of its own, for those who bring their own handler; the
+// facade in outbox.h reads by its idle workers instead.
+//
+// Thread-safe. After fork() the child must not use it.
+class Poller {
+ public:
+  Poller(std::shared_ptr<Instance> instance, std::shared_ptr<PollHandler> handler,
+         PollerOptions options = {});
+  ~Poller();
+  Poller(const Poller&) = delete;
+  Poller& operator=(const Poller&) = delete;
+
+  // Polls at once, then whenever there is a reason to. Throws MisuseError after
+  // close().
+  void start();
+
+  // Runs one round in this thread and says whether there may be more at once.
+  // Errors of the store reach the caller.
+  bool poll();
+
+  // Something was committed: poll now.
+  void wake();
+
+  // Stops polling and gives back what the instance owns. Idempotent; fine
+  // without start().
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace outbox

@@ -1,0 +1,53 @@
+// Leaves a listener alone while the other side is away.
+#pragma once
+
+#include <chrono>
+#include <optional>
+
+#include "outbox/clock.h"
+#include "outbox/listener.h"
+
+namespace outbox::internal {
+
+struct BreakerOptions {
+  std::chrono::milliseconds pause{200};
+  std::chrono::milliseconds max_pause{30'000};
+};
+
+// One listener and how it is doing. After a call that found the other side
+// away no call starts for a pause; then one does, to probe; then twice as many
+// at once with every success, until `workers` may and all is well again.
+//
+// Not thread-safe: guarded by the WorkQueue.
+class Breaker {
+ public:
+  Breaker(const Route& route, int workers, BreakerOptions options)
+      : route_(&route), workers_(workers), options_(options) {}
+
+  const Route& route() const { return *route_; }
+
+  bool may_start() const { return !limit_ || running_ < *limit_; }
+  bool well() const { return !limit_; }
+
+  // A call begins; it ends with an answer (good or bad: the other side is
+  // there), or without one.
+  void started() { ++running_; }
+  void answered();
+  void unavailable(Clock::Steady now);
+
+  // While it pauses: until when. tick() ends the pause if it is over.
+  std::optional<Clock::Steady> paused_until() const;
+  void tick(Clock::Steady now);
+
+ private:
+  const Route* route_;
+  const int workers_;
+  const BreakerOptions options_;
+
+  std::optional<int> limit_{};  // calls at once; nullopt: any number
+  int running_ = 0;
+  int pauses_ = 0;  // in a row
+  Clock::Steady until_{};
+};
+
+}  // namespace outbox::internal

@@ -1,0 +1,591 @@
+#include "engine/core.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "core/lane_key.h"
+#include "core/thread_name.h"
+#include "core/utf8.h"
+#include "outbox/error.h"
+
+namespace outbox::internal {
+namespace {
+
+using std::chrono::steady_clock;
+
+DispatcherOptions checked(DispatcherOptions options) {
+  const auto refuse = [](const std::string& what) { throw MisuseError("dispatcher: " + what); };
+  if (options.workers < 1)
+    refuse("workers must be at least 1, got " + std::to_string(options.workers));
+  if (options.hot_capacity == 0) refuse("hot_capacity must be at least 1");
+  if (options.cold_capacity == 0) refuse("cold_capacity must be at least 1");
+  if (options.capacity_bytes == 0) refuse("capacity_bytes must be at least 1");
+  if (options.max_attempts < 1) {
+    refuse("max_attempts must be at least 1, got " + std::to_string(options.max_attempts));
+  }
+  if (options.drain_timeout.count() < 0) refuse("drain_timeout must not be negative");
+  if (options.hung_after.count() <= 0) refuse("hung_after must be positive");
+  if (options.pause.count() <= 0 || options.pause > options.max_pause) {
+    refuse(
+        "pauses need 0 < pause <= max_pause, got pause = " + std::to_string(options.pause.count()) +
+        " ms, max_pause = " + std::to_string(options.max_pause.count()) + " ms");
+  }
+  if (!options.retry) options.retry = std::make_shared<ExponentialBackoff>();
+  if (!options.log) options.log = standard_error_log();
+  if (options.clock == nullptr) options.clock = &host_clock();
+  return options;
+}
+
+WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t batch) {
+  return {.workers = options.workers,
+          .hot_capacity = options.hot_capacity,
+          .cold_capacity = options.cold_capacity,
+          .capacity_bytes = options.capacity_bytes,
+          .batch = std::min(batch, options.cold_capacity),
+          .park = options.on_dead == OnDead::park};
+}
+
+}  // namespace
+
+Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOptions options,
+           std::size_t batch)
+    : instance_(std::move(instance)),
+      listeners_(std::move(listeners)),
+      options_(checked(std::move(options))),
+      log_(options_.log),
+      clock_(*options_.clock),
+      gate_(options_.tracker ? nullptr : std::make_shared<Gate>()),
+      tracker_(options_.tracker ? options_.tracker : gate_),
+      queue_(queue_options(options_, batch)),
+      deliverer_(options_.interceptors, log_),
+      completer_(instance_,
+                 {.landed = [this](std::span<Completion> done) { on_landed(done); },
+                  .fenced =
+                      [this] {
+                        if (events_.fenced) events_.fenced();
+                      }},
+                 log_),
+      drop_warnings_(std::chrono::seconds{10}) {
+  const BreakerOptions pauses{.pause = options_.pause, .max_pause = options_.max_pause};
+  for (const Route* route : listeners_.routes()) {
+    breakers_.emplace(route, std::make_unique<Breaker>(*route, options_.workers, pauses));
+  }
+}
+
+Core::~Core() { close(); }
+
+void Core::set_events(CoreEvents events) { events_ = std::move(events); }
+
+void Core::start() {
+  completer_.start();
+  for (int n = 0; n < options_.workers; ++n) {
+    workers_.push_back(std::make_unique<Worker>());
+    Worker& worker = *workers_.back();
+    worker.thread = std::jthread([this, &worker, n] {
+      name_this_thread("outbox-work-" + std::to_string(n));
+      work(worker);
+    });
+  }
+  if (events_.read) queue_.enable_polling(true);
+}
+
+// --- Admission ---
+
+Job Core::job_of(Row row, bool hot) const {
+  Job job{.row = std::move(row), .hot = hot};
+  const Event& event = job.row.event;
+  const Route* route = listeners_.find(event.aggregate_type(), event.type());
+  if (route != nullptr) job.route = breakers_.at(route).get();
+  const bool ordered = options_.ordering == Ordering::per_aggregate &&
+                       (route == nullptr || route->options.ordering == Ordering::per_aggregate);
+  if (ordered) job.lane = lane_key(event.aggregate_type(), event.aggregate_id());
+  return job;
+}
+
+bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
+
+bool Core::enqueue_reserved(Row row) {
+  if (closing_) return false;
+  return admit(job_of(std::move(row), true));
+}
+
+void Core::give_up(const Event& event, Seq seq) {
+  tracker_->release(event.id());
+  if (events_.left_behind) events_.left_behind(seq);
+  queue_.request_poll();
+}
+
+bool Core::enqueue(Row row, bool hot) {
+  if (closing_) return false;
+  const Event event = row.event;
+  if (!tracker_->try_acquire(event.id())) return true;
+  if (admit(job_of(std::move(row), hot))) return true;
+  tracker_->release(event.id());
+  return false;
+}
+
+bool Core::admit(Job job) {
+  const bool hot = job.hot;
+  switch (queue_.admit(job)) {
+    case WorkQueue::Admission::full:
+      return false;
+    case WorkQueue::Admission::aside:
+      set_aside(std::move(job));
+      break;
+    case WorkQueue::Admission::park:
+      park(std::move(job));
+      break;
+    case WorkQueue::Admission::queued:
+      break;
+  }
+  count(hot ? Counter::hot_enqueued : Counter::cold_enqueued);
+  return true;
+}
+
+void Core::set_aside(Job job) {
+  Completion completion{.job = std::move(job), .landing = Completion::Landing::aside};
+  completion.mark = {.row = completion.job.row.ref,
+                     .event_id = completion.job.row.event.id(),
+                     .kind = Mark::Kind::aside,
+                     .lane = completion.job.lane};
+  completer_.submit(std::move(completion));
+}
+
+void Core::park(Job job) {
+  Completion completion{.job = std::move(job), .landing = Completion::Landing::aside};
+  completion.mark = {.row = completion.job.row.ref,
+                     .event_id = completion.job.row.event.id(),
+                     .kind = Mark::Kind::dead,
+                     .lane = completion.job.lane,
+                     .attempts = completion.job.row.attempts,
+                     .error = "parked: an earlier event of its aggregate is dead",
+                     .progress = completion.job.row.progress};
+  completer_.submit(std::move(completion));
+}
+
+void Core::release(const Job& job) { tracker_->release(job.row.event.id()); }
+
+// --- PollHandler ---
+
+std::size_t Core::room() { return cold_room(); }
+
+std::size_t Core::in_flight() { return queue_.in_flight(); }
+
+void Core::read_begins() {
+  if (gate_) gate_->read_begins();
+}
+
+void Core::read_ends() {
+  if (gate_) gate_->read_ends();
+}
+
+bool Core::handle(Row row) {
+  // Written by plain SQL, without a word to the engine that it is to wait.
+  const bool wait = row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0;
+  if (!wait) return enqueue(std::move(row), false);
+  if (!tracker_->try_acquire(row.event.id())) return true;
+  Job job = job_of(std::move(row), false);
+  job.lane = kNoLane;
+  if (!queue_.reserve(job)) {
+    release(job);
+    return false;
+  }
+  set_aside(std::move(job));
+  return true;
+}
+
+void Core::handle_suspects(std::vector<Row> rows) {
+  std::vector<Completion> completions;
+  for (Row& row : rows) {
+    if (!tracker_->try_acquire(row.event.id())) continue;
+    Job job = job_of(std::move(row), false);
+    // Rows set aside stay in the lane that they wait in.
+    if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
+    if (!queue_.reserve(job)) {
+      release(job);
+      if (events_.left_behind) events_.left_behind(job.row.ref.seq);
+      break;
+    }
+    if (job.row.ref.hold > 0) queue_.expect(job.lane);
+    job.suspect = true;
+    Mark mark{.row = job.row.ref,
+              .event_id = job.row.event.id(),
+              .kind = Mark::Kind::suspect,
+              .crashes = job.row.crashes + 1};
+    completions.push_back(
+        {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::suspect});
+  }
+  completer_.submit(std::move(completions));
+}
+
+// Its crashes have been raised: now it may be delivered.
+void Core::begin_suspect(Job job) {
+  switch (queue_.begin(job)) {
+    case WorkQueue::Admission::queued:
+      break;
+    case WorkQueue::Admission::aside:
+      set_aside(std::move(job));
+      break;
+    case WorkQueue::Admission::park:
+      park(std::move(job));
+      break;
+    case WorkQueue::Admission::full:
+      release(job);
+      break;
+  }
+}
+
+void Core::restore(const HeldLane& lane) { queue_.restore(lane, clock_.steady()); }
+
+PollHandler::Wanted Core::next_lane(std::span<const Seq> read_through) {
+  if (closing_) return {};
+  return queue_.next_lane(read_through, clock_.steady());
+}
+
+void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
+  WorkQueue::Filling filling{.more = rows.more};
+  std::vector<Row> suspects;
+  auto row = rows.rows.begin();
+  for (; row != rows.rows.end(); ++row) {
+    if (row->status == Status::dead) {
+      // After a change from `block` or `park` to `skip` a lane may begin with
+      // DEAD events that nobody waits for.
+      if (options_.on_dead == OnDead::skip) continue;
+      filling.blocked = true;
+      break;
+    }
+    if (row->available_in > std::chrono::microseconds::zero()) {
+      filling.due = clock_.steady() + row->available_in;
+      break;
+    }
+    if (suspect) {
+      suspects.push_back(std::move(*row));
+      continue;
+    }
+    if (!tracker_->try_acquire(row->event.id())) continue;
+    Job job = job_of(std::move(*row), false);
+    job.lane = lane.key;
+    filling.jobs.push_back(std::move(job));
+  }
+  const bool only_dead = filling.jobs.empty() && suspects.empty() && filling.more && !filling.due;
+  if (only_dead) filling.blocked = true;
+  const bool blocked = filling.blocked;
+  // Suspects are still to come: the lane is to be read again after them.
+  if (!suspects.empty()) filling.more = true;
+  if (!suspects.empty()) handle_suspects(std::move(suspects));
+  queue_.fill(lane.key, std::move(filling));
+  if (!blocked || options_.on_dead != OnDead::park) return;
+  for (; row != rows.rows.end(); ++row) {
+    if (row->status != Status::dead && !handle(std::move(*row))) return;
+  }
+}
+
+// --- Workers ---
+
+void Core::work(Worker& worker) {
+  WorkQueue::Work work;
+  while (queue_.take(work)) {
+    if (work.poll) {
+      const bool more = events_.read();
+      queue_.poll_done(more);
+    } else {
+      deliver(worker, work.jobs);
+    }
+  }
+}
+
+bool Core::may_deliver(const Job& job) const {
+  const Clock::Steady now = clock_.steady();
+  return now < deadline_.load(std::memory_order_relaxed) && now < job.expires;
+}
+
+void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
+  const Clock::Steady begin = clock_.steady();
+  const bool ours = may_deliver(jobs.front());
+  std::vector<Outcome> outcomes;
+  if (ours) {
+    const Job& first = jobs.front();
+    {
+      MutexLock lock(worker.mutex);
+      worker.call = {.since = begin,
+                     .event_id = first.row.event.id(),
+                     .route = first.route != nullptr ? first.route->route().name : "no listener",
+                     .running = true};
+    }
+    outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
+    MutexLock lock(worker.mutex);
+    worker.call.running = false;
+  }
+  const Clock::Steady end = clock_.steady();
+  if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
+
+  std::vector<Judgement> judgements;
+  std::vector<WorkQueue::Finished> finished;
+  judgements.reserve(jobs.size());
+  finished.reserve(jobs.size());
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
+    finished.push_back({.job = std::move(jobs[i]),
+                        .after = ours ? judgements.back().after : WorkQueue::After::drop});
+  }
+  WorkQueue::Followers followers = queue_.finish(finished, end);
+
+  std::vector<Completion> marks;
+  bool paused = false;
+  for (std::size_t i = 0; i < finished.size(); ++i) {
+    switch (finished[i].after) {
+      case WorkQueue::After::next:
+      case WorkQueue::After::wait:
+      case WorkQueue::After::skip:
+      case WorkQueue::After::block:
+        marks.push_back({.job = std::move(finished[i].job),
+                         .mark = std::move(judgements[i].mark),
+                         .landing = judgements[i].landing});
+        break;
+      case WorkQueue::After::again:
+        paused = true;
+        break;
+      case WorkQueue::After::drop:
+        release(finished[i].job);
+        break;
+      case WorkQueue::After::aside:
+        break;  // one of the followers
+    }
+  }
+  completer_.submit(std::move(marks));
+  for (Job& job : followers.aside) set_aside(std::move(job));
+  for (Job& job : followers.park) park(std::move(job));
+  for (const Job& job : followers.dropped) release(job);
+  if (paused) {
+    count(Counter::deferred);
+    if (events_.timer_changed) events_.timer_changed();
+  }
+}
+
+// What an outcome means for the event: its mark, and what its lane does.
+Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
+  const Row& row = job.row;
+  Judgement result{.mark = {.row = row.ref,
+                            .event_id = row.event.id(),
+                            .lane = job.lane,
+                            .attempts = row.attempts,
+                            .progress = row.progress}};
+  Mark& mark = result.mark;
+  const auto wait = [&](Mark::Kind kind, std::chrono::milliseconds delay) {
+    mark.kind = kind;
+    mark.delay = std::max(delay, std::chrono::milliseconds::zero());
+    result.landing = Completion::Landing::head;
+    result.after = WorkQueue::After::wait;
+  };
+  const auto die = [&] {
+    mark.kind = Mark::Kind::dead;
+    mark.error = cut_error_text(outcome.error());
+    result.landing = Completion::Landing::head;
+    const bool blocks = options_.on_dead != OnDead::skip && job.lane != kNoLane;
+    if (!blocks) mark.lane = kNoLane;
+    result.after = blocks ? WorkQueue::After::block : WorkQueue::After::skip;
+  };
+
+  const ListenerOptions* own = job.route != nullptr ? &job.route->route().options : nullptr;
+  switch (outcome.kind()) {
+    case Outcome::Kind::done:
+      break;
+    case Outcome::Kind::unavailable:
+      result.after = WorkQueue::After::again;
+      break;
+    case Outcome::Kind::retry_after:
+      wait(Mark::Kind::defer, outcome.delay().value_or(std::chrono::milliseconds::zero()));
+      break;
+    case Outcome::Kind::permanent:
+      if (own != nullptr && row.defect.empty()) ++mark.attempts;
+      die();
+      break;
+    case Outcome::Kind::failed: {
+      ++mark.attempts;
+      const int max_attempts =
+          own != nullptr && own->max_attempts ? *own->max_attempts : options_.max_attempts;
+      const RetryPolicy& policy = own != nullptr && own->retry ? *own->retry : *options_.retry;
+      if (mark.attempts >= max_attempts) {
+        die();
+      } else {
+        mark.error = cut_error_text(outcome.error());
+        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : policy.delay(mark.attempts));
+      }
+      break;
+    }
+  }
+  return result;
+}
+
+// --- Completion ---
+
+void Core::on_landed(std::span<Completion> completions) {
+  const Clock::Steady now = clock_.steady();
+  std::vector<Completion> landed;
+  std::vector<Job> suspects;
+  std::optional<Clock::Steady> row_due;
+  bool waits = false;
+  landed.reserve(completions.size());
+  for (Completion& completion : completions) {
+    if (completion.landing == Completion::Landing::suspect && !completion.stale) {
+      suspects.push_back(std::move(completion.job));
+      continue;
+    }
+    // Before anything else may look for the row again; see Gate.
+    release(completion.job);
+    completion.due = now + completion.mark.delay;
+    const bool alone = completion.mark.lane == kNoLane;
+    switch (completion.mark.kind) {
+      case Mark::Kind::aside:
+        if (alone) completion.due = now + completion.job.row.available_in;
+        [[fallthrough]];
+      case Mark::Kind::retry:
+      case Mark::Kind::defer:
+        if (alone) row_due = std::min(row_due.value_or(completion.due), completion.due);
+        waits = true;
+        break;
+      case Mark::Kind::done:
+      case Mark::Kind::dead:
+      case Mark::Kind::suspect:
+        break;
+    }
+    landed.push_back(std::move(completion));
+  }
+  queue_.landed(landed);
+  for (Job& job : suspects) begin_suspect(std::move(job));
+
+  std::uint64_t done = 0;
+  for (const Completion& completion : landed) {
+    if (completion.stale) {
+      count(Counter::stale_marks);
+      continue;
+    }
+    switch (completion.mark.kind) {
+      case Mark::Kind::done:
+        ++done;
+        if (options_.metrics) {
+          options_.metrics->observe(Timing::commit_to_done,
+                                    clock_.now() - completion.job.row.event.occurred_at());
+        }
+        break;
+      case Mark::Kind::retry:
+        count(Counter::failure);
+        break;
+      case Mark::Kind::defer:
+        count(Counter::deferred);
+        break;
+      case Mark::Kind::dead:
+        report_dead(completion);
+        break;
+      case Mark::Kind::aside:
+      case Mark::Kind::suspect:
+        break;
+    }
+  }
+  if (done > 0) count(Counter::success, done);
+  publish_gauges();
+  if (events_.emptied && queue_.in_flight() == 0) events_.emptied();
+  if (row_due && events_.row_due) events_.row_due(*row_due);
+  if (waits && events_.timer_changed) events_.timer_changed();
+}
+
+void Core::report_dead(const Completion& completion) const {
+  count(Counter::dead);
+  const Event& event = completion.job.row.event;
+  log_(LogLevel::error, "event " + event.id() + " (" + event.aggregate_type() + "/" + event.type() +
+                            ") is dead after " + std::to_string(completion.mark.attempts) +
+                            " attempts: " + completion.mark.error);
+  if (!options_.on_dead_event) return;
+  try {
+    options_.on_dead_event(event, completion.mark.error);
+  } catch (...) {
+    log_(LogLevel::error, "the on-dead callback failed for event " + event.id() + ": " +
+                              outcome_of(std::current_exception()).error());
+  }
+}
+
+void Core::count(Counter counter, std::uint64_t n) const {
+  if (options_.metrics) options_.metrics->add(counter, n);
+}
+
+void Core::publish_gauges() const {
+  if (!options_.metrics) return;
+  options_.metrics->set(Gauge::hot_depth, static_cast<double>(queue_.depth(true)));
+  options_.metrics->set(Gauge::cold_depth, static_cast<double>(queue_.depth(false)));
+  options_.metrics->set(Gauge::in_flight, static_cast<double>(queue_.in_flight()));
+}
+
+// --- Ownership and time ---
+
+void Core::set_epoch(std::int64_t epoch) {
+  for (const Job& job : queue_.drop_all()) release(job);
+  queue_.set_epoch(epoch);
+  completer_.set_epoch(epoch);
+  epoch_ = epoch;
+}
+
+void Core::set_deadline(Clock::Steady deadline) {
+  deadline_.store(deadline, std::memory_order_relaxed);
+}
+
+std::optional<Clock::Steady> Core::tick() {
+  const Clock::Steady now = clock_.steady();
+  std::optional<Clock::Steady> next = queue_.tick(now);
+  for (const auto& worker : workers_) {
+    Call hung;
+    {
+      MutexLock lock(worker->mutex);
+      Call& call = worker->call;
+      if (!call.running || call.reported) continue;
+      const Clock::Steady limit = call.since + options_.hung_after;
+      if (now < limit) {
+        next = std::min(next.value_or(limit), limit);
+        continue;
+      }
+      call.reported = true;
+      hung = call;
+    }
+    count(Counter::hung_calls);
+    log_(LogLevel::error, "the listener of " + hung.route + " has been working on event " +
+                              hung.event_id + " for more than " +
+                              std::to_string(options_.hung_after.count()) +
+                              " ms and is still at it; its worker is lost until it returns");
+  }
+  return next;
+}
+
+std::vector<RowRef> Core::close() {
+  if (closing_.exchange(true)) return {};
+  queue_.enable_polling(false);
+  const auto deadline = steady_clock::now() + options_.drain_timeout;
+  if (!workers_.empty() && !queue_.drain(deadline)) {
+    log_(LogLevel::warning, "closing: events were still queued or running after " +
+                                std::to_string(options_.drain_timeout.count()) +
+                                " ms; what was not started stays pending");
+  }
+  std::vector<RowRef> unstarted;
+  std::vector<Mark> innocent;
+  for (const Job& job : queue_.drop_all()) {
+    unstarted.push_back(job.row.ref);
+    if (!job.suspect) continue;
+    innocent.push_back({.row = job.row.ref,
+                        .event_id = job.row.event.id(),
+                        .kind = Mark::Kind::suspect,
+                        .crashes = job.row.crashes});
+  }
+  queue_.stop();
+  stop_calls_.request_stop();
+  for (auto& worker : workers_) worker->thread.join();
+  completer_.close(steady_clock::now() +
+                   std::max(options_.drain_timeout, std::chrono::milliseconds{1'000}));
+  try {
+    if (!innocent.empty()) instance_->mark(epoch_, innocent);
+  } catch (const std::exception& error) {
+    log_(LogLevel::warning, std::string("closing: cannot clear the suspicion from ") +
+                                std::to_string(innocent.size()) + " events: " + error.what());
+  }
+  return unstarted;
+}
+
+}  // namespace outbox::internal

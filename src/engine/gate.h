@@ -1,0 +1,50 @@
+// Which events are in flight.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "core/mutex.h"
+#include "outbox/dispatcher.h"
+
+namespace outbox {
+
+// The exact tracker. An event enters before anybody can work on it and leaves
+// once its mark has landed AND every read that began before that has been
+// filtered: a read's snapshot may be older than the mark, and would deliver
+// the event a second time. Events that finish while a read is under way wait
+// in limbo until it ends.
+//
+// Thread-safe.
+class Gate final : public InFlightTracker {
+ public:
+  bool try_acquire(std::string_view event_id) override;
+  void release(std::string_view event_id) override;
+
+  // Brackets a read and the handling of its rows. One read at a time.
+  void read_begins();
+  void read_ends();
+
+  // Without those in limbo.
+  std::size_t size() const;
+
+ private:
+  struct Hash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const noexcept {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+
+  mutable Mutex mutex_;
+  std::unordered_map<std::string, bool, Hash, std::equal_to<>> ids_
+      OUTBOX_GUARDED_BY(mutex_);  // true: in limbo
+  std::vector<std::string> limbo_ OUTBOX_GUARDED_BY(mutex_);
+  bool reading_ OUTBOX_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace outbox

@@ -1,0 +1,41 @@
+// An event on its way through the engine.
+#pragma once
+
+#include <cstdint>
+
+#include "engine/breaker.h"
+#include "outbox/clock.h"
+#include "outbox/store.h"
+
+namespace outbox::internal {
+
+struct Job {
+  Row row;
+  LaneKey lane = kNoLane;
+  Breaker* route = nullptr;  // null: nobody listens
+  bool hot = false;
+
+  // Its `crashes` were raised before the delivery.
+  bool suspect = false;
+
+  // The epoch it was read in; what was read in an earlier one is not marked.
+  std::int64_t epoch = 0;
+
+  // With row claims: the claim may be somebody else's after this.
+  Clock::Steady expires = Clock::Steady::max();
+};
+
+// A mark on its way to the store, with the job that it is about.
+struct Completion {
+  // What it means to the job's lane: nothing, because the lane did not wait
+  // for it; or that its head, or a row behind the head, is where it should be.
+  enum class Landing : std::uint8_t { done, head, aside, suspect };
+
+  Job job;
+  Mark mark{};
+  Landing landing = Landing::done;
+  Clock::Steady due{};  // of what waits now
+  bool stale = false;   // it changed nothing: the row is no longer ours
+};
+
+}  // namespace outbox::internal

@@ -1,0 +1,112 @@
+#include "engine/lanes.h"
+
+#include <algorithm>
+#include <iterator>
+
+namespace outbox::internal {
+
+Lane& Lanes::at(LaneKey key, int shard) {
+  const auto [entry, inserted] = lanes_.try_emplace(key);
+  if (inserted) {
+    entry->second.key = key;
+    entry->second.shard = shard;
+  }
+  return entry->second;
+}
+
+Lane* Lanes::find(LaneKey key) {
+  const auto found = lanes_.find(key);
+  return found == lanes_.end() ? nullptr : &found->second;
+}
+
+bool Lanes::settle(Lane& lane) {
+  const bool idle = !lane.busy && !lane.frozen;
+  const bool runs = idle && !lane.jobs.empty();
+  const bool wants =
+      idle && lane.jobs.empty() && lane.aside && !lane.blocked && lane.asides_pending == 0;
+
+  unlist(lane);
+  if (wants) {
+    wanting_.emplace(lane.due, lane.key);
+    lane.listed = lane.due;
+  }
+  if (idle && lane.jobs.empty() && !lane.aside && lane.asides_pending == 0) {
+    lanes_.erase(lane.key);
+    return false;
+  }
+  return runs;
+}
+
+void Lanes::restore(const HeldLane& held, Clock::Steady now) {
+  Lane& lane = at(held.key, held.shard);
+  lane.aside = true;
+  lane.due = now + held.available_in;
+  lane.open_after = held.first;
+  // Even one behind a DEAD head is looked at once: with `skip` in force now,
+  // nothing is blocked any more.
+  static_cast<void>(settle(lane));  // it has no jobs that could stand in line
+}
+
+Lane* Lanes::next_wanting(std::span<const Seq> read_through, Clock::Steady now) {
+  for (auto entry = wanting_.begin(); entry != wanting_.end() && entry->first <= now; ++entry) {
+    Lane& lane = lanes_.at(entry->second);
+    const auto shard = static_cast<std::size_t>(lane.shard);
+    const Seq through = shard < read_through.size() ? read_through[shard] : 0;
+    if (through < lane.open_after) continue;
+    unlist(lane);
+    return &lane;
+  }
+  return nullptr;
+}
+
+std::optional<Clock::Steady> Lanes::next_due() const {
+  if (wanting_.empty()) return std::nullopt;
+  return wanting_.begin()->first;
+}
+
+void Lanes::block(Lane& lane) {
+  lane.blocked = true;
+  blocked_.push_back(lane.key);
+}
+
+void Lanes::recheck_blocked(std::size_t n) {
+  for (std::size_t left = std::min(n, blocked_.size()); left > 0; --left) {
+    const LaneKey key = blocked_.front();
+    blocked_.pop_front();
+    Lane* lane = find(key);
+    if (lane == nullptr || !lane->blocked) continue;
+    lane->blocked = false;
+    static_cast<void>(settle(*lane));  // a blocked lane has no jobs
+  }
+}
+
+std::vector<Job> Lanes::clear() {
+  std::vector<Job> jobs;
+  for (auto& [key, lane] : lanes_) {
+    jobs.insert(jobs.end(), std::move_iterator(lane.jobs.begin()),
+                std::move_iterator(lane.jobs.end()));
+  }
+  lanes_.clear();
+  wanting_.clear();
+  blocked_.clear();
+  return jobs;
+}
+
+void Lanes::forget_shard(int shard) {
+  for (auto entry = lanes_.begin(); entry != lanes_.end();) {
+    if (entry->second.shard != shard) {
+      ++entry;
+      continue;
+    }
+    unlist(entry->second);
+    entry = lanes_.erase(entry);
+  }
+}
+
+void Lanes::unlist(Lane& lane) {
+  if (!lane.listed) return;
+  wanting_.erase({*lane.listed, lane.key});
+  lane.listed.reset();
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,91 @@
+// The lanes that keep the order within an aggregate.
+#pragma once
+
+#include <cstddef>
+#include <deque>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "engine/job.h"
+#include "outbox/clock.h"
+#include "outbox/poller.h"
+#include "outbox/store.h"
+
+namespace outbox::internal {
+
+// One lane: what is known of the events of one aggregate. (Aggregates whose
+// 63-bit keys collide share a lane: they wait for one another and stay in
+// order.)
+struct Lane {
+  LaneKey key = kNoLane;
+  int shard = 0;
+
+  std::deque<Job> jobs{};
+  bool busy = false;     // stands in line, or its first event is running
+  bool frozen = false;   // the head's mark is on its way
+  bool aside = false;    // rows of it are aside in the store, or on their way
+  bool blocked = false;  // a DEAD event stands first
+  std::size_t asides_pending = 0;
+
+  Clock::Steady due{};  // the rows aside are not to be read before,
+  Seq open_after = 0;   // nor before the shard has been read up to here
+
+  std::optional<Clock::Steady> listed{};  // under which time in Lanes::wanting_
+};
+
+// All lanes, and which of them want their rows back that were set aside.
+//
+// Invariants, for every lane:
+//   1. Rows enter it in the order in which they may be delivered, and only the
+//      first may run.
+//   2. While it is frozen nothing of it runs. DONE does not freeze a lane: the
+//      next event follows at once.
+//   3. While it has rows aside, a row that the reader meets goes aside too,
+//      never past them. They are read back only when the lane is empty, not
+//      frozen, and every `aside` mark has landed.
+//   4. The mark of a failing head is submitted before the `aside` marks of its
+//      followers, and marks land in the order of their submission; so a crash
+//      cannot leave followers aside without the head that they wait for.
+//
+// Not thread-safe: guarded by the WorkQueue.
+class Lanes {
+ public:
+  Lane& at(LaneKey key, int shard);
+  Lane* find(LaneKey key);
+
+  // To be called after every change to a lane: lists it if it wants its rows
+  // back, and forgets it if it is of no use any more. True if its first event
+  // may now stand in line.
+  [[nodiscard]] bool settle(Lane& lane);
+
+  void restore(const HeldLane& held, Clock::Steady now);
+
+  // The next lane whose rows aside should be read, given how far each shard
+  // has been read; null if none.
+  Lane* next_wanting(std::span<const Seq> read_through, Clock::Steady now);
+  std::optional<Clock::Steady> next_due() const;
+
+  // A DEAD event stands first in it: nothing of it is read until an operator
+  // has acted. recheck_blocked() has up to `n` such lanes looked at again.
+  void block(Lane& lane);
+  void recheck_blocked(std::size_t n);
+
+  // Forget lanes, with all that is queued in them.
+  std::vector<Job> clear();
+  void forget_shard(int shard);
+
+  std::size_t size() const { return lanes_.size(); }
+
+ private:
+  void unlist(Lane& lane);
+
+  std::unordered_map<LaneKey, Lane> lanes_;
+  std::set<std::pair<Clock::Steady, LaneKey>> wanting_;
+  std::deque<LaneKey> blocked_;
+};
+
+}  // namespace outbox::internal

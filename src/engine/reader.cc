@@ -1,0 +1,289 @@
+#include "engine/reader.h"
+
+#include <algorithm>
+#include <limits>
+#include <string>
+#include <utility>
+
+namespace outbox::internal {
+namespace {
+
+constexpr Seq kEverything = std::numeric_limits<Seq>::max();
+constexpr std::size_t kLanesAtOnce = 1'000;
+
+// How many suspects are tried together, by the deaths that they have seen:
+// first many, then few, then each alone.
+constexpr int kDeathsInCompany = 2;
+std::size_t group_size(int crashes) {
+  if (crashes == 0) return 64;
+  if (crashes < kDeathsInCompany) return 8;
+  return 1;
+}
+
+// Brackets a read and the handling of its rows, also when either throws.
+class Bracket {
+ public:
+  explicit Bracket(PollHandler& handler) : handler_(handler) { handler_.read_begins(); }
+  ~Bracket() { handler_.read_ends(); }
+  Bracket(const Bracket&) = delete;
+  Bracket& operator=(const Bracket&) = delete;
+
+ private:
+  PollHandler& handler_;
+};
+
+}  // namespace
+
+Reader::Reader(std::shared_ptr<Instance> instance, PollHandler& handler,
+               const PollerOptions& options)
+    : instance_(std::move(instance)),
+      handler_(handler),
+      options_(options),
+      clock_(options.clock != nullptr ? *options.clock : host_clock()) {}
+
+// --- Orders ---
+
+void Reader::set_tenure(Tenure tenure) {
+  MutexLock lock(mutex_);
+  if (orders_.tenure) {
+    // The last one was not seen yet: its inheritance counts all the same.
+    auto& older = orders_.tenure->inherited;
+    if (orders_.tenure->epoch == tenure.epoch) {
+      tenure.inherited.insert(tenure.inherited.end(), older.begin(), older.end());
+    }
+  }
+  orders_.tenure = std::move(tenure);
+}
+
+void Reader::note_due(Clock::Steady due) {
+  MutexLock lock(mutex_);
+  if (!next_due_ || due < *next_due_) next_due_ = due;
+}
+
+std::optional<Clock::Steady> Reader::next_due() const {
+  MutexLock lock(mutex_);
+  return next_due_;
+}
+
+void Reader::rewind(Seq seq) {
+  MutexLock lock(mutex_);
+  orders_.rewind = std::min(orders_.rewind.value_or(seq), seq);
+}
+
+void Reader::look_everywhere() {
+  MutexLock lock(mutex_);
+  orders_.rewind = 0;
+  orders_.due = true;
+}
+
+Reader::Orders Reader::take_orders() {
+  MutexLock lock(mutex_);
+  Orders orders = std::exchange(orders_, {});
+  // Forgotten before the read begins: whatever is noted from now on is looked
+  // at in the next round.
+  if (next_due_ && *next_due_ <= clock_.steady()) orders.due = true;
+  if (orders.due) next_due_.reset();
+  return orders;
+}
+
+// --- A round ---
+
+bool Reader::round() {
+  const Orders orders = take_orders();
+  if (orders.tenure) enter(*orders.tenure);
+  if (orders.rewind) instance_->rewind(*orders.rewind);
+  try {
+    if (epoch_ == 0) return false;
+    if (options_.row_claims) return read_claims();
+    if (suspects_left_ > 0) {
+      if (orders.due) note_due(clock_.steady());
+      if (!read_suspects()) return false;
+    }
+    bool more = read_ready();
+    if (orders.due) more = read_due() || more;
+    return read_lanes() || more;
+  } catch (...) {
+    if (orders.due) note_due(clock_.steady());
+    throw;
+  }
+}
+
+void Reader::enter(const Tenure& tenure) {
+  if (tenure.epoch != epoch_) {
+    epoch_ = tenure.epoch;
+    shards_.clear();
+    read_through_.clear();
+    suspects_left_ = 0;
+    instance_->rewind(0);
+  }
+  std::vector<int> gained;
+  for (const int shard : tenure.shards) {
+    if (std::find(shards_.begin(), shards_.end(), shard) == shards_.end()) gained.push_back(shard);
+  }
+  for (const int shard : gained) {
+    const auto index = static_cast<std::size_t>(shard);
+    if (read_through_.size() <= index) read_through_.resize(index + 1, 0);
+    read_through_[index] = 0;
+    restore_lanes(shard);
+  }
+  if (!gained.empty()) {
+    instance_->rewind(0);
+    note_due(clock_.steady());
+  }
+  for (const Tenure::Inherited& inherited : tenure.inherited) {
+    suspects_left_ += inherited.suspects;
+  }
+  shards_ = tenure.shards;
+}
+
+// Before the first row of the shard is admitted: a row must not pass those of
+// its lane that were set aside before.
+void Reader::restore_lanes(int shard) {
+  for (LaneKey after = 0;;) {
+    const std::vector<HeldLane> lanes = instance_->held_lanes(shard, after, kLanesAtOnce);
+    for (const HeldLane& lane : lanes) handler_.restore(lane);
+    if (lanes.size() < kLanesAtOnce) return;
+    after = lanes.back().key;
+  }
+}
+
+bool Reader::read_ready() {
+  const std::size_t limit = std::min(options_.batch, handler_.room());
+  if (limit == 0) return true;
+  const Bracket bracket(handler_);
+  Rows read = instance_->ready(shards_, handler_.in_flight(), limit);
+  if (options_.metrics && !read.rows.empty()) {
+    options_.metrics->observe(Timing::oldest_lag,
+                              clock_.now() - read.rows.front().event.available_at());
+  }
+  const bool all = hand_over(read.rows);
+  if (all && !read.more) std::fill(read_through_.begin(), read_through_.end(), kEverything);
+  return read.more || !all;
+}
+
+// False if the handler had no room for all; the rest is read again.
+bool Reader::hand_over(std::vector<Row>& rows) {
+  Seq left = kEverything;
+  for (Row& row : rows) {
+    const Seq seq = row.ref.seq;
+    const auto shard = static_cast<std::size_t>(row.ref.shard);
+    if (left == kEverything && handler_.handle(judged(std::move(row)))) {
+      if (shard < read_through_.size()) read_through_[shard] = std::max(read_through_[shard], seq);
+    } else {
+      left = std::min(left, seq);
+    }
+  }
+  if (left == kEverything) return true;
+  instance_->rewind(left);
+  return false;
+}
+
+bool Reader::read_due() {
+  const std::size_t limit = std::min(options_.batch, handler_.room());
+  if (limit == 0) {
+    note_due(clock_.steady());
+    return true;
+  }
+  const Bracket bracket(handler_);
+  DueRows read = instance_->due(shards_, limit + handler_.in_flight());
+  if (read.next_in) note_due(clock_.steady() + *read.next_in);
+  for (Row& row : read.rows) {
+    if (handler_.handle(judged(std::move(row)))) continue;
+    read.more = true;
+    break;
+  }
+  if (read.more) note_due(clock_.steady());
+  return read.more;
+}
+
+bool Reader::read_lanes() {
+  for (std::size_t n = 0; n < options_.batch; ++n) {
+    const PollHandler::Wanted lane = handler_.next_lane(read_through_);
+    if (lane.key == kNoLane) return false;
+    const Bracket bracket(handler_);
+    Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
+    for (Row& row : rows.rows) row = judged(std::move(row));
+    handler_.fill(lane, std::move(rows), false);
+  }
+  return true;
+}
+
+bool Reader::read_claims() {
+  const std::size_t limit = std::min(options_.batch, handler_.room());
+  if (limit == 0) return true;
+  const Bracket bracket(handler_);
+  Rows read = instance_->claim(options_.skip_recent, limit);
+  std::vector<RowRef> refused;
+  for (Row& row : read.rows) {
+    const RowRef ref = row.ref;
+    if (!refused.empty() || !handler_.handle(judged(std::move(row)))) refused.push_back(ref);
+  }
+  if (!refused.empty()) instance_->unclaim(refused);
+  return read.more || !refused.empty();
+}
+
+// --- Suspects ---
+
+// An event that has killed the process too often is not tried again.
+Row Reader::judged(Row row) const {
+  const int limit = kDeathsInCompany + options_.max_deaths_alone;
+  if (row.crashes >= limit && row.defect.empty()) {
+    row.defect = "the process died " + std::to_string(row.crashes) +
+                 " times while it was being delivered, the last " +
+                 std::to_string(options_.max_deaths_alone) + " times alone";
+  }
+  return row;
+}
+
+// True once there are no suspects left. While a group is under way nothing else
+// is: if the process dies again, one of the group did it.
+bool Reader::read_suspects() {
+  if (handler_.in_flight() > 0) return false;
+  const std::size_t limit = std::min(group_size(0), handler_.room());
+  if (limit == 0) return false;
+  {
+    const Bracket bracket(handler_);
+    Rows ready = instance_->ready(shards_, 0, limit);
+    instance_->rewind(0);
+    for (const Row& row : ready.rows) {
+      const auto shard = static_cast<std::size_t>(row.ref.shard);
+      if (shard < read_through_.size()) {
+        read_through_[shard] = std::max(read_through_[shard], row.ref.seq);
+      }
+    }
+    if (!ready.more) std::fill(read_through_.begin(), read_through_.end(), kEverything);
+    if (try_suspects(std::move(ready.rows))) return false;
+  }
+  {
+    const Bracket bracket(handler_);
+    DueRows due = instance_->due(shards_, limit);
+    if (try_suspects(std::move(due.rows))) return false;
+  }
+  PollHandler::Wanted lane = handler_.next_lane(read_through_);
+  if (lane.key != kNoLane) {
+    const Bracket bracket(handler_);
+    Rows head = instance_->held(lane.shard, lane.key, 1);
+    for (Row& row : head.rows) row = judged(std::move(row));
+    --suspects_left_;
+    handler_.fill(lane, std::move(head), true);
+    return false;
+  }
+  suspects_left_ = 0;
+  return true;
+}
+
+// Starts the first group of these; false if there is none.
+bool Reader::try_suspects(std::vector<Row> rows) {
+  if (rows.empty()) return false;
+  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_.load());
+  std::vector<Row> group;
+  for (Row& row : rows) {
+    if (group.size() == size || (!group.empty() && group_size(row.crashes) != group_size(group.front().crashes))) break;
+    group.push_back(judged(std::move(row)));
+  }
+  suspects_left_ -= group.size();
+  handler_.handle_suspects(std::move(group));
+  return true;
+}
+
+}  // namespace outbox::internal

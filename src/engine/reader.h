@@ -1,0 +1,85 @@
+// One round of reading: what the store has is handed to a PollHandler.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "core/mutex.h"
+#include "outbox/poller.h"
+#include "outbox/store.h"
+
+namespace outbox::internal {
+
+// Reads ready rows, rows that are due, and lanes that were set aside, in this
+// order; after a take-over from an owner that died, first its suspects, in
+// groups that shrink with every death (see docs/architecture.md).
+//
+// round() is called by one thread at a time; all else is thread-safe.
+class Reader {
+ public:
+  Reader(std::shared_ptr<Instance> instance, PollHandler& handler, const PollerOptions& options);
+
+  // True if there may be more to read at once. Errors of the store reach the
+  // caller; nothing is lost by them.
+  bool round();
+
+  // From the next round on.
+  void set_tenure(Tenure tenure);
+
+  // A row waits alone until then.
+  void note_due(Clock::Steady due);
+  std::optional<Clock::Steady> next_due() const;
+
+  // Rows from here on were left behind.
+  void rewind(Seq seq);
+
+  // Whether it waits for a group of suspects before it reads on; to be called
+  // again once nothing is in flight.
+  bool suspicious() const { return suspects_left_ > 0; }
+
+  // The next round looks at everything again: rows edited by hand, rows that
+  // are due, and what other programs have written.
+  void look_everywhere();
+
+ private:
+  struct Orders {
+    std::optional<Tenure> tenure{};
+    std::optional<Seq> rewind{};
+    bool due = false;
+  };
+  Orders take_orders();
+
+  void enter(const Tenure& tenure);
+  void restore_lanes(int shard);
+  bool read_ready();
+  bool read_due();
+  bool read_lanes();
+  bool read_claims();
+  bool read_suspects();
+  bool try_suspects(std::vector<Row> rows);
+  bool hand_over(std::vector<Row>& rows);
+  Row judged(Row row) const;
+
+  // Constant after construction.
+  const std::shared_ptr<Instance> instance_;
+  PollHandler& handler_;
+  const PollerOptions options_;
+  const Clock& clock_;
+
+  // Used by round() only.
+  std::int64_t epoch_ = 0;
+  std::vector<int> shards_;
+  std::vector<Seq> read_through_;  // by shard
+  std::atomic<std::size_t> suspects_left_{0};
+
+  mutable Mutex mutex_;
+  Orders orders_ OUTBOX_GUARDED_BY(mutex_);
+  std::optional<Clock::Steady> next_due_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+}  // namespace outbox::internal

@@ -1,0 +1,501 @@
+#include "engine/work_queue.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outbox::internal {
+namespace {
+
+// One lane may fill a quarter of the capacity; what goes beyond waits aside in
+// the store, so that one busy aggregate cannot keep out all others.
+constexpr std::size_t kLaneShare = 4;
+
+}  // namespace
+
+WorkQueue::WorkQueue(WorkQueueOptions options)
+    : options_(options),
+      lane_limit_(std::max<std::size_t>(1, options.cold_capacity / kLaneShare)) {}
+
+// --- Admission ---
+
+WorkQueue::Admission WorkQueue::admit(Job& job) {
+  MutexLock lock(mutex_);
+  if (stopped_ || room_locked(job.hot) == 0) return Admission::full;
+  account(job, true);
+  job.epoch = epoch_;
+  return place(job);
+}
+
+bool WorkQueue::reserve(Job& job) {
+  MutexLock lock(mutex_);
+  if (stopped_ || room_locked(job.hot) == 0) return false;
+  account(job, true);
+  job.epoch = epoch_;
+  return true;
+}
+
+WorkQueue::Admission WorkQueue::begin(Job& job) {
+  MutexLock lock(mutex_);
+  if (stopped_ || job.epoch != epoch_) {
+    account(job, false);
+    return Admission::full;
+  }
+  if (Lane* lane = current_lane(job); lane != nullptr && job.row.ref.hold == lane->key) {
+    --lane->asides_pending;
+  }
+  return place(job);
+}
+
+WorkQueue::Admission WorkQueue::place(Job& job) {
+  if (job.lane == kNoLane) {
+    ++load(job).queued;
+    line_up({.job = std::move(job)});
+    return Admission::queued;
+  }
+  Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
+  const bool read_back = job.row.ref.hold == lane.key;
+  if (read_back || (!lane.aside && lane.jobs.size() < lane_limit_)) {
+    ++load(job).queued;
+    lane.jobs.push_back(std::move(job));
+    settle(lane);
+    return Admission::queued;
+  }
+  lane.aside = true;
+  ++lane.asides_pending;
+  const bool park = lane.blocked && options_.park;
+  settle(lane);
+  return park ? Admission::park : Admission::aside;
+}
+
+std::size_t WorkQueue::room_locked(bool hot) const {
+  if (held_bytes_ >= options_.capacity_bytes) return 0;
+  const std::size_t capacity = hot ? options_.hot_capacity : options_.cold_capacity;
+  const std::size_t held = hot ? hot_load_.held : cold_load_.held;
+  return capacity - std::min(capacity, held);
+}
+
+std::size_t WorkQueue::room(bool hot) const {
+  MutexLock lock(mutex_);
+  return room_locked(hot);
+}
+
+std::size_t WorkQueue::depth(bool hot) const {
+  MutexLock lock(mutex_);
+  return hot ? hot_load_.queued : cold_load_.queued;
+}
+
+std::size_t WorkQueue::in_flight() const {
+  MutexLock lock(mutex_);
+  return hot_load_.held + cold_load_.held;
+}
+
+void WorkQueue::account(const Job& job, bool in) {
+  std::size_t& held = load(job).held;
+  std::size_t& shard = shard_held_[job.row.ref.shard];
+  const std::size_t bytes = job.row.event.payload().size();
+  if (in) {
+    ++held;
+    ++shard;
+    held_bytes_ += bytes;
+  } else {
+    --held;
+    --shard;
+    held_bytes_ -= bytes;
+  }
+}
+
+// --- Lanes ---
+
+// Null if the job has no lane, or if lanes were forgotten since it was admitted.
+Lane* WorkQueue::current_lane(const Job& job) {
+  if (job.lane == kNoLane || job.epoch != epoch_) return nullptr;
+  return lanes_.find(job.lane);
+}
+
+void WorkQueue::settle(Lane& lane) {
+  if (!lanes_.settle(lane)) return;
+  lane.busy = true;
+  line_up({.lane = &lane});
+}
+
+void WorkQueue::restore(const HeldLane& lane, Clock::Steady now) {
+  MutexLock lock(mutex_);
+  lanes_.restore(lane, now);
+}
+
+PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Clock::Steady now) {
+  MutexLock lock(mutex_);
+  const std::size_t room = std::min(room_locked(false), lane_limit_);
+  if (room == 0) return {};
+  const Lane* lane = lanes_.next_wanting(read_through, now);
+  if (lane == nullptr) return {};
+  return {.key = lane->key, .shard = lane->shard, .limit = room};
+}
+
+void WorkQueue::fill(LaneKey key, Filling filling) {
+  MutexLock lock(mutex_);
+  Lane* lane = lanes_.find(key);
+  if (lane == nullptr) return;
+  for (Job& job : filling.jobs) {
+    account(job, true);
+    ++cold_load_.queued;
+    job.epoch = epoch_;
+    lane->jobs.push_back(std::move(job));
+  }
+  if (filling.blocked) {
+    lanes_.block(*lane);
+  } else if (filling.due) {
+    lane->due = *filling.due;
+  } else if (!filling.more) {
+    lane->aside = false;
+  }
+  settle(*lane);
+}
+
+void WorkQueue::expect(LaneKey key) {
+  MutexLock lock(mutex_);
+  if (Lane* lane = lanes_.find(key); lane != nullptr) ++lane->asides_pending;
+}
+
+void WorkQueue::recheck_blocked(std::size_t n) {
+  MutexLock lock(mutex_);
+  lanes_.recheck_blocked(n);
+}
+
+std::optional<Clock::Steady> WorkQueue::next_due() const {
+  MutexLock lock(mutex_);
+  return lanes_.next_due();
+}
+
+// --- Work ---
+
+void WorkQueue::line_up(Ticket ticket) {
+  (ticket.first().hot ? hot_ : cold_).push_back(std::move(ticket));
+  // The reading worker keeps the first one for itself.
+  const std::size_t others = hot_.size() + cold_.size() - (polling_ ? 1 : 0);
+  if (others > static_cast<std::size_t>(waking_)) wake_worker();
+}
+
+void WorkQueue::wake_worker() {
+  if (idle_ <= waking_) return;
+  ++waking_;
+  work_.notify_one();
+}
+
+bool WorkQueue::take(Work& work) {
+  work.poll = false;
+  work.jobs.clear();
+  MutexLock lock(mutex_);
+  for (;;) {
+    if (stopped_) return false;
+    Ticket ticket;
+    if (should_poll(false)) {
+      work.poll = true;
+    } else if (pop_ticket(ticket)) {
+      if (!start(std::move(ticket), work)) continue;
+    } else if (should_poll(true)) {
+      work.poll = true;
+    } else {
+      announce_quiet();
+      ++idle_;
+      work_.wait(mutex_);
+      --idle_;
+      if (waking_ > 0) --waking_;
+      continue;
+    }
+    if (work.poll) {
+      polling_ = true;
+      poll_requested_ = false;
+    }
+    return true;
+  }
+}
+
+bool WorkQueue::pop_ticket(Ticket& ticket) {
+  if (hot_.empty() && cold_.empty()) return false;
+  bool hot = cold_.empty();
+  if (!hot_.empty() && !cold_.empty()) {
+    hot = turn_ < 2;
+    turn_ = (turn_ + 1) % 3;
+  }
+  std::deque<Ticket>& queue = hot ? hot_ : cold_;
+  ticket = std::move(queue.front());
+  queue.pop_front();
+  return true;
+}
+
+bool WorkQueue::start(Ticket ticket, Work& work) {
+  Breaker* route = ticket.first().route;
+  if (route != nullptr && !route->may_start()) {
+    parked_[route].push_back(std::move(ticket));
+    return false;
+  }
+  take_first(ticket, work);
+  if (route != nullptr) {
+    route->started();
+    if (route->route().batch) gather(ticket, work);
+  }
+  return true;
+}
+
+void WorkQueue::take_first(Ticket& ticket, Work& work) {
+  Job& job = ticket.first();
+  --load(job).queued;
+  ++running_;
+  work.jobs.push_back(std::move(job));
+  if (ticket.lane != nullptr) ticket.lane->jobs.pop_front();
+}
+
+// Fills up a batch with what comes next for the same listener: from the lane,
+// then from those who stand in line behind it.
+void WorkQueue::gather(Ticket& ticket, Work& work) {
+  const Breaker* route = work.jobs.front().route;
+  const std::size_t limit = route->route().options.max_batch;
+  std::deque<Ticket>& queue = work.jobs.front().hot ? hot_ : cold_;
+  Ticket next = std::move(ticket);
+  for (;;) {
+    while (next.lane != nullptr && !next.lane->jobs.empty() && work.jobs.size() < limit &&
+           next.first().route == route) {
+      take_first(next, work);
+    }
+    if (work.jobs.size() >= limit || queue.empty() || queue.front().first().route != route) return;
+    next = std::move(queue.front());
+    queue.pop_front();
+    take_first(next, work);
+  }
+}
+
+WorkQueue::Followers WorkQueue::finish(std::span<Finished> finished, Clock::Steady now) {
+  Followers followers;
+  MutexLock lock(mutex_);
+  running_ -= finished.size();
+  end_call(finished, now);
+  for (Finished& one : finished) leave_lane(one, followers);
+  // From the last to the first, so that the first stands in front again.
+  for (auto one = finished.rbegin(); one != finished.rend(); ++one) {
+    if (one->after == After::again) take_back(one->job);
+  }
+  for (const Finished& one : finished) {
+    if (one.after == After::again || one.after == After::aside) continue;  // moved away
+    if (Lane* lane = current_lane(one.job); lane != nullptr) settle(*lane);
+  }
+  announce_quiet();
+  return followers;
+}
+
+void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
+  Job& job = finished.job;
+  After& after = finished.after;
+  if (job.epoch != epoch_) after = After::drop;
+  if (after == After::drop) account(job, false);
+  Lane* lane = current_lane(job);
+  if (lane == nullptr) return;
+
+  lane->busy = false;
+  if (lane->frozen && after != After::next) {
+    after = After::aside;
+    push_aside(*lane, job, followers);
+  } else if (after == After::skip) {
+    lane->frozen = true;
+  } else if (after == After::wait || after == After::block) {
+    lane->frozen = true;
+    lane->aside = true;
+    if (after == After::block) lanes_.block(*lane);
+    for (Job& follower : lane->jobs) {
+      --load(follower).queued;
+      push_aside(*lane, follower, followers);
+    }
+    lane->jobs.clear();
+  }
+}
+
+void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
+  lane.aside = true;
+  if (job.row.ref.hold == lane.key) {
+    account(job, false);
+    followers.dropped.push_back(std::move(job));
+  } else {
+    ++lane.asides_pending;
+    const bool park = lane.blocked && options_.park;
+    (park ? followers.park : followers.aside).push_back(std::move(job));
+  }
+}
+
+void WorkQueue::landed(std::span<const Completion> completions) {
+  MutexLock lock(mutex_);
+  for (const Completion& completion : completions) {
+    account(completion.job, false);
+    Lane* lane = current_lane(completion.job);
+    if (lane == nullptr) continue;
+    switch (completion.landing) {
+      case Completion::Landing::done:
+        continue;
+      case Completion::Landing::head:
+        lane->frozen = false;
+        lane->due = completion.due;
+        break;
+      case Completion::Landing::aside:
+        --lane->asides_pending;
+        break;
+      case Completion::Landing::suspect:
+        if (completion.job.row.ref.hold == lane->key) --lane->asides_pending;
+        break;
+    }
+    settle(*lane);
+  }
+  if (should_poll(true)) wake_worker();
+  announce_quiet();
+}
+
+// --- Listeners that are unwell ---
+
+void WorkQueue::end_call(std::span<const Finished> finished, Clock::Steady now) {
+  Breaker* route = finished.front().job.route;
+  if (route == nullptr) return;
+  const bool away = std::any_of(finished.begin(), finished.end(),
+                                [](const Finished& one) { return one.after == After::again; });
+  if (away) {
+    route->unavailable(now);
+  } else {
+    const bool was_well = route->well();
+    route->answered();
+    if (!was_well) unpark(route);
+  }
+}
+
+void WorkQueue::take_back(Job& job) {
+  ++load(job).queued;
+  Breaker* route = job.route;
+  Lane* lane = current_lane(job);
+  if (lane == nullptr) {
+    parked_[route].push_front({.job = std::move(job)});
+    return;
+  }
+  lane->jobs.push_front(std::move(job));
+  if (lane->busy) return;  // another job of the batch has parked it already
+  lane->busy = true;
+  parked_[route].push_front({.lane = lane});
+}
+
+void WorkQueue::unpark(Breaker* route) {
+  const auto found = parked_.find(route);
+  if (found == parked_.end()) return;
+  // They stood in line before; start() parks again what is too many.
+  for (auto ticket = found->second.rbegin(); ticket != found->second.rend(); ++ticket) {
+    (ticket->first().hot ? hot_ : cold_).push_front(std::move(*ticket));
+  }
+  parked_.erase(found);
+  waking_ = idle_;
+  work_.notify_all();
+}
+
+std::optional<Clock::Steady> WorkQueue::tick(Clock::Steady now) {
+  MutexLock lock(mutex_);
+  std::optional<Clock::Steady> next;
+  std::vector<Breaker*> open;
+  for (const auto& [route, tickets] : parked_) {
+    route->tick(now);
+    const auto until = route->paused_until();
+    if (!until) open.push_back(route);
+    if (until && (!next || *until < *next)) next = until;
+  }
+  for (Breaker* route : open) unpark(route);
+  return next;
+}
+
+// --- Reading ---
+
+void WorkQueue::enable_polling(bool enabled) {
+  MutexLock lock(mutex_);
+  polling_enabled_ = enabled;
+  if (enabled) wake_worker();
+}
+
+void WorkQueue::request_poll() {
+  MutexLock lock(mutex_);
+  poll_requested_ = true;
+  if (should_poll(true)) wake_worker();
+}
+
+// A worker with nothing else to do reads whenever it was asked to and there is
+// room; one with work to do reads first if the queue is about to run dry.
+bool WorkQueue::should_poll(bool idle) const {
+  if (!polling_enabled_ || !poll_requested_ || polling_) return false;
+  const std::size_t room = room_locked(false);
+  if (idle) return room > 0;
+  return room >= options_.batch && cold_load_.queued < options_.batch / 2;
+}
+
+void WorkQueue::poll_done(bool more) {
+  MutexLock lock(mutex_);
+  polling_ = false;
+  if (more) poll_requested_ = true;
+  announce_quiet();
+}
+
+// --- The end ---
+
+void WorkQueue::announce_quiet() {
+  if ((running_ == 0 && !polling_) || hot_load_.held + cold_load_.held == 0) quiet_.notify_all();
+}
+
+bool WorkQueue::drain(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (running_ > 0 || polling_ || !hot_.empty() || !cold_.empty()) {
+    if (!quiet_.wait_until(mutex_, deadline)) return false;
+  }
+  return true;
+}
+
+bool WorkQueue::wait_empty(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (hot_load_.held + cold_load_.held > 0) {
+    if (!quiet_.wait_until(mutex_, deadline)) return false;
+  }
+  return true;
+}
+
+std::vector<Job> WorkQueue::drop_all() {
+  MutexLock lock(mutex_);
+  std::vector<Job> jobs = lanes_.clear();
+  const auto take_loose = [&jobs](std::deque<Ticket>& queue) {
+    for (Ticket& ticket : queue) {
+      if (ticket.job) jobs.push_back(std::move(*ticket.job));
+    }
+    queue.clear();
+  };
+  take_loose(hot_);
+  take_loose(cold_);
+  for (auto& [route, tickets] : parked_) take_loose(tickets);
+  parked_.clear();
+  for (const Job& job : jobs) account(job, false);
+  hot_load_.queued = 0;
+  cold_load_.queued = 0;
+  announce_quiet();
+  return jobs;
+}
+
+void WorkQueue::set_epoch(std::int64_t epoch) {
+  MutexLock lock(mutex_);
+  epoch_ = epoch;
+}
+
+bool WorkQueue::shard_idle(int shard) const {
+  MutexLock lock(mutex_);
+  const auto held = shard_held_.find(shard);
+  return held == shard_held_.end() || held->second == 0;
+}
+
+void WorkQueue::forget_shard(int shard) {
+  MutexLock lock(mutex_);
+  lanes_.forget_shard(shard);
+  shard_held_.erase(shard);
+}
+
+void WorkQueue::stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  work_.notify_all();
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,211 @@
+// What the workers take from: bounded queues in front of the lanes.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <span>
+#include <vector>
+
+#include "core/mutex.h"
+#include "engine/breaker.h"
+#include "engine/job.h"
+#include "engine/lanes.h"
+#include "outbox/poller.h"
+
+namespace outbox::internal {
+
+struct WorkQueueOptions {
+  int workers = 4;
+  std::size_t hot_capacity = 1000;
+  std::size_t cold_capacity = 1000;
+  std::size_t capacity_bytes = 64 * 1024 * 1024;
+  std::size_t batch = 50;  // how many rows a read brings
+  bool park = false;       // events behind a DEAD one become DEAD too
+};
+
+// Hands jobs to workers: from the hot and the cold queue 2:1, from a lane one
+// at a time, from a listener that is unwell only as many as it may get.
+//
+// Capacity is taken when an event is admitted and given back when its mark has
+// landed, so that it bounds everything that a crash could deliver twice.
+//
+// The queue also decides when a worker reads the store instead: the one that
+// finds nothing to do becomes the reader and keeps the first event it finds.
+//
+// Thread-safe.
+class WorkQueue {
+ public:
+  explicit WorkQueue(WorkQueueOptions options);
+
+  // --- Admission ---
+
+  // `aside`, `park`: the job was not queued; its lane waits, and the caller
+  // submits the mark that sets the row aside or makes it DEAD as well.
+  enum class Admission { queued, aside, park, full };
+  Admission admit(Job& job);
+
+  // The same in two steps, for a job that is marked in between. False, or
+  // `full`: not admitted.
+  bool reserve(Job& job);
+  Admission begin(Job& job);
+
+  std::size_t room(bool hot) const;
+  std::size_t depth(bool hot) const;
+  std::size_t in_flight() const;
+
+  // --- Lanes with rows set aside (see Lanes) ---
+
+  void restore(const HeldLane& lane, Clock::Steady now);
+  PollHandler::Wanted next_lane(std::span<const Seq> read_through, Clock::Steady now);
+
+  // The rows of a lane, as read from the lowest on.
+  struct Filling {
+    std::vector<Job> jobs{};             // those that can be delivered now
+    bool blocked = false;                // then comes a DEAD one,
+    std::optional<Clock::Steady> due{};  // or one that is due only later,
+    bool more = false;                   // or the limit cut the result
+  };
+  void fill(LaneKey key, Filling filling);
+
+  // A row of a lane set aside is on its way through reserve() and begin().
+  void expect(LaneKey key);
+
+  void recheck_blocked(std::size_t n);
+  std::optional<Clock::Steady> next_due() const;
+
+  // --- Work ---
+
+  struct Work {
+    bool poll = false;
+    std::vector<Job> jobs{};  // of one route; several only for a batch listener
+  };
+
+  // Waits for work. False: stopped.
+  bool take(Work& work);
+
+  enum class After {
+    next,   // done: the lane goes on
+    wait,   // retry or deferred: the lane waits for its head
+    skip,   // dead: the lane goes on once the mark has landed
+    block,  // dead: the lane is blocked
+    again,  // the listener is unavailable: the same job once more, later
+    aside,  // not tried, because an earlier one of its lane failed in the batch
+    drop,   // no longer ours
+  };
+  struct Finished {
+    Job job;
+    After after = After::next;
+  };
+
+  // A job that has to leave the queue because an earlier one of its lane waits.
+  struct Followers {
+    std::vector<Job> aside{};    // to be marked so,
+    std::vector<Job> park{};     // to be marked DEAD as well,
+    std::vector<Job> dropped{};  // to be read again: aside in the store already
+  };
+
+  // All jobs of a take() are over. Rewrites `after` where the outcome counts
+  // differently. The caller submits a mark for next, wait, skip and block, and
+  // after these the marks of the followers.
+  Followers finish(std::span<Finished> finished, Clock::Steady now);
+
+  // The marks of admitted jobs have landed, or were found stale.
+  void landed(std::span<const Completion> completions);
+
+  // --- Reading ---
+
+  void enable_polling(bool enabled);
+  void request_poll();
+
+  // The reading worker is back. `more`: there may be rows to read at once.
+  void poll_done(bool more);
+
+  // Ends the pauses that are over; until when the next one lasts.
+  std::optional<Clock::Steady> tick(Clock::Steady now);
+
+  // --- The end ---
+
+  // Waits until nothing is left that could run now. False at the deadline.
+  bool drain(std::chrono::steady_clock::time_point deadline);
+
+  // Waits until nothing is in flight. False at the deadline.
+  bool wait_empty(std::chrono::steady_clock::time_point deadline);
+
+  // Removes all that is queued and forgets the lanes. What runs goes on.
+  std::vector<Job> drop_all();
+
+  // What was admitted before is no longer ours.
+  void set_epoch(std::int64_t epoch);
+
+  bool shard_idle(int shard) const;
+  void forget_shard(int shard);
+  void stop();
+
+ private:
+  // A place in line: of a lane, or of one job without a lane.
+  struct Ticket {
+    Lane* lane = nullptr;
+    std::optional<Job> job{};
+
+    Job& first() { return lane != nullptr ? lane->jobs.front() : *job; }
+  };
+
+  // Admitted and not yet marked; of these, not yet taken by a worker.
+  struct Load {
+    std::size_t held = 0;
+    std::size_t queued = 0;
+  };
+
+  Admission place(Job& job) OUTBOX_REQUIRES(mutex_);
+  std::size_t room_locked(bool hot) const OUTBOX_REQUIRES(mutex_);
+  void account(const Job& job, bool in) OUTBOX_REQUIRES(mutex_);
+  Lane* current_lane(const Job& job) OUTBOX_REQUIRES(mutex_);
+  void settle(Lane& lane) OUTBOX_REQUIRES(mutex_);
+  void line_up(Ticket ticket) OUTBOX_REQUIRES(mutex_);
+  bool pop_ticket(Ticket& ticket) OUTBOX_REQUIRES(mutex_);
+  bool start(Ticket ticket, Work& work) OUTBOX_REQUIRES(mutex_);
+  void take_first(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
+  void gather(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
+  void end_call(std::span<const Finished> finished, Clock::Steady now) OUTBOX_REQUIRES(mutex_);
+  void leave_lane(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
+  void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
+  void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
+  bool should_poll(bool idle) const OUTBOX_REQUIRES(mutex_);
+  void wake_worker() OUTBOX_REQUIRES(mutex_);
+  void announce_quiet() OUTBOX_REQUIRES(mutex_);
+
+  // Constant after construction.
+  const WorkQueueOptions options_;
+  const std::size_t lane_limit_;
+
+  mutable Mutex mutex_;
+  CondVar work_;
+  CondVar quiet_;
+  std::deque<Ticket> hot_ OUTBOX_GUARDED_BY(mutex_);
+  std::deque<Ticket> cold_ OUTBOX_GUARDED_BY(mutex_);
+  std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
+  Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
+  std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
+
+  Load hot_load_ OUTBOX_GUARDED_BY(mutex_);
+  Load cold_load_ OUTBOX_GUARDED_BY(mutex_);
+  std::size_t held_bytes_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  std::map<int, std::size_t> shard_held_ OUTBOX_GUARDED_BY(mutex_);
+
+  int idle_ OUTBOX_GUARDED_BY(mutex_) = 0;    // workers that wait;
+  int waking_ OUTBOX_GUARDED_BY(mutex_) = 0;  // of these, those just notified
+  std::size_t running_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  int turn_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  bool polling_enabled_ OUTBOX_GUARDED_BY(mutex_) = false;
+  bool poll_requested_ OUTBOX_GUARDED_BY(mutex_) = false;
+  bool polling_ OUTBOX_GUARDED_BY(mutex_) = false;
+  bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
+};
+
+}  // namespace outbox::internal
