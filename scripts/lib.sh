@@ -1,0 +1,73 @@
+# Shared by the scripts of this folder; source it, don't run it.
+# shellcheck shell=bash
+
+root=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+jobs=${OUTBOX_JOBS:-$(nproc)}
+
+# ccache makes rebuilds quick where it is installed; nothing depends on it.
+if [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] && command -v ccache >/dev/null; then
+  export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+fi
+
+say() { printf '%s\n' "$*"; }
+
+die() {
+  printf '%s: %s\n' "$(basename "$0")" "$*" >&2
+  exit 1
+}
+
+# The comment block at the top of the calling script is its help text.
+print_help() { awk 'NR > 1 && !/^#/ { exit } NR > 1 { sub(/^# ?/, ""); print }' "$0"; }
+
+# configure <preset> [cmake option]...
+configure() {
+  local preset=$1
+  shift
+  local cache=$root/build/$preset/CMakeCache.txt
+  local log=$root/build/$preset/configure.log
+  local fresh=()
+  # A tree that was moved or copied brings a cache that points elsewhere.
+  if [[ -f $cache ]] && ! grep -qxF "CMAKE_HOME_DIRECTORY:INTERNAL=$root" "$cache"; then
+    fresh=(--fresh)
+  fi
+  mkdir -p "$root/build/$preset"
+  if ! (cd "$root" && cmake --preset "$preset" "${fresh[@]}" "$@") >"$log" 2>&1; then
+    cat "$log" >&2
+    die "cmake could not configure the preset '$preset'; its output is above"
+  fi
+}
+
+# run_for <preset> <command>...
+# g++ 12's thread sanitizer stops on kernels that randomise more than 28 bits of
+# an address: where we may, its programs run without that.
+run_for() {
+  local preset=$1 bits
+  shift
+  bits=$(cat /proc/sys/vm/mmap_rnd_bits 2>/dev/null || echo 28)
+  if [[ $preset == tsan ]] && ((bits > 28)) && setarch --addr-no-randomize true 2>/dev/null; then
+    setarch --addr-no-randomize "$@"
+  else
+    "$@"
+  fi
+}
+
+# compile <preset> [target]...; without targets, all of them.
+compile() {
+  local preset=$1
+  shift
+  local targets=()
+  if (($# > 0)); then targets=(--target "$@"); fi
+  # The build, too, starts test programs: to list their tests.
+  run_for "$preset" cmake --build "$root/build/$preset" --parallel "$jobs" "${targets[@]}"
+}
+
+# has_target <preset> <target>
+has_target() {
+  cmake --build "$root/build/$1" --target help | grep "^$2: " >/dev/null
+}
+
+# The project's own C++ files, NUL-separated, those not yet added included.
+cxx_files() {
+  (cd "$root" && find include src tests bench examples -type f \
+    \( -name '*.h' -o -name '*.cc' \) -print0 2>/dev/null | sort -z) || true
+}
