@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,15 +79,15 @@ struct DispatcherOptions {
   std::chrono::milliseconds pause{200};
   std::chrono::milliseconds max_pause{30'000};
 
+  // With row claims: how long a claim lasts. An event is not delivered on a
+  // claim that may have expired.
+  std::optional<std::chrono::milliseconds> lock_timeout{};
+
   std::shared_ptr<InFlightTracker> tracker{};  // empty: exact, no time-to-live
   Logger log{};                                // empty: standard_error_log()
   std::shared_ptr<Metrics> metrics{};
   const Clock* clock = nullptr;  // null: host_clock()
 };
-
-namespace internal {
-class Core;
-}
 
 // Delivers what it is given. The facade in outbox.h wires one with a writer
 // and a reader; use it alone to feed it by other means, e.g. from a CDC stream.
@@ -114,7 +115,8 @@ class Dispatcher {
   std::size_t cold_room() const;
   std::size_t in_flight() const;
 
-  // For a Poller: rows go to the cold queue.
+  // For a Poller: rows go to the cold queue. Ask for it before start(): the
+  // poller then keeps the tenure, which the dispatcher does by itself otherwise.
   std::shared_ptr<PollHandler> poll_handler();
 
   // Stops accepting, works off what is queued within drain_timeout, flushes
@@ -123,7 +125,8 @@ class Dispatcher {
   void close();
 
  private:
-  std::shared_ptr<internal::Core> core_;
+  class Impl;
+  std::unique_ptr<Impl> impl_;
 };
 
 }  // namespace outbox

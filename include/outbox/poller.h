@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -38,6 +39,14 @@ class PollHandler {
   virtual void read_begins() {}
   virtual void read_ends() {}
 
+  // What the instance owns from now on, and until when no later renewal moves
+  // it. Another epoch than before: what was taken and not begun is to be
+  // dropped.
+  virtual void tenure(const Tenure& /*tenure*/, Clock::Steady /*valid_until*/) {}
+
+  // Whether nothing of this shard is in flight, so that it can be given back.
+  virtual bool drained(int /*shard*/) { return true; }
+
   // --- For handlers that keep order ---
 
   // A lane that was set aside before this instance owned the shard.
@@ -51,6 +60,9 @@ class PollHandler {
   // The next lane whose rows, set aside earlier, should be read now; its shard
   // has been read up to the given seq. A zero key: none.
   virtual Wanted next_lane(std::span<const Seq> /*read_through*/) { return {}; }
+
+  // When next_lane() will have one.
+  virtual std::optional<Clock::Steady> next_lane_due() { return std::nullopt; }
 
   // The rows of that lane; suspects as above or not.
   virtual void fill(const Wanted& /*lane*/, Rows /*rows*/, bool /*suspect*/) {}

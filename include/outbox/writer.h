@@ -1,6 +1,7 @@
 // Writes events in the transaction that they belong to.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -18,6 +19,9 @@ namespace outbox {
 struct Written {
   Event event;
   RowRef row{};
+
+  // Written on a connection of the user's own: its commit may never be told.
+  bool own_connection = false;
 };
 
 // Sees events on their way into the table. Called on the writing thread; may
@@ -63,8 +67,9 @@ struct WriterOptions {
   // Called in this order (after_commit and the like too).
   std::vector<std::shared_ptr<WriterHook>> hooks{};
 
-  // With row claims: rows are inserted as claimed by this instance.
-  std::string claim_owner{};
+  // With row claims: who the rows are inserted as claimed by; an empty name,
+  // or none at all, leaves them free.
+  std::function<std::string()> claim_owner{};
 
   // Empty: standard_error_log().
   Logger log{};
@@ -105,7 +110,8 @@ class Writer {
   friend class internal::TransactionState;
   friend class Transaction;
 
-  std::vector<Written> insert(Connection& connection, std::vector<Draft> drafts);
+  std::vector<Written> insert(Connection& connection, std::vector<Draft> drafts,
+                              bool own_connection);
   std::vector<std::string> write_in(internal::TransactionState& state, std::vector<Draft> drafts);
   internal::TransactionState& open_transaction(const char* call) const;
 

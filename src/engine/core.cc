@@ -100,19 +100,23 @@ Job Core::job_of(Row row, bool hot) const {
   const bool ordered = options_.ordering == Ordering::per_aggregate &&
                        (route == nullptr || route->options.ordering == Ordering::per_aggregate);
   if (ordered) job.lane = lane_key(event.aggregate_type(), event.aggregate_id());
+  // Less a tenth, for a clock of the database that runs ahead of ours.
+  if (options_.lock_timeout) job.expires = clock_.steady() + *options_.lock_timeout * 9 / 10;
   return job;
 }
 
 bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
 
 bool Core::enqueue_reserved(Row row) {
-  if (closing_) return false;
+  if (closing_ || epoch_ == 0) return false;
   return admit(job_of(std::move(row), true));
 }
 
-void Core::give_up(const Event& event, Seq seq) {
+void Core::give_up(const Event& event) { tracker_->release(event.id()); }
+
+void Core::leave_to_reader(const Event& event, const RowRef& row) {
   tracker_->release(event.id());
-  if (events_.left_behind) events_.left_behind(seq);
+  if (events_.left_behind) events_.left_behind(row);
   queue_.request_poll();
 }
 
@@ -204,7 +208,7 @@ void Core::handle_suspects(std::vector<Row> rows) {
     if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
     if (!queue_.reserve(job)) {
       release(job);
-      if (events_.left_behind) events_.left_behind(job.row.ref.seq);
+      if (events_.left_behind) events_.left_behind(job.row.ref);
       break;
     }
     if (job.row.ref.hold > 0) queue_.expect(job.lane);
@@ -518,15 +522,19 @@ void Core::publish_gauges() const {
 
 // --- Ownership and time ---
 
-void Core::set_epoch(std::int64_t epoch) {
+void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
+  deadline_.store(valid_until, std::memory_order_relaxed);
+  if (tenure.epoch == epoch_) return;
   for (const Job& job : queue_.drop_all()) release(job);
-  queue_.set_epoch(epoch);
-  completer_.set_epoch(epoch);
-  epoch_ = epoch;
+  queue_.set_epoch(tenure.epoch);
+  completer_.set_epoch(tenure.epoch);
+  epoch_ = tenure.epoch;
 }
 
-void Core::set_deadline(Clock::Steady deadline) {
-  deadline_.store(deadline, std::memory_order_relaxed);
+bool Core::drained(int shard) {
+  if (!queue_.shard_idle(shard)) return false;
+  queue_.forget_shard(shard);
+  return true;
 }
 
 std::optional<Clock::Steady> Core::tick() {

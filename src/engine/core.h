@@ -34,14 +34,14 @@ struct CoreEvents {
   std::function<bool()> read{};
   // A row waits alone until then.
   std::function<void(Clock::Steady)> row_due{};
-  // next_timer() may have changed.
+  // tick() or next_lane_due() may now say something earlier.
   std::function<void()> timer_changed{};
   // Another instance owns what this one marked.
   std::function<void()> fenced{};
   // Nothing is in flight any more.
   std::function<void()> emptied{};
-  // Rows from here on were left to the reader, which may have passed them.
-  std::function<void(Seq)> left_behind{};
+  // This row was left to the reader, which may have passed it already.
+  std::function<void(const RowRef&)> left_behind{};
 };
 
 // Thread-safe.
@@ -57,11 +57,12 @@ class Core final : public PollHandler {
 
   // --- The direct hot path ---
 
-  // Reserves an event before its row can be visible; it is then enqueued, or
-  // given up and left to the reader.
+  // Reserves an event before its row can be visible. It is then enqueued, given
+  // up because there is no row, or left to the reader.
   bool reserve(const Event& event);
   bool enqueue_reserved(Row row);
-  void give_up(const Event& event, Seq seq);
+  void give_up(const Event& event);
+  void leave_to_reader(const Event& event, const RowRef& row);
 
   bool enqueue(Row row, bool hot);
 
@@ -75,37 +76,32 @@ class Core final : public PollHandler {
   void read_ends() override;
   void restore(const HeldLane& lane) override;
   Wanted next_lane(std::span<const Seq> read_through) override;
+  std::optional<Clock::Steady> next_lane_due() override { return queue_.next_due(); }
+  void tenure(const Tenure& tenure, Clock::Steady valid_until) override;
+  bool drained(int shard) override;
   void fill(const Wanted& lane, Rows rows, bool suspect) override;
 
   // --- What the driver does ---
 
   void request_poll() { queue_.request_poll(); }
 
-  // Owns something from now on, or nothing any more (0); what was queued is
-  // dropped.
-  void set_epoch(std::int64_t epoch);
-
-  // No delivery begins after this moment, unless it is moved.
-  void set_deadline(Clock::Steady deadline);
-
-  bool shard_idle(int shard) const { return queue_.shard_idle(shard); }
-  void forget_shard(int shard) { queue_.forget_shard(shard); }
   void recheck_blocked(std::size_t n) { queue_.recheck_blocked(n); }
 
   // Does what is due: ends pauses, reports calls that hang. When to come back.
   std::optional<Clock::Steady> tick();
 
-  // When a lane that was set aside is due.
-  std::optional<Clock::Steady> next_lane_due() const { return queue_.next_due(); }
-
+  std::int64_t epoch() const { return epoch_; }
   std::size_t hot_room() const { return closing_ ? 0 : queue_.room(true); }
   std::size_t cold_room() const { return closing_ ? 0 : queue_.room(false); }
   bool wait_empty(std::chrono::steady_clock::time_point deadline) {
     return queue_.wait_empty(deadline);
   }
+  void wait_change(std::chrono::steady_clock::time_point deadline) { queue_.wait_change(deadline); }
 
   // Returns the rows that were claimed and not started.
   std::vector<RowRef> close();
+
+  void count(Counter counter, std::uint64_t n = 1) const;
 
  private:
   // What one worker is doing, for those who watch over it.
@@ -140,7 +136,6 @@ class Core final : public PollHandler {
   void on_landed(std::span<Completion> completions);
   void begin_suspect(Job job);
   void report_dead(const Completion& completion) const;
-  void count(Counter counter, std::uint64_t n = 1) const;
   void publish_gauges() const;
 
   // Constant after construction (events_: after start()).

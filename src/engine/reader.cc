@@ -9,6 +9,7 @@ namespace outbox::internal {
 namespace {
 
 constexpr Seq kEverything = std::numeric_limits<Seq>::max();
+constexpr Seq kNothing = -1;
 constexpr std::size_t kLanesAtOnce = 1'000;
 
 // How many suspects are tried together, by the deaths that they have seen:
@@ -43,8 +44,10 @@ Reader::Reader(std::shared_ptr<Instance> instance, PollHandler& handler,
 
 // --- Orders ---
 
-void Reader::set_tenure(Tenure tenure) {
+bool Reader::set_tenure(Tenure tenure) {
   MutexLock lock(mutex_);
+  const bool news = tenure.epoch != known_.epoch || tenure.shards != known_.shards;
+  known_ = tenure;
   if (orders_.tenure) {
     // The last one was not seen yet: its inheritance counts all the same.
     auto& older = orders_.tenure->inherited;
@@ -53,6 +56,7 @@ void Reader::set_tenure(Tenure tenure) {
     }
   }
   orders_.tenure = std::move(tenure);
+  return news;
 }
 
 void Reader::note_due(Clock::Steady due) {
@@ -65,9 +69,10 @@ std::optional<Clock::Steady> Reader::next_due() const {
   return next_due_;
 }
 
-void Reader::rewind(Seq seq) {
+void Reader::leave_behind(const RowRef& row) {
   MutexLock lock(mutex_);
-  orders_.rewind = std::min(orders_.rewind.value_or(seq), seq);
+  if (options_.row_claims) orders_.unclaim.push_back(row);
+  orders_.rewind = std::min(orders_.rewind.value_or(row.seq), row.seq);
 }
 
 void Reader::look_everywhere() {
@@ -93,6 +98,7 @@ bool Reader::round() {
   if (orders.tenure) enter(*orders.tenure);
   if (orders.rewind) instance_->rewind(*orders.rewind);
   try {
+    if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
     if (suspects_left_ > 0) {
@@ -104,6 +110,7 @@ bool Reader::round() {
     return read_lanes() || more;
   } catch (...) {
     if (orders.due) note_due(clock_.steady());
+    for (const RowRef& row : orders.unclaim) leave_behind(row);
     throw;
   }
 }
@@ -119,6 +126,12 @@ void Reader::enter(const Tenure& tenure) {
   std::vector<int> gained;
   for (const int shard : tenure.shards) {
     if (std::find(shards_.begin(), shards_.end(), shard) == shards_.end()) gained.push_back(shard);
+  }
+  for (const int shard : shards_) {
+    // A shard that is being given up is not read any more, nor are its lanes.
+    if (std::find(tenure.shards.begin(), tenure.shards.end(), shard) == tenure.shards.end()) {
+      read_through_[static_cast<std::size_t>(shard)] = kNothing;
+    }
   }
   for (const int shard : gained) {
     const auto index = static_cast<std::size_t>(shard);
@@ -157,8 +170,12 @@ bool Reader::read_ready() {
                               clock_.now() - read.rows.front().event.available_at());
   }
   const bool all = hand_over(read.rows);
-  if (all && !read.more) std::fill(read_through_.begin(), read_through_.end(), kEverything);
+  if (all && !read.more) read_everything();
   return read.more || !all;
+}
+
+void Reader::read_everything() {
+  for (const int shard : shards_) read_through_[static_cast<std::size_t>(shard)] = kEverything;
 }
 
 // False if the handler had no room for all; the rest is read again.
@@ -251,7 +268,7 @@ bool Reader::read_suspects() {
         read_through_[shard] = std::max(read_through_[shard], row.ref.seq);
       }
     }
-    if (!ready.more) std::fill(read_through_.begin(), read_through_.end(), kEverything);
+    if (!ready.more) read_everything();
     if (try_suspects(std::move(ready.rows))) return false;
   }
   {
@@ -278,7 +295,9 @@ bool Reader::try_suspects(std::vector<Row> rows) {
   const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_.load());
   std::vector<Row> group;
   for (Row& row : rows) {
-    if (group.size() == size || (!group.empty() && group_size(row.crashes) != group_size(group.front().crashes))) break;
+    if (group.size() == size ||
+        (!group.empty() && group_size(row.crashes) != group_size(group.front().crashes)))
+      break;
     group.push_back(judged(std::move(row)));
   }
   suspects_left_ -= group.size();

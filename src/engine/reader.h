@@ -28,15 +28,15 @@ class Reader {
   // caller; nothing is lost by them.
   bool round();
 
-  // From the next round on.
-  void set_tenure(Tenure tenure);
+  // From the next round on. True if it brings something new to read.
+  bool set_tenure(Tenure tenure);
 
   // A row waits alone until then.
   void note_due(Clock::Steady due);
   std::optional<Clock::Steady> next_due() const;
 
-  // Rows from here on were left behind.
-  void rewind(Seq seq);
+  // This row was left behind: read it again, or give back its claim.
+  void leave_behind(const RowRef& row);
 
   // Whether it waits for a group of suspects before it reads on; to be called
   // again once nothing is in flight.
@@ -50,6 +50,7 @@ class Reader {
   struct Orders {
     std::optional<Tenure> tenure{};
     std::optional<Seq> rewind{};
+    std::vector<RowRef> unclaim{};
     bool due = false;
   };
   Orders take_orders();
@@ -57,6 +58,7 @@ class Reader {
   void enter(const Tenure& tenure);
   void restore_lanes(int shard);
   bool read_ready();
+  void read_everything();
   bool read_due();
   bool read_lanes();
   bool read_claims();
@@ -78,6 +80,7 @@ class Reader {
   std::atomic<std::size_t> suspects_left_{0};
 
   mutable Mutex mutex_;
+  Tenure known_ OUTBOX_GUARDED_BY(mutex_);
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
   std::optional<Clock::Steady> next_due_ OUTBOX_GUARDED_BY(mutex_);
 };

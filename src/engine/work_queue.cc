@@ -455,6 +455,11 @@ bool WorkQueue::wait_empty(std::chrono::steady_clock::time_point deadline) {
   return true;
 }
 
+void WorkQueue::wait_change(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  quiet_.wait_until(mutex_, deadline);
+}
+
 std::vector<Job> WorkQueue::drop_all() {
   MutexLock lock(mutex_);
   std::vector<Job> jobs = lanes_.clear();

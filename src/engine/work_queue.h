@@ -135,6 +135,9 @@ class WorkQueue {
   // Waits until nothing is in flight. False at the deadline.
   bool wait_empty(std::chrono::steady_clock::time_point deadline);
 
+  // Waits until something has landed, or the deadline.
+  void wait_change(std::chrono::steady_clock::time_point deadline);
+
   // Removes all that is queued and forgets the lanes. What runs goes on.
   std::vector<Job> drop_all();
 

@@ -101,9 +101,9 @@ class MemoryInstance final : public Instance {
     db_.table.unclaim(rows, owner_);
   }
 
-  MarkResult mark(std::span<const Mark> marks) override {
+  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
     MutexLock lock(db_.mutex);
-    if (!options_.row_claims && !db_.members.alive(id_)) return {.fenced = true};
+    if (!options_.row_claims && !db_.members.holds(id_, epoch)) return {.fenced = true};
     const Time now = db_.now();
     MarkResult result;
     for (std::size_t i = 0; i < marks.size(); ++i) {

@@ -37,7 +37,10 @@ class Members {
 
   // A member that was declared dead is gone until it registers anew, with a
   // greater epoch; so to be here is to have a valid epoch.
-  bool alive(MemberId id) const { return live_.contains(id); }
+  bool holds(MemberId id, std::int64_t epoch) const {
+    const auto member = live_.find(id);
+    return member != live_.end() && member->second.epoch == epoch;
+  }
 
   bool owns(MemberId id, int shard) const {
     return shard >= 0 && static_cast<std::size_t>(shard) < shards_.size() &&

@@ -1,0 +1,73 @@
+#include "engine/commit_hook.h"
+
+#include <string>
+#include <utility>
+
+namespace outbox::internal {
+
+CommitHook::CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> driver, bool direct,
+                       const Clock& clock, Logger log)
+    : core_(std::move(core)),
+      driver_(std::move(driver)),
+      direct_(direct),
+      clock_(clock),
+      log_(std::move(log)) {}
+
+// Delayed events take no hot path; neither do those on a user's own connection,
+// of whose end we may never hear: a reservation would keep them for ever.
+bool CommitHook::takes(const Written& written) const {
+  return direct_ && !written.own_connection && written.row.hold == 0;
+}
+
+void CommitHook::after_write(std::span<const Written> events) {
+  for (const Written& written : events) {
+    if (takes(written)) core_->reserve(written.event);
+  }
+}
+
+void CommitHook::after_commit(std::span<const Written> events) {
+  bool read = false;
+  for (const Written& written : events) {
+    if (written.row.hold < 0) {
+      note_delayed(written);
+    } else if (!takes(written)) {
+      read = true;
+    } else if (!active_ || !core_->enqueue_reserved({.ref = written.row, .event = written.event})) {
+      leave_to_reader(written);
+    }
+  }
+  if (read && active_) driver_->wake();
+}
+
+void CommitHook::after_rollback(std::span<const Written> events) {
+  for (const Written& written : events) {
+    if (takes(written)) core_->give_up(written.event);
+  }
+}
+
+void CommitHook::outcome_unknown(std::span<const Written> events) {
+  for (const Written& written : events) {
+    if (takes(written)) core_->leave_to_reader(written.event, written.row);
+  }
+  if (active_) driver_->look_everywhere();
+}
+
+void CommitHook::leave_to_reader(const Written& written) {
+  core_->leave_to_reader(written.event, written.row);
+  if (!active_ || core_->epoch() == 0) return;  // nobody delivers here at all
+  core_->count(Counter::hot_dropped);
+  if (!warnings_.allow(clock_.steady())) return;
+  log_(LogLevel::warning,
+       "the hot queue is full: event " + written.event.id() + " is left to the reader, as were " +
+           std::to_string(warnings_.take_suppressed()) +
+           " others since the last such message; listeners are slower than writers (see "
+           "hot_capacity and workers)");
+}
+
+void CommitHook::note_delayed(const Written& written) {
+  core_->count(Counter::hot_skipped_delayed);
+  if (!active_) return;
+  driver_->row_due(clock_.steady() + (written.event.available_at() - clock_.now()));
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,49 @@
+// Starts the delivery of events when their transaction has committed.
+#pragma once
+
+#include <atomic>
+#include <memory>
+#include <span>
+
+#include "core/rate_limit.h"
+#include "engine/core.h"
+#include "engine/driver.h"
+#include "outbox/writer.h"
+
+namespace outbox::internal {
+
+// With order a commit merely wakes the reader, which alone admits events.
+// Without, the event goes from memory into the hot queue; it is reserved before
+// its row can be visible, so that the reader cannot take it as well.
+//
+// Thread-safe.
+class CommitHook final : public WriterHook {
+ public:
+  CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> driver, bool direct,
+             const Clock& clock, Logger log);
+
+  void after_write(std::span<const Written> events) override;
+  void after_commit(std::span<const Written> events) override;
+  void after_rollback(std::span<const Written> events) override;
+  void outcome_unknown(std::span<const Written> events) override;
+
+  // Before start() and after close() nothing is taken directly.
+  void set_active(bool active) { active_ = active; }
+
+ private:
+  bool takes(const Written& written) const;
+  void leave_to_reader(const Written& written);
+  void note_delayed(const Written& written);
+
+  // Constant after construction.
+  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<Driver> driver_;
+  const bool direct_;
+  const Clock& clock_;
+  const Logger log_;
+
+  std::atomic<bool> active_{false};
+  RateLimit warnings_{std::chrono::seconds{10}};
+};
+
+}  // namespace outbox::internal

@@ -1,0 +1,168 @@
+#include "engine/driver.h"
+
+#include <algorithm>
+#include <exception>
+#include <random>
+#include <string>
+#include <utility>
+
+#include "outbox/error.h"
+
+namespace outbox::internal {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The database is away: it is asked again soon, but not in a loop.
+constexpr milliseconds kAfterFailedRead{250};
+
+// Spread by a tenth either way, so that instances that started together do not
+// ask together for ever.
+milliseconds with_jitter(milliseconds interval) {
+  thread_local std::mt19937 generator{std::random_device{}()};
+  const double factor = std::uniform_real_distribution<double>{0.9, 1.1}(generator);
+  return milliseconds{
+      static_cast<milliseconds::rep>(static_cast<double>(interval.count()) * factor)};
+}
+
+}  // namespace
+
+PollerOptions Driver::checked_options(PollerOptions options) {
+  if (options.batch == 0) throw MisuseError("batch must be at least 1");
+  if (options.interval.count() <= 0) {
+    throw MisuseError("the poll interval must be positive, got " +
+                      std::to_string(options.interval.count()) + " ms");
+  }
+  if (options.skip_recent.count() < 0) {
+    throw MisuseError("skip_recent must not be negative, got " +
+                      std::to_string(options.skip_recent.count()) + " ms");
+  }
+  if (options.skip_recent.count() > 0 && !options.row_claims) {
+    throw MisuseError("skip_recent works with row claims only");
+  }
+  if (options.max_deaths_alone < 1) {
+    throw MisuseError("max_deaths_alone must be at least 1, got " +
+                      std::to_string(options.max_deaths_alone));
+  }
+  if (!options.log) options.log = standard_error_log();
+  if (options.clock == nullptr) options.clock = &host_clock();
+  return options;
+}
+
+Driver::Driver(std::shared_ptr<Instance> instance, PollHandler& handler, PollerOptions options,
+               Helpers helpers)
+    : instance_(std::move(instance)),
+      handler_(handler),
+      options_(std::move(options)),
+      helpers_(std::move(helpers)),
+      clock_(*options_.clock),
+      reader_(instance_, handler_, options_),
+      keeper_(instance_,
+              {.renewed = [this](const Tenure& tenure,
+                                 Clock::Steady valid_until) { adopt(tenure, valid_until); },
+               .expired = [this] { adopt({}, Clock::Steady::min()); },
+               .tick = [this] { return tick(); }},
+              clock_, options_.log) {}
+
+void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
+  const bool owner = tenure.epoch != 0;
+  if (owner != owner_.exchange(owner)) {
+    options_.log(LogLevel::info, owner ? "this instance delivers events now (epoch " +
+                                             std::to_string(tenure.epoch) + ")"
+                                       : "this instance delivers no events");
+  }
+  handler_.tenure(tenure, valid_until);
+  for (const int shard : tenure.leaving) {
+    if (handler_.drained(shard)) instance_->release(shard);
+  }
+  if (reader_.set_tenure(tenure)) want();
+}
+
+// --- Reading ---
+
+bool Driver::read() {
+  try {
+    const std::lock_guard lock(round_);
+    return reader_.round();
+  } catch (const std::exception& error) {
+    const Clock::Steady now = clock_.steady();
+    if (warnings_.allow(now)) {
+      options_.log(LogLevel::error,
+                   std::string("cannot read events, will try again: ") + error.what());
+    }
+    retry_at_ = now + kAfterFailedRead;
+    keeper_.wake();
+    return false;
+  }
+}
+
+bool Driver::read_now() {
+  if (!owner_) keeper_.renew();
+  reader_.look_everywhere();
+  const std::lock_guard lock(round_);
+  return reader_.round();
+}
+
+void Driver::want() {
+  if (helpers_.wanted) {
+    helpers_.wanted();
+  } else {
+    wanted_ = true;
+  }
+}
+
+void Driver::wake() {
+  want();
+  if (!helpers_.wanted) keeper_.wake();
+}
+
+void Driver::look_everywhere() {
+  reader_.look_everywhere();
+  wake();
+}
+
+void Driver::row_due(Clock::Steady due) {
+  reader_.note_due(due);
+  keeper_.wake();
+}
+
+void Driver::emptied() {
+  if (reader_.suspicious()) wake();
+}
+
+// --- Time ---
+
+std::optional<Clock::Steady> Driver::tick() {
+  const Clock::Steady now = clock_.steady();
+  std::optional<Clock::Steady> next;
+  if (helpers_.tick) next = helpers_.tick();
+  const auto by = [&next](Clock::Steady time) { next = std::min(next.value_or(time), time); };
+
+  if (now >= next_sweep_) {
+    next_sweep_ = now + with_jitter(options_.interval);
+    reader_.look_everywhere();
+    if (helpers_.sweep) helpers_.sweep();
+    want();
+  }
+  by(next_sweep_);
+  for (const auto& due : {reader_.next_due(), handler_.next_lane_due(),
+                          std::optional<Clock::Steady>(retry_at_.load())}) {
+    if (!due) continue;
+    if (*due > now) {
+      by(*due);
+    } else {
+      want();
+    }
+  }
+  if (retry_at_.load() <= now) retry_at_ = Clock::Steady::max();
+
+  if (!helpers_.wanted && wanted_.exchange(false)) {
+    if (read() && handler_.room() > 0) {
+      wanted_ = true;
+      return now;
+    }
+  }
+  return next;
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,89 @@
+// Decides when to read: after commits, when something is due, now and then.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+
+#include "core/rate_limit.h"
+#include "engine/keeper.h"
+#include "engine/reader.h"
+#include "outbox/poller.h"
+
+namespace outbox::internal {
+
+// Joins a reader with a keeper. Whoever is told that a read is wanted calls
+// read(); without such a helper the keeper's own thread reads. Thread-safe.
+class Driver {
+ public:
+  struct Helpers {
+    // A read is wanted.
+    std::function<void()> wanted{};
+
+    // What else is due; when to be called again.
+    std::function<std::optional<Clock::Steady>()> tick{};
+
+    // Now and then, for whatever needs a second look.
+    std::function<void()> sweep{};
+  };
+
+  // `options` as checked_options() returned them.
+  Driver(std::shared_ptr<Instance> instance, PollHandler& handler, PollerOptions options,
+         Helpers helpers);
+
+  // Fills in the defaults; throws MisuseError for what makes no sense.
+  static PollerOptions checked_options(PollerOptions options);
+
+  void start() { keeper_.start(); }
+  void stop() { keeper_.stop(); }
+
+  // Reads once, if nobody else is reading, and says whether there may be more
+  // at once. Never throws: an error is logged, and another read follows.
+  bool read();
+
+  // The same, but errors reach the caller, and ownership is sought first.
+  bool read_now();
+
+  // Something was committed here: new rows are ready.
+  void wake();
+
+  // Anything may have happened.
+  void look_everywhere();
+
+  void row_due(Clock::Steady due);
+  void left_behind(const RowRef& row) { reader_.leave_behind(row); }
+  void emptied();
+  void timer_changed() { keeper_.wake(); }
+  void fenced() { keeper_.wake(true); }
+
+  bool owner() const { return owner_; }
+
+ private:
+  void adopt(const Tenure& tenure, Clock::Steady valid_until);
+  std::optional<Clock::Steady> tick();
+  void want();
+
+  // Constant after construction.
+  const std::shared_ptr<Instance> instance_;
+  PollHandler& handler_;
+  const PollerOptions options_;
+  const Helpers helpers_;
+  const Clock& clock_;
+
+  std::mutex round_;
+  Reader reader_;
+  RateLimit warnings_{std::chrono::seconds{10}};
+  std::atomic<bool> owner_{false};
+  std::atomic<bool> wanted_{false};  // without helpers_.wanted
+  std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
+
+  // Used by tick() only.
+  Clock::Steady next_sweep_{};
+
+  Keeper keeper_;  // last: its thread uses all of the above
+};
+
+}  // namespace outbox::internal

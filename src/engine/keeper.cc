@@ -1,0 +1,107 @@
+#include "engine/keeper.h"
+
+#include <algorithm>
+#include <exception>
+#include <string>
+#include <utility>
+
+#include "core/thread_name.h"
+
+namespace outbox::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// How often to look whether the owner is gone, or a shard is drained: without
+// anything to wait for, so that a hand-over is quick.
+constexpr milliseconds kStandby{50};
+constexpr milliseconds kAfterFailure{250};
+constexpr milliseconds kLongestWait{60'000};
+
+// Where a tenure cannot expire, only a lock file that somebody removed could
+// end it.
+constexpr milliseconds kWithoutLease{1'000};
+
+}  // namespace
+
+Keeper::Keeper(std::shared_ptr<Instance> instance, Duties duties, const Clock& clock, Logger log)
+    : instance_(std::move(instance)),
+      duties_(std::move(duties)),
+      clock_(clock),
+      log_(std::move(log)) {}
+
+Keeper::~Keeper() { stop(); }
+
+void Keeper::start() {
+  thread_ = std::jthread([this] {
+    name_this_thread("outbox-keeper");
+    run();
+  });
+}
+
+void Keeper::wake(bool renew) {
+  MutexLock lock(mutex_);
+  woken_ = true;
+  renew_ = renew_ || renew;
+  changed_.notify_all();
+}
+
+void Keeper::stop() {
+  {
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  if (thread_.joinable()) thread_.join();
+}
+
+void Keeper::run() {
+  for (;;) {
+    bool renew_now = false;
+    {
+      MutexLock lock(mutex_);
+      if (stopped_) return;
+      woken_ = false;
+      renew_now = std::exchange(renew_, false);
+    }
+    if (renew_now || clock_.steady() >= next_renewal_) renew();
+    const std::optional<Clock::Steady> next = duties_.tick();
+    const Clock::Steady now = clock_.steady();
+    const Clock::Steady until =
+        std::min({next.value_or(next_renewal_), next_renewal_, now + kLongestWait});
+    // The injected clock says how long to wait; only the host's can be waited on.
+    const auto deadline = steady_clock::now() + (until - now);
+    MutexLock lock(mutex_);
+    while (!woken_ && !stopped_ && changed_.wait_until(mutex_, deadline)) {
+    }
+  }
+}
+
+void Keeper::renew() {
+  if (!instance_) {
+    next_renewal_ = Clock::Steady::max();
+    return;
+  }
+  // The tenure counts from before the question: the answer may take its time.
+  const Clock::Steady asked = clock_.steady();
+  try {
+    const Tenure tenure = instance_->renew();
+    const std::optional<milliseconds> lease = instance_->lease();
+    valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
+    const bool waiting = tenure.epoch == 0 || !tenure.leaving.empty();
+    next_renewal_ = asked + (waiting ? kStandby : lease ? *lease / 3 : kWithoutLease);
+    duties_.renewed(tenure, valid_until_);
+  } catch (const std::exception& error) {
+    next_renewal_ = asked + kAfterFailure;
+    if (warnings_.allow(asked)) {
+      log_(LogLevel::error, std::string("cannot renew the ownership of events: ") + error.what());
+    }
+    if (asked >= valid_until_) {
+      valid_until_ = Clock::Steady::max();
+      duties_.expired();
+    }
+  }
+}
+
+}  // namespace outbox::internal

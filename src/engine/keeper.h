@@ -1,0 +1,72 @@
+// Keeps an instance's tenure, and its timers.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <thread>
+
+#include "core/mutex.h"
+#include "core/rate_limit.h"
+#include "outbox/clock.h"
+#include "outbox/log.h"
+#include "outbox/store.h"
+
+namespace outbox::internal {
+
+// One thread that renews the tenure well before it ends and does what is due in
+// between. Thread-safe.
+class Keeper {
+ public:
+  // All called on the keeper's thread, with no lock held.
+  struct Duties {
+    // A new tenure, or the same once more, and how long it lasts.
+    std::function<void(const Tenure&, Clock::Steady valid_until)> renewed{};
+
+    // It could not be renewed in time: nothing is owned any more.
+    std::function<void()> expired{};
+
+    // Does what is due; when to be called again at the latest.
+    std::function<std::optional<Clock::Steady>()> tick{};
+  };
+
+  // Without an instance it keeps timers only.
+  Keeper(std::shared_ptr<Instance> instance, Duties duties, const Clock& clock, Logger log);
+  ~Keeper();
+
+  void start();
+
+  // Runs tick() now; also renews the tenure if asked to.
+  void wake(bool renew = false);
+
+  // Ends the thread. Idempotent.
+  void stop();
+
+  // Renews in this thread; for those who do not start().
+  void renew();
+
+ private:
+  void run();
+
+  // Constant after construction.
+  const std::shared_ptr<Instance> instance_;
+  const Duties duties_;
+  const Clock& clock_;
+  const Logger log_;
+
+  // Used by renew() only.
+  Clock::Steady next_renewal_{};
+  Clock::Steady valid_until_ = Clock::Steady::max();
+  RateLimit warnings_{std::chrono::seconds{10}};
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool woken_ OUTBOX_GUARDED_BY(mutex_) = false;
+  bool renew_ OUTBOX_GUARDED_BY(mutex_) = false;
+  bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
+
+  std::jthread thread_;
+};
+
+}  // namespace outbox::internal

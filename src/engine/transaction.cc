@@ -1,0 +1,245 @@
+#include "outbox/transaction.h"
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <utility>
+
+#include "engine/delivery.h"
+#include "engine/transaction_state.h"
+#include "engine/writer_hooks.h"
+#include "outbox/error.h"
+
+namespace outbox {
+namespace internal {
+namespace {
+
+// The open transactions of this thread: one for each writer at most, so a few.
+thread_local std::vector<TransactionState*> open_here;
+
+std::string savepoint_name(std::size_t depth) { return "outbox_" + std::to_string(depth); }
+
+}  // namespace
+
+TransactionState::TransactionState(Writer& writer, std::unique_ptr<Connection> connection)
+    : writer_(writer), connection_(std::move(connection)) {
+  connection_->begin();
+  open_here.push_back(this);
+}
+
+TransactionState::~TransactionState() {
+  std::erase(open_here, this);
+  if (over_) return;
+  try {
+    rollback();
+  } catch (const std::exception& error) {
+    writer_.options_.log(
+        LogLevel::warning,
+        std::string("a transaction could not be rolled back cleanly: ") + error.what());
+  }
+}
+
+TransactionState* TransactionState::find(const Writer& writer) {
+  for (TransactionState* state : open_here) {
+    if (&state->writer_ == &writer) return state;
+  }
+  return nullptr;
+}
+
+void TransactionState::check_usable() const {
+  if (over_) throw MisuseError("this transaction is over: begin a new one");
+  if (thread_ != std::this_thread::get_id()) {
+    throw MisuseError("a transaction is bound to the thread that began it");
+  }
+}
+
+Connection& TransactionState::connection() {
+  check_usable();
+  return *connection_;
+}
+
+std::size_t TransactionState::savepoint() {
+  check_usable();
+  const std::size_t depth = levels_.size();
+  connection_->savepoint(savepoint_name(depth));
+  levels_.emplace_back();
+  return depth;
+}
+
+void TransactionState::release(std::size_t depth) {
+  check_usable();
+  connection_->release(savepoint_name(depth));
+  Level& outer = levels_[depth - 1];
+  for (std::size_t i = depth; i < levels_.size(); ++i) {
+    const auto append = [](auto& to, auto& from) {
+      to.insert(to.end(), std::move_iterator(from.begin()), std::move_iterator(from.end()));
+    };
+    append(outer.after_commit, levels_[i].after_commit);
+    append(outer.after_rollback, levels_[i].after_rollback);
+    append(outer.events, levels_[i].events);
+  }
+  levels_.resize(depth);
+}
+
+void TransactionState::rollback_to(std::size_t depth) {
+  check_usable();
+  connection_->rollback_to(savepoint_name(depth));
+  connection_->release(savepoint_name(depth));
+  std::vector<Level> undone(
+      std::move_iterator(levels_.begin() + static_cast<std::ptrdiff_t>(depth)),
+      std::move_iterator(levels_.end()));
+  levels_.resize(depth);
+  for (Level& level : undone) undo(std::move(level));
+}
+
+void TransactionState::after_commit(std::function<void()> callback) {
+  check_usable();
+  levels_.back().after_commit.push_back(std::move(callback));
+}
+
+void TransactionState::after_rollback(std::function<void()> callback) {
+  check_usable();
+  levels_.back().after_rollback.push_back(std::move(callback));
+}
+
+void TransactionState::wrote(std::vector<Written> events) {
+  auto& all = levels_.back().events;
+  all.insert(all.end(), std::move_iterator(events.begin()), std::move_iterator(events.end()));
+}
+
+void TransactionState::commit() {
+  check_usable();
+  if (levels_.size() > 1) {
+    throw MisuseError("a savepoint is still open: release it or roll it back before the commit");
+  }
+  over_ = true;
+  std::erase(open_here, this);
+  const WriterOptions& options = writer_.options_;
+  try {
+    connection_->commit();
+  } catch (const OutcomeUnknownError&) {
+    call_hooks(options.hooks, options.log, &WriterHook::outcome_unknown, levels_.front().events);
+    throw;
+  } catch (...) {
+    undo(std::move(levels_.front()));
+    throw;
+  }
+  connection_.reset();  // the callbacks may want one of their own
+  call_hooks(options.hooks, options.log, &WriterHook::after_commit, levels_.front().events);
+  run(levels_.front().after_commit, "after-commit");
+}
+
+void TransactionState::rollback() {
+  check_usable();
+  over_ = true;
+  std::erase(open_here, this);
+  // Even if the rollback fails: what was not committed is undone by the database.
+  std::exception_ptr failure;
+  try {
+    connection_->rollback();
+  } catch (...) {
+    failure = std::current_exception();
+  }
+  connection_.reset();
+  for (Level& level : levels_) undo(std::move(level));
+  if (failure) std::rethrow_exception(failure);
+}
+
+void TransactionState::undo(Level level) {
+  const WriterOptions& options = writer_.options_;
+  call_hooks(options.hooks, options.log, &WriterHook::after_rollback, level.events);
+  run(level.after_rollback, "after-rollback");
+}
+
+void TransactionState::run(const std::vector<std::function<void()>>& callbacks,
+                           const char* when) const {
+  for (const auto& callback : callbacks) {
+    try {
+      callback();
+    } catch (...) {
+      writer_.options_.log(LogLevel::error, std::string("an ") + when + " callback failed: " +
+                                                outcome_of(std::current_exception()).error());
+    }
+  }
+}
+
+}  // namespace internal
+
+// --- Savepoint ---
+
+Savepoint::Savepoint(internal::TransactionState& state)
+    : state_(&state), depth_(state.savepoint()) {}
+
+Savepoint::Savepoint(Savepoint&& other) noexcept
+    : state_(std::exchange(other.state_, nullptr)), depth_(other.depth_) {}
+
+Savepoint::~Savepoint() {
+  if (state_ == nullptr) return;
+  try {
+    rollback();
+  } catch (const std::exception&) {
+    // The transaction is broken or over, and with it all that was written here.
+  }
+}
+
+void Savepoint::release() {
+  if (state_ == nullptr) throw MisuseError("this savepoint is over already");
+  std::exchange(state_, nullptr)->release(depth_);
+}
+
+void Savepoint::rollback() {
+  if (state_ == nullptr) throw MisuseError("this savepoint is over already");
+  std::exchange(state_, nullptr)->rollback_to(depth_);
+}
+
+// --- Transaction ---
+
+Transaction::Transaction(std::unique_ptr<internal::TransactionState> state)
+    : state_(std::move(state)) {}
+
+Transaction::Transaction(Transaction&& other) noexcept = default;
+Transaction::~Transaction() = default;
+
+std::string Transaction::write(Draft draft) {
+  std::vector<Draft> drafts;
+  drafts.push_back(std::move(draft));
+  std::vector<std::string> ids = write_all(std::move(drafts));
+  return ids.empty() ? std::string() : std::move(ids.front());
+}
+
+std::vector<std::string> Transaction::write_all(std::vector<Draft> drafts) {
+  connection();  // refuses a transaction that is over
+  return state_->writer().write_in(*state_, std::move(drafts));
+}
+
+Savepoint Transaction::savepoint() {
+  connection();
+  return Savepoint(*state_);
+}
+
+void Transaction::after_commit(std::function<void()> callback) {
+  connection();
+  state_->after_commit(std::move(callback));
+}
+
+void Transaction::after_rollback(std::function<void()> callback) {
+  connection();
+  state_->after_rollback(std::move(callback));
+}
+
+void Transaction::commit() {
+  connection();
+  state_->commit();
+}
+
+void Transaction::rollback() {
+  connection();
+  state_->rollback();
+}
+
+Connection& Transaction::connection() {
+  if (!state_) throw MisuseError("this transaction has been moved away");
+  return state_->connection();
+}
+
+}  // namespace outbox

@@ -1,0 +1,61 @@
+// The open transaction behind Transaction and Savepoint.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "outbox/store.h"
+#include "outbox/writer.h"
+
+namespace outbox::internal {
+
+// A transaction of one writer on one thread, with what is to happen after it.
+// Registers itself as the thread's open one for as long as it lives. Not
+// thread-safe.
+class TransactionState {
+ public:
+  TransactionState(Writer& writer, std::unique_ptr<Connection> connection);
+  ~TransactionState();
+  TransactionState(const TransactionState&) = delete;
+  TransactionState& operator=(const TransactionState&) = delete;
+
+  // The open transaction of this writer on this thread, or null.
+  static TransactionState* find(const Writer& writer);
+
+  Writer& writer() { return writer_; }
+  Connection& connection();
+
+  std::size_t savepoint();
+  void release(std::size_t depth);
+  void rollback_to(std::size_t depth);
+
+  void after_commit(std::function<void()> callback);
+  void after_rollback(std::function<void()> callback);
+  void wrote(std::vector<Written> events);
+
+  void commit();
+  void rollback();
+
+ private:
+  // What was registered since the savepoint of this level was set.
+  struct Level {
+    std::vector<std::function<void()>> after_commit{};
+    std::vector<std::function<void()>> after_rollback{};
+    std::vector<Written> events{};
+  };
+
+  void check_usable() const;
+  void undo(Level level);
+  void run(const std::vector<std::function<void()>>& callbacks, const char* when) const;
+
+  Writer& writer_;
+  std::unique_ptr<Connection> connection_;
+  const std::thread::id thread_ = std::this_thread::get_id();
+  std::vector<Level> levels_{1};  // the first is the transaction itself
+  bool over_ = false;
+};
+
+}  // namespace outbox::internal
