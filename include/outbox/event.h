@@ -51,7 +51,8 @@ class Name {
 // The aggregate type of events that name none.
 inline constexpr std::string_view kGlobalAggregate = "__GLOBAL__";
 
-// Limits, inclusive: bytes for the payload, code points for the rest.
+// Limits, inclusive: bytes for the payload, code points for the rest. Times lie
+// in the years 1000 to 9999, which every supported database keeps.
 inline constexpr std::size_t kMaxPayloadBytes = 1'048'576;
 inline constexpr std::size_t kMaxIdLength = 36;
 inline constexpr std::size_t kMaxTypeLength = 128;
@@ -112,8 +113,8 @@ struct Draft {
   // Passed through to the listener; no part of the routing or of the order.
   std::string tenant_id{};
 
-  // Not delivered before. At most one of the two; neither means at once. A
-  // delayed event does not hold back its aggregate.
+  // Not delivered before: a time, or a span from now on. At most one of the two;
+  // neither means at once. A delayed event does not hold back its aggregate.
   std::optional<Time> deliver_at{};
   std::optional<std::chrono::microseconds> deliver_after{};
 

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <chrono>
+#include <concepts>
 #include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -128,7 +130,7 @@ struct Route {
 };
 
 // Makes a listener from a function that takes (event) or (event, delivery) and
-// returns nothing or an Outcome.
+// returns nothing or an Outcome. Null if the function is.
 template <class F>
 std::shared_ptr<Listener> listener(F function);
 
@@ -261,6 +263,19 @@ class FunctionListener final : public Listener {
   F function_;
 };
 
+template <class F>
+bool is_null(const F& /*function*/) {
+  return false;
+}
+template <class R, class... Args>
+bool is_null(const std::function<R(Args...)>& function) {
+  return !function;
+}
+template <class R, class... Args>
+bool is_null(R (*const& function)(Args...)) {
+  return function == nullptr;
+}
+
 }  // namespace internal
 
 template <class F>
@@ -271,6 +286,7 @@ std::shared_ptr<Listener> listener(F function) {
     static_assert(std::is_invocable_v<F&, const Event&> ||
                       std::is_invocable_v<F&, const Event&, const Delivery&>,
                   "a listener takes (const Event&) or (const Event&, const Delivery&)");
+    if (internal::is_null(function)) return nullptr;
     return std::make_shared<internal::FunctionListener<F>>(std::move(function));
   }
 }

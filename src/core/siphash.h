@@ -1,0 +1,35 @@
+// SipHash-2-4, by Jean-Philippe Aumasson and Daniel J. Bernstein: short inputs
+// spread well, and the same result on every machine.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string_view>
+
+namespace outbox {
+
+// Hashes what it is fed, piece by piece; the borders do not count. Not
+// thread-safe.
+class SipHash {
+ public:
+  SipHash(std::uint64_t key0, std::uint64_t key1) noexcept;
+
+  void feed(std::string_view bytes) noexcept;
+
+  // Eight bytes, the lowest first.
+  void feed(std::uint64_t number) noexcept;
+
+  // Ends the hash: nothing can be fed any more.
+  std::uint64_t finish() noexcept;
+
+ private:
+  void round() noexcept;
+  void compress(std::uint64_t word) noexcept;
+
+  std::array<std::uint64_t, 4> v_;
+  std::uint64_t word_ = 0;  // the bytes of `size_ % 8` that no word is full with
+  std::uint64_t size_ = 0;
+};
+
+}  // namespace outbox

@@ -1,0 +1,44 @@
+// What the parts of the memory store share.
+#pragma once
+
+#include <memory>
+
+#include "core/mutex.h"
+#include "outbox/memory.h"
+#include "outbox/store.h"
+#include "store/memory/gate.h"
+#include "store/memory/members.h"
+#include "store/memory/table.h"
+#include "store/memory/watch.h"
+
+namespace outbox::memory {
+
+// The "server" behind the store. Connections and instances keep it alive.
+// Thread-safe.
+//
+// Lock order: a place at `pool`, then `turn`, then `mutex`; no lock of this
+// library is taken under `mutex`.
+struct Database {
+  explicit Database(const Options& given);
+
+  Time now() const { return clock.now(); }
+
+  const Options options;
+  const Clock& clock;
+
+  FairGate pool;     // for connections
+  FairGate turn{1};  // for transactions
+  const std::shared_ptr<Watchers> watchers = std::make_shared<Watchers>();
+
+  Mutex mutex;
+  Table table OUTBOX_GUARDED_BY(mutex);
+  Members members OUTBOX_GUARDED_BY(mutex);
+};
+
+// Waits for a place in the pool; throws RetryableError if none comes free.
+std::unique_ptr<Connection> make_connection(std::shared_ptr<Database> database);
+
+std::unique_ptr<Instance> make_instance(std::shared_ptr<Database> database,
+                                        InstanceOptions options);
+
+}  // namespace outbox::memory

@@ -1,0 +1,178 @@
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "outbox/error.h"
+#include "store/memory/database.h"
+
+namespace outbox::memory {
+namespace {
+
+std::string process_name() {
+  std::array<char, 256> host{};
+  if (gethostname(host.data(), host.size() - 1) != 0) return std::to_string(getpid());
+  return std::string(host.data()) + ":" + std::to_string(getpid());
+}
+
+// Destroyed without leave(), it is dead: its lease runs out, as that of a
+// process that crashed. Ownership calls, reads and marks may run at the same
+// time; the store's mutex guards all.
+class MemoryInstance final : public Instance {
+ public:
+  MemoryInstance(std::shared_ptr<Database> database, MemberId id, InstanceOptions options)
+      : keep_(std::move(database)),
+        db_(*keep_),
+        id_(id),
+        // Two of the same name must not pass for each other.
+        owner_((options.name.empty() ? process_name() : options.name) + "/" + std::to_string(id)),
+        options_(std::move(options)),
+        floors_(static_cast<std::size_t>(db_.options.shards), 0) {}
+
+  Tenure renew() override {
+    MutexLock lock(db_.mutex);
+    if (options_.row_claims) {
+      if (claims_epoch_ == 0) claims_epoch_ = db_.members.new_epoch();
+      return {.epoch = claims_epoch_};
+    }
+    Tenure tenure = db_.members.renew(id_, options_, db_.now());
+    forget_what_others_may_have_read(tenure);
+    return tenure;
+  }
+
+  std::optional<std::chrono::milliseconds> lease() const override {
+    if (options_.row_claims) return std::nullopt;
+    return options_.lease;
+  }
+
+  void release(int shard) override {
+    MutexLock lock(db_.mutex);
+    db_.members.release(id_, shard);
+  }
+
+  void leave() override {
+    MutexLock lock(db_.mutex);
+    db_.members.leave(id_);
+    if (options_.row_claims) db_.table.unclaim_all(owner_);
+  }
+
+  Rows ready(std::span<const int> shards, std::size_t /*in_flight*/, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.ready(shards, limit, floors_, db_.now());
+  }
+
+  void rewind(Seq seq) override {
+    MutexLock lock(db_.mutex);
+    for (Seq& floor : floors_) floor = std::min(floor, seq);
+  }
+
+  DueRows due(std::span<const int> shards, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.due(shards, limit, db_.now());
+  }
+
+  Rows held(int shard, LaneKey key, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.held(shard, key, limit, db_.now());
+  }
+
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.held_lanes(shard, after, limit, db_.now());
+  }
+
+  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
+    require_claims("claim()");
+    MutexLock lock(db_.mutex);
+    const Time now = db_.now();
+    return db_.table.claim({.owner = owner_,
+                            .limit = limit,
+                            .occurred_until = now - skip_recent,
+                            .locked_before = now - options_.lock_timeout},
+                           now);
+  }
+
+  void unclaim(std::span<const RowRef> rows) override {
+    require_claims("unclaim()");
+    MutexLock lock(db_.mutex);
+    db_.table.unclaim(rows, owner_);
+  }
+
+  MarkResult mark(std::span<const Mark> marks) override {
+    MutexLock lock(db_.mutex);
+    if (!options_.row_claims && !db_.members.alive(id_)) return {.fenced = true};
+    const Time now = db_.now();
+    MarkResult result;
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      if (!apply(marks[i], now)) result.stale.push_back(i);
+    }
+    return result;
+  }
+
+  const std::string& owner() const override { return owner_; }
+
+ private:
+  // False if the mark is stale.
+  bool apply(const Mark& mark, Time now) OUTBOX_REQUIRES(db_.mutex) {
+    if (!options_.row_claims) {
+      // The shard as the row has it: a mark's word is not enough for a fence.
+      const StoredRow* row = db_.table.find(mark.row.seq);
+      const int shard = row != nullptr ? row->shard : mark.row.shard;
+      return db_.members.owns(id_, shard) && db_.table.apply(mark, now);
+    }
+    switch (db_.table.claimer_may(mark, owner_)) {
+      case Table::Right::yes:
+        return db_.table.apply(mark, now);
+      case Table::Right::already_done:
+        return true;
+      case Table::Right::no:
+        return false;
+    }
+    return false;
+  }
+
+  // Whatever was read in an earlier tenure, or before a shard was drained, is
+  // to be read again.
+  void forget_what_others_may_have_read(const Tenure& tenure) OUTBOX_REQUIRES(db_.mutex) {
+    for (const int shard : tenure.shards) {
+      const bool kept =
+          tenure.epoch == tenure_.epoch &&
+          std::find(tenure_.shards.begin(), tenure_.shards.end(), shard) != tenure_.shards.end();
+      if (!kept) floors_[static_cast<std::size_t>(shard)] = 0;
+    }
+    tenure_ = tenure;
+  }
+
+  void require_claims(const char* call) const {
+    if (!options_.row_claims) {
+      throw MisuseError(std::string(call) + " needs InstanceOptions::row_claims = true");
+    }
+  }
+
+  const std::shared_ptr<Database> keep_;
+  Database& db_;
+  const MemberId id_;
+  const std::string owner_;
+  const InstanceOptions options_;
+
+  std::int64_t claims_epoch_ OUTBOX_GUARDED_BY(db_.mutex) = 0;
+  Tenure tenure_ OUTBOX_GUARDED_BY(db_.mutex);
+  std::vector<Seq> floors_ OUTBOX_GUARDED_BY(db_.mutex);  // by shard
+};
+
+}  // namespace
+
+std::unique_ptr<Instance> make_instance(std::shared_ptr<Database> database,
+                                        InstanceOptions options) {
+  MemberId id = 0;
+  {
+    MutexLock lock(database->mutex);
+    id = database->members.new_id();
+  }
+  return std::make_unique<MemoryInstance>(std::move(database), id, std::move(options));
+}
+
+}  // namespace outbox::memory

@@ -1,0 +1,78 @@
+#include "store/memory/members.h"
+
+namespace outbox::memory {
+
+Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
+  Member& me = live_[id];
+  if (me.epoch == 0) me.epoch = new_epoch();
+  me.beat = now;
+  me.capacity = options.capacity;
+  me.lease = options.lease;
+  bury_the_dead(now);
+
+  Tenure tenure;
+  const std::size_t share = quota(me);
+
+  // What is being drained already is the first to go; it comes back into use
+  // only if the share has grown.
+  std::size_t kept = 0;
+  for (const bool was_leaving : {false, true}) {
+    for (Shard& shard : shards_) {
+      if (shard.owner != id || shard.leaving != was_leaving) continue;
+      shard.leaving = kept >= share;
+      if (!shard.leaving) ++kept;
+    }
+  }
+
+  for (std::size_t i = 0; i < shards_.size(); ++i) {
+    Shard& shard = shards_[i];
+    if (shard.owner == 0 && kept < share) {
+      ++kept;
+      shard.owner = id;
+      shard.leaving = false;
+      if (shard.suspects) tenure.inherited.push_back({static_cast<int>(i), *shard.suspects});
+      shard.suspects.reset();
+    }
+    if (shard.owner == id) {
+      (shard.leaving ? tenure.leaving : tenure.shards).push_back(static_cast<int>(i));
+    }
+  }
+
+  const bool stands_by = tenure.shards.empty() && tenure.leaving.empty();
+  tenure.epoch = stands_by ? 0 : me.epoch;
+  return tenure;
+}
+
+void Members::release(MemberId id, int shard) {
+  if (owns(id, shard)) shards_[static_cast<std::size_t>(shard)] = {};
+}
+
+void Members::leave(MemberId id) {
+  if (live_.erase(id) == 0) return;
+  for (Shard& shard : shards_) {
+    if (shard.owner == id) shard = {};
+  }
+}
+
+void Members::bury_the_dead(Time now) {
+  std::erase_if(live_, [&](const auto& entry) {
+    const auto& [id, member] = entry;
+    if (member.beat + member.lease >= now) return false;
+    for (Shard& shard : shards_) {
+      if (shard.owner == id) shard = {.suspects = member.capacity};
+    }
+    return true;
+  });
+}
+
+// As even as whole shards allow; the eldest get one more.
+std::size_t Members::quota(const Member& member) const {
+  std::size_t rank = 0;
+  for (const auto& [id, other] : live_) {
+    if (other.epoch < member.epoch) ++rank;
+  }
+  const std::size_t members = live_.size();
+  return shards_.size() / members + (rank < shards_.size() % members ? 1 : 0);
+}
+
+}  // namespace outbox::memory

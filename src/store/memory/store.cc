@@ -1,0 +1,105 @@
+#include <string>
+#include <utility>
+
+#include "outbox/error.h"
+#include "outbox/memory.h"
+#include "store/memory/database.h"
+
+namespace outbox::memory {
+namespace {
+
+Options checked(Options options) {
+  if (options.shards < 1) {
+    throw MisuseError("the memory store needs shards >= 1, got " + std::to_string(options.shards));
+  }
+  if (options.connections < 1) {
+    throw MisuseError("the memory store needs connections >= 1, got 0");
+  }
+  return options;
+}
+
+// Thread-safe.
+class MemoryStore final : public Store {
+ public:
+  explicit MemoryStore(const Options& options)
+      : keep_(std::make_shared<Database>(options)), db_(*keep_) {}
+
+  std::string description() const override {
+    return "memory store with " + std::to_string(db_.options.shards) + " shards";
+  }
+
+  Capabilities capabilities() const override {
+    return {.shards = db_.options.shards, .expiring_leases = true, .row_claims = true};
+  }
+
+  const Clock& clock() const override { return db_.clock; }
+
+  std::unique_ptr<Connection> connect() override { return make_connection(keep_); }
+
+  std::unique_ptr<Instance> join(InstanceOptions options) override {
+    return make_instance(keep_, std::move(options));
+  }
+
+  std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
+    return Watchers::add(db_.watchers, std::move(on_commit));
+  }
+
+  bool has_pending() override {
+    MutexLock lock(db_.mutex);
+    return db_.table.pending() > 0;
+  }
+
+  Counts counts() override {
+    MutexLock lock(db_.mutex);
+    return {.pending = db_.table.pending(), .dead = db_.table.dead()};
+  }
+
+  std::optional<EventRecord> find(std::string_view event_id) override {
+    MutexLock lock(db_.mutex);
+    const StoredRow* row = db_.table.find(event_id);
+    if (row == nullptr) return std::nullopt;
+    return EventRecord{.row = to_row(*row, db_.now()),
+                       .hold = row->hold,
+                       .last_error = row->last_error,
+                       .locked_by = row->locked_by,
+                       .done_at = row->done_at};
+  }
+
+  bool replay(std::string_view event_id) override {
+    {
+      MutexLock lock(db_.mutex);
+      if (!db_.table.replay(event_id, db_.now())) return false;
+    }
+    db_.watchers->notify();
+    return true;
+  }
+
+  bool discard(std::string_view event_id) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.discard(event_id);
+  }
+
+  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.held_aggregates(limit);
+  }
+
+ private:
+  const std::shared_ptr<Database> keep_;
+  Database& db_;
+};
+
+}  // namespace
+
+Database::Database(const Options& given)
+    : options(given),
+      clock(given.clock != nullptr ? *given.clock : host_clock()),
+      pool(given.connections),
+      table(given.shards, given.on_done),
+      members(given.shards) {}
+
+std::shared_ptr<Store> open(Options options) {
+  return std::make_shared<MemoryStore>(checked(std::move(options)));
+}
+
+}  // namespace outbox::memory

@@ -1,0 +1,215 @@
+#include "store/memory/table.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace outbox::memory {
+namespace {
+
+using std::chrono::microseconds;
+
+// The same for every event of an aggregate; events without one are spread.
+int shard_of(const Event& event, int shards) {
+  const std::string& id = event.aggregate_id().empty() ? event.id() : event.aggregate_id();
+  std::uint64_t hash = 0xcbf29ce484222325;  // FNV-1a
+  const auto add = [&hash](std::string_view text) {
+    for (const char c : text) {
+      hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+    }
+  };
+  add(event.aggregate_type());
+  add("\x1f");
+  add(id);
+  // The low bits of FNV-1a alone mix badly.
+  hash ^= hash >> 32;
+  return static_cast<int>(hash % static_cast<std::uint64_t>(shards));
+}
+
+// Copies from a merge of ranges until the limit, or until `wanted` says no.
+template <class Key, class Wanted>
+bool read(Merge<Key>& from, std::size_t limit, Time now, std::vector<Row>& to, Wanted wanted) {
+  for (; from.row() != nullptr && wanted(from.key()); from.step()) {
+    if (to.size() >= limit) return true;
+    to.push_back(to_row(*from.row(), now));
+  }
+  return false;
+}
+
+}  // namespace
+
+Row to_row(const StoredRow& stored, Time now) {
+  return {.ref = {.seq = stored.seq, .shard = stored.shard, .hold = stored.hold.value_or(0)},
+          .event = stored.event,
+          .status = stored.status,
+          .attempts = stored.attempts,
+          .crashes = stored.crashes,
+          .progress = stored.progress,
+          .available_in = stored.available_at - now};
+}
+
+// --- Writing ---
+
+StoredRow Table::make_row(const Event& event, const std::string& owner, Time now) {
+  const Time available_at = event.available_at();
+  return {.event = event,
+          .seq = ++last_seq_,
+          .shard = shard_of(event, index_.shards()),
+          .hold = available_at > now ? hold_until(available_at) : 0,
+          .locked_by = owner,
+          .locked_at = now,
+          .available_at = available_at};
+}
+
+void Table::insert(StoredRow row) {
+  const Seq seq = row.seq;
+  StoredRow& stored = rows_.emplace(seq, std::move(row)).first->second;
+  ids_.emplace(stored.event.id(), seq);
+  index_.put(stored);
+  count(stored, 1);
+}
+
+void Table::count(const StoredRow& row, std::int64_t by) {
+  if (row.pending()) pending_ += by;
+  if (row.status == Status::dead) dead_ += by;
+}
+
+void Table::erase(Seq seq) {
+  const auto at = rows_.find(seq);
+  index_.take(at->second);
+  count(at->second, -1);
+  ids_.erase(at->second.event.id());
+  rows_.erase(at);
+}
+
+// --- Reading ---
+
+Rows Table::ready(std::span<const int> shards, std::size_t limit, std::vector<Seq>& floors,
+                  Time now) const {
+  Merge<Seq> merge;
+  for (const int shard : shards) {
+    const Seq floor = floors.at(static_cast<std::size_t>(shard));
+    merge.add(index_.shard(shard).free.ready, floor);
+    merge.add(index_.shard(shard).claimed.ready, floor);
+  }
+  Rows result;
+  result.more = read(merge, limit, now, result.rows, [](Seq) { return true; });
+  for (const Row& row : result.rows) {
+    floors[static_cast<std::size_t>(row.ref.shard)] = row.ref.seq + 1;
+  }
+  return result;
+}
+
+DueRows Table::due(std::span<const int> shards, std::size_t limit, Time now) const {
+  Merge<DueKey> merge;
+  for (const int shard : shards) {
+    merge.add(index_.shard(shard).free.due);
+    merge.add(index_.shard(shard).claimed.due);
+  }
+  DueRows result;
+  const std::int64_t until = now.time_since_epoch().count();
+  result.more =
+      read(merge, limit, now, result.rows, [&](const DueKey& key) { return key.first <= until; });
+  if (merge.row() != nullptr) {
+    result.next_in = microseconds{std::max<std::int64_t>(0, merge.key().first - until)};
+  }
+  return result;
+}
+
+Rows Table::held(int shard, LaneKey key, std::size_t limit, Time now) const {
+  const Lanes& lanes = index_.shard(shard).lanes;
+  const auto lane = lanes.find(key);
+  if (lane == lanes.end()) return {};
+  Merge<Seq> rows;
+  rows.add(lane->second);
+  Rows result;
+  result.more = read(rows, limit, now, result.rows, [](Seq) { return true; });
+  return result;
+}
+
+std::vector<HeldLane> Table::held_lanes(int shard, LaneKey after, std::size_t limit,
+                                        Time now) const {
+  const Lanes& lanes = index_.shard(shard).lanes;
+  std::vector<HeldLane> result;
+  for (auto lane = lanes.upper_bound(after); lane != lanes.end() && result.size() < limit; ++lane) {
+    const StoredRow& first = *lane->second.begin()->second;
+    result.push_back({.key = lane->first,
+                      .shard = shard,
+                      .first = first.seq,
+                      .status = first.status,
+                      .available_in = first.available_at - now});
+  }
+  return result;
+}
+
+const StoredRow* Table::find(Seq seq) const {
+  const auto at = rows_.find(seq);
+  return at == rows_.end() ? nullptr : &at->second;
+}
+
+const StoredRow* Table::find(std::string_view event_id) const {
+  const auto at = ids_.find(event_id);
+  return at == ids_.end() ? nullptr : find(at->second);
+}
+
+// --- Operators ---
+
+bool Table::replay(std::string_view event_id, Time now) {
+  const StoredRow* found = find(event_id);
+  if (found == nullptr || found->status != Status::dead) return false;
+  update(rows_.at(found->seq), [&](StoredRow& row) {
+    row.status = Status::fresh;
+    row.attempts = 0;
+    row.crashes = 0;
+    row.available_at = now;
+    row.last_error.clear();
+    row.progress.clear();
+    row.locked_by.clear();
+    row.done_at.reset();
+    // One that blocks its lane keeps its place in it, ahead of those behind.
+    if (row.hold.value_or(0) <= 0) row.hold = hold_until(now);
+  });
+  return true;
+}
+
+bool Table::discard(std::string_view event_id) {
+  const StoredRow* found = find(event_id);
+  if (found == nullptr || found->status != Status::dead) return false;
+  erase(found->seq);
+  return true;
+}
+
+std::vector<HeldAggregate> Table::held_aggregates(std::size_t limit) const {
+  constexpr std::size_t kCountedBehindHead = 1000;
+  std::vector<HeldAggregate> result;
+  for (int shard = 0; shard < index_.shards(); ++shard) {
+    for (const auto& [key, rows] : index_.shard(shard).lanes) {
+      // Several aggregates may share a key; each has its own head.
+      const std::size_t first = result.size();
+      std::size_t seen = 0;
+      for (const auto& [seq, row] : rows) {
+        if (seen++ > kCountedBehindHead) break;
+        const Event& event = row->event;
+        const auto known = std::find_if(result.begin() + static_cast<std::ptrdiff_t>(first),
+                                        result.end(), [&](const HeldAggregate& held) {
+                                          return held.aggregate_id == event.aggregate_id() &&
+                                                 held.aggregate_type == event.aggregate_type();
+                                        });
+        if (known != result.end()) {
+          ++known->waiting;
+          continue;
+        }
+        if (result.size() == limit) break;
+        result.push_back({.aggregate_type = event.aggregate_type(),
+                          .aggregate_id = event.aggregate_id(),
+                          .head_id = event.id(),
+                          .head_status = row->status,
+                          .attempts = row->attempts,
+                          .last_error = row->last_error});
+      }
+    }
+    if (result.size() == limit) break;
+  }
+  return result;
+}
+
+}  // namespace outbox::memory
