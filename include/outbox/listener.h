@@ -183,6 +183,8 @@ class Listeners {
   // Null if nobody listens. Valid as long as this object is.
   const Route* find(std::string_view aggregate_type, std::string_view type) const;
 
+  bool empty() const noexcept { return routes_.empty(); }
+
   // All routes, in no particular order. Valid as long as this object is.
   std::vector<const Route*> routes() const {
     std::vector<const Route*> all;

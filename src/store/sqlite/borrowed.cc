@@ -1,0 +1,101 @@
+#include <sys/stat.h>
+
+#include <string>
+
+#include "outbox/error.h"
+#include "outbox/sqlite.h"
+#include "store/sqlite/connection.h"
+#include "store/sqlite/rows.h"
+#include "store/sqlite/sqlite_store.h"
+
+namespace outbox::sqlite {
+namespace {
+
+EnvironmentPtr environment_of(Store& store) {
+  if (const auto* sqlite_store = dynamic_cast<SqliteStore*>(&store)) {
+    return sqlite_store->environment();
+  }
+  throw MisuseError("sqlite::Borrowed needs an SQLite store, not " + store.description());
+}
+
+bool same_file(const std::string& a, const std::string& b) {
+  struct stat at_a {};
+  struct stat at_b {};
+  return stat(a.c_str(), &at_a) == 0 && stat(b.c_str(), &at_b) == 0 && at_a.st_dev == at_b.st_dev &&
+         at_a.st_ino == at_b.st_ino;
+}
+
+// The row must go where the store's reader looks for it.
+void check_same_database(sqlite3* db, const Environment& environment) {
+  if (db == nullptr) throw MisuseError("sqlite::Borrowed was given a null connection");
+  const char* name = sqlite3_db_filename(db, "main");
+  const std::string file = name == nullptr ? "" : name;
+  if (!same_file(file, environment.file)) {
+    throw MisuseError("sqlite::Borrowed was given a connection to '" + file +
+                      "', and the store is " + environment.description + ": open the same file");
+  }
+}
+
+[[noreturn]] void refuse(const char* call) {
+  throw MisuseError(std::string("sqlite::Borrowed::") + call +
+                    "(): the transaction on a borrowed connection is its owner's; begin and end "
+                    "it with SQLite's own API");
+}
+
+}  // namespace
+
+class Borrowed::Impl {
+ public:
+  Impl(sqlite3* db, EnvironmentPtr environment) : session_(db, std::move(environment)) {}
+
+  Session& session() {
+    session_.environment().check_process();
+    return session_;
+  }
+  const Session& session() const { return session_; }
+
+ private:
+  Session session_;
+};
+
+Borrowed::Borrowed(sqlite3* db, Store& store) {
+  EnvironmentPtr environment = environment_of(store);
+  check_same_database(db, *environment);
+  impl_ = std::make_unique<Impl>(db, std::move(environment));
+}
+
+Borrowed::~Borrowed() = default;
+
+bool Borrowed::in_transaction() const { return impl_->session().in_transaction(); }
+
+std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const InsertOptions& options) {
+  Session& session = impl_->session();
+  if (!session.in_transaction()) {
+    throw MisuseError("an event was to be written outside a transaction (" +
+                      session.environment().description +
+                      ", a borrowed connection): run BEGIN IMMEDIATE on it first");
+  }
+  return insert_rows(session, events, options);
+}
+
+void Borrowed::begin() { refuse("begin"); }
+void Borrowed::commit() { refuse("commit"); }
+void Borrowed::rollback() { refuse("rollback"); }
+void Borrowed::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
+void Borrowed::release(const std::string& /*name*/) { refuse("release"); }
+void Borrowed::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
+
+std::int64_t Borrowed::execute(std::string_view sql, std::span<const Value> values) {
+  return impl_->session().execute(sql, values);
+}
+
+std::vector<ResultRow> Borrowed::query(std::string_view sql, std::span<const Value> values) {
+  return impl_->session().query(sql, values);
+}
+
+sqlite3* handle(Connection& connection) {
+  if (const auto* pooled = dynamic_cast<PooledConnection*>(&connection)) return pooled->handle();
+  throw MisuseError("sqlite::handle() needs a connection from the pool of an SQLite store");
+}
+
+}  // namespace outbox::sqlite

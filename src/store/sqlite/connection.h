@@ -1,0 +1,41 @@
+// The connection that a user's transaction runs on.
+#pragma once
+
+#include <memory>
+
+#include "outbox/store.h"
+#include "store/sqlite/pool.h"
+
+namespace outbox::sqlite {
+
+// A connection from the pool. Used by one thread at a time.
+class PooledConnection final : public Connection {
+ public:
+  explicit PooledConnection(std::unique_ptr<Pool::Lease> lease) : lease_(std::move(lease)) {}
+
+  void begin() override;
+  void commit() override;
+  void rollback() override;
+  bool in_transaction() const override { return database().began(); }
+
+  void savepoint(const std::string& name) override;
+  void release(const std::string& name) override;
+  void rollback_to(const std::string& name) override;
+
+  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
+
+  sqlite3* handle() const { return database().handle(); }
+
+ private:
+  Database& database() const { return **lease_; }
+  void check_usable() const;
+  void check_in_transaction(const char* call) const;
+  template <class Work>
+  auto run_statement(std::string_view sql, std::span<const Value> values, Work work);
+
+  const std::unique_ptr<Pool::Lease> lease_;
+};
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,186 @@
+#include "store/sqlite/database.h"
+
+#include <algorithm>
+#include <thread>
+#include <utility>
+
+#include "outbox/error.h"
+#include "store/sqlite/sql.h"
+
+namespace outbox::sqlite {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+namespace {
+
+// Long enough for a burst, short enough to be given back afterwards.
+constexpr const char* kWalSizeLimit = "PRAGMA journal_size_limit = 67108864";
+
+std::string in_ms(milliseconds duration) { return std::to_string(duration.count()) + " ms"; }
+
+}  // namespace
+
+void Environment::check_process() const {
+  if (getpid() == pid) return;
+  throw MisuseError(description + " was opened by process " + std::to_string(pid) +
+                    " and can't be used in its fork " + std::to_string(getpid()) +
+                    ": open the store in the child");
+}
+
+Database::Database(EnvironmentPtr environment, bool may_create)
+    : environment_(std::move(environment)) {
+  open(may_create);
+  set_up();
+}
+
+Database::~Database() {
+  if (getpid() != environment_->pid) {
+    // Closing in a forked child could undo the parent's locks and delete its
+    // write-ahead log. What the child has of it ends with the child.
+    static_cast<void>(opened_.release());
+    return;
+  }
+  if (began()) rollback();
+}
+
+void Database::open(bool may_create) {
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
+                    SQLITE_OPEN_EXRESCODE | (may_create ? SQLITE_OPEN_CREATE : 0);
+  sqlite3* db = nullptr;
+  const int code = sqlite3_open_v2(environment_->path.c_str(), &db, flags, nullptr);
+  DatabaseHandle handle(db);  // SQLite makes one even if it fails
+  if (code != SQLITE_OK) throw_failure(db, code, "open the database", environment_->description);
+  opened_ = std::make_unique<Opened>(std::move(handle), environment_);
+}
+
+void Database::set_up() {
+  sqlite3_busy_handler(handle(), &Database::on_busy, this);
+  switch_to_wal();
+  if (sqlite3_db_readonly(handle(), "main") != 0) {
+    throw PermanentError("cannot write to " + environment_->description +
+                         ": the file is read-only; change its permissions, or the path's mode");
+  }
+  const bool full = environment_->options.durability == Durability::full;
+  run_script(full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
+             "set the durability");
+  run_script(kWalSizeLimit, "limit the write-ahead log");
+}
+
+void Database::switch_to_wal() {
+  // Two processes that switch at the same moment are told "busy" at once,
+  // without a call of the busy handler: so wait here as well.
+  const auto deadline = steady_clock::now() + environment_->options.wait_timeout;
+  std::string mode;
+  for (;;) {
+    Statement statement(handle(), "PRAGMA journal_mode = WAL", "switch to write-ahead logging",
+                        environment_->description);
+    Run run(statement);
+    const int code = run.try_step();
+    if (code == SQLITE_ROW) {
+      mode = run.text(0);
+      break;
+    }
+    if (code != SQLITE_BUSY || steady_clock::now() >= deadline) run.fail();
+    std::this_thread::sleep_for(milliseconds{1});
+  }
+  if (mode != "wal" && sqlite3_db_readonly(handle(), "main") == 0) {
+    throw PermanentError("cannot use " + environment_->description + ": its journal mode is '" +
+                         mode +
+                         "' and can't be changed to WAL; put it on a local file system that can "
+                         "share memory");
+  }
+}
+
+int Database::on_busy(void* self, int tries) {
+  // Quick at first: most transactions of others are over in less than a
+  // millisecond. SQLite's own handler would begin with a whole one.
+  Database& db = *static_cast<Database*>(self);
+  const Instant now = steady_clock::now();
+  if (tries == 0) db.waiting_since_ = now;
+  const Instant deadline =
+      db.deadline_.value_or(db.waiting_since_ + db.environment_->options.wait_timeout);
+  if (now >= deadline) return 0;
+  const auto pause = std::min(microseconds{50} * (1 + tries), microseconds{2'000});
+  std::this_thread::sleep_for(std::min<steady_clock::duration>(pause, deadline - now));
+  return 1;
+}
+
+void Database::run_script(const std::string& text, std::string_view purpose) {
+  const int code = sqlite3_exec(handle(), text.c_str(), nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) throw_failure(handle(), code, purpose, environment_->description);
+}
+
+void Database::take_turn(Instant deadline) {
+  environment_->check_process();
+  if (!environment_->turn.take(deadline)) {
+    throw RetryableError("cannot begin a transaction (" + environment_->description + "): waited " +
+                         in_ms(environment_->options.wait_timeout) +
+                         " behind other transactions of this process, the present one open for " +
+                         in_ms(environment_->turn.held_for()) +
+                         "; keep transactions short, or raise sqlite::Options::wait_timeout");
+  }
+  has_turn_ = true;
+}
+
+void Database::give_turn_back() noexcept {
+  if (!has_turn_) return;
+  has_turn_ = false;
+  environment_->turn.give_back();
+}
+
+void Database::begin() {
+  Run run((*this)[sql::kBegin]);
+  const Instant deadline = steady_clock::now() + environment_->options.wait_timeout;
+  take_turn(deadline);
+  deadline_ = deadline;
+  const int code = run.try_step();
+  deadline_.reset();
+  if (code == SQLITE_DONE) return;
+  give_turn_back();
+  if (code != SQLITE_BUSY) run.fail();
+  throw RetryableError(
+      "cannot begin a transaction (" + environment_->description + "): waited " +
+      in_ms(environment_->options.wait_timeout) +
+      " for another process, or a connection that is not this store's, to end its transaction; "
+      "find out who holds it, or raise sqlite::Options::wait_timeout");
+}
+
+void Database::commit() {
+  Run run((*this)[sql::kCommit]);
+  if (run.try_step() == SQLITE_DONE) {
+    give_turn_back();
+    return;
+  }
+  const bool undone = session().in_transaction();
+  try {
+    run.fail();
+  } catch (const Error& error) {
+    rollback();
+    if (undone) throw;
+    // SQLite ended the transaction on its own, after part of it may have
+    // reached the disk.
+    throw OutcomeUnknownError(std::string(error.what()) +
+                              "; whether the transaction happened is not known");
+  }
+}
+
+void Database::rollback() noexcept {
+  // Errors such as a full disk have rolled it back already. If this ROLLBACK
+  // fails, SQLite is about to do it anyway.
+  if (session().in_transaction()) {
+    sqlite3_exec(handle(), sql::kRollback.text.data(), nullptr, nullptr, nullptr);
+  }
+  give_turn_back();
+}
+
+void WriteTransaction::commit() {
+  try {
+    db_.commit();
+  } catch (const OutcomeUnknownError& error) {
+    throw RetryableError(error.what());
+  }
+}
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,72 @@
+// What everything that belongs to one store shares.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "outbox/clock.h"
+#include "outbox/sqlite.h"
+#include "store/sqlite/fair_slots.h"
+
+namespace outbox::sqlite {
+
+// SQLite has one writer at a time and no queue: waiting writers sleep and try
+// again, so that under load some starve. The threads of a process stand in line
+// here instead, and only the first asks SQLite. Thread-safe.
+class WriteTurn {
+ public:
+  using Instant = FairSlots::Instant;
+
+  // False if the deadline passed first.
+  bool take(Instant deadline) {
+    if (!slot_.take(deadline)) return false;
+    since_ = std::chrono::steady_clock::now();
+    return true;
+  }
+  void give_back() { slot_.give_back(); }
+
+  // For messages: how long the present holder has had it.
+  std::chrono::milliseconds held_for() const {
+    return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
+                                                                 since_.load());
+  }
+
+ private:
+  FairSlots slot_{1};
+  std::atomic<Instant> since_{};
+};
+
+// The options, resolved; the place of the database; and the turn to write in
+// it. Connections, instances and watches keep it alive, so that they may
+// outlive the store.
+//
+// Constant once the store is open, but for `turn`; thread-safe.
+struct Environment {
+  std::string path;         // as given, perhaps a URI
+  std::string file;         // the file behind it, absolute
+  std::string description;  // for messages
+  Options options;          // complete: codec, log and clock are set
+  pid_t pid = getpid();
+
+  mutable WriteTurn turn{};
+
+  Time now() const { return options.clock->now(); }
+
+  // Throws MisuseError in a child made by fork(): SQLite's handles do not
+  // survive it.
+  void check_process() const;
+};
+
+using EnvironmentPtr = std::shared_ptr<const Environment>;
+
+inline std::int64_t micros(Time time) { return time.time_since_epoch().count(); }
+inline Time time_of(std::int64_t micros_since_1970) {
+  return Time{std::chrono::microseconds{micros_since_1970}};
+}
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,31 @@
+// SQLite's C objects in typed holders, and its result codes as the library's
+// errors.
+#pragma once
+
+#include <sqlite3.h>
+
+#include <memory>
+#include <string_view>
+
+namespace outbox::sqlite {
+
+struct CloseDatabase {
+  // v2: a statement that the user left open on our handle delays the close
+  // instead of failing it.
+  void operator()(sqlite3* db) const noexcept { sqlite3_close_v2(db); }
+};
+using DatabaseHandle = std::unique_ptr<sqlite3, CloseDatabase>;
+
+struct FinalizeStatement {
+  void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
+};
+using StatementHandle = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+
+// Throws what `code` means for the caller: RetryableError for what passes
+// (busy, disk full, input/output), PermanentError for a database that can't be
+// used as it is or a violated constraint, MisuseError for SQL that is wrong.
+// `doing` completes "cannot ..."; `where` names the database.
+[[noreturn]] void throw_failure(sqlite3* db, int code, std::string_view doing,
+                                std::string_view where);
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,86 @@
+#include "store/sqlite/instance.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <random>
+#include <utility>
+
+#include "outbox/error.h"
+
+namespace outbox::sqlite {
+namespace {
+
+InstanceOptions with_name(InstanceOptions options) {
+  if (options.name.empty()) {
+    options.name = Ownership::host_name() + ":" + std::to_string(getpid());
+  }
+  return options;
+}
+
+// Unique for every start of every process, or a restarted one would take the
+// claims of its former life for its own.
+std::string unique_owner(const std::string& name) {
+  std::random_device random;
+  std::array<char, 24> suffix{};
+  std::snprintf(suffix.data(), suffix.size(), "%08x%08x", random(), random());
+  return name + ":" + std::to_string(getpid()) + ":" + suffix.data();
+}
+
+bool has_shard(std::span<const int> shards) {
+  return std::find(shards.begin(), shards.end(), 0) != shards.end();
+}
+
+}  // namespace
+
+SqliteInstance::SqliteInstance(EnvironmentPtr environment, InstanceOptions options)
+    : environment_(std::move(environment)),
+      options_(with_name(std::move(options))),
+      owner_(unique_owner(options_.name)),
+      ownership_(environment_, options_, owner_),
+      reading_(environment_),
+      reader_(reading_),
+      claims_(reading_, owner_, options_.lock_timeout),
+      marking_(environment_),
+      marks_(marking_, options_.row_claims ? std::optional(owner_) : std::nullopt) {}
+
+void SqliteInstance::release(int shard) {
+  throw MisuseError("shard " + std::to_string(shard) +
+                    " is not leaving: an SQLite store has one shard, owned until leave()");
+}
+
+Rows SqliteInstance::ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) {
+  check_process();
+  return has_shard(shards) ? reader_.ready(ownership_.epoch(), in_flight, limit) : Rows{};
+}
+
+DueRows SqliteInstance::due(std::span<const int> shards, std::size_t limit) {
+  check_process();
+  return has_shard(shards) ? reader_.due(limit) : DueRows{};
+}
+
+Rows SqliteInstance::held(int shard, LaneKey key, std::size_t limit) {
+  check_process();
+  return shard == 0 ? reader_.held(key, limit) : Rows{};
+}
+
+std::vector<HeldLane> SqliteInstance::held_lanes(int shard, LaneKey after, std::size_t limit) {
+  check_process();
+  return shard == 0 ? reader_.held_lanes(after, limit) : std::vector<HeldLane>{};
+}
+
+Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
+  check_process();
+  if (!options_.row_claims) {
+    throw MisuseError("claim() needs InstanceOptions::row_claims");
+  }
+  return claims_.claim(skip_recent, limit);
+}
+
+MarkResult SqliteInstance::mark(std::int64_t epoch, std::span<const Mark> marks) {
+  return marks_.apply(marks, epoch);
+}
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,58 @@
+#include "store/sqlite/names.h"
+
+#include <algorithm>
+
+#include "outbox/error.h"
+
+namespace outbox::sqlite {
+
+void check_table_name(const std::string& table) {
+  const auto is_letter = [](char c) {
+    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || c == '_';
+  };
+  const auto is_digit = [](char c) { return c >= '0' && c <= '9'; };
+  const bool valid =
+      !table.empty() && is_letter(table.front()) &&
+      std::all_of(table.begin(), table.end(), [&](char c) { return is_letter(c) || is_digit(c); });
+  if (!valid) {
+    throw MisuseError("'" + table +
+                      "' is no table name: it needs letters, digits and _ only, and no digit "
+                      "first ([A-Za-z_][A-Za-z0-9_]*)");
+  }
+}
+
+std::string expand(std::string_view text, const std::string& table) {
+  static constexpr std::string_view kColumns =
+      "seq, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts,"
+      " crashes, available_at, created_at, content_type, progress, headers, payload";
+  std::string expanded;
+  expanded.reserve(text.size() + 64);
+  while (!text.empty()) {
+    const auto open = text.find('{');
+    expanded.append(text.substr(0, open));
+    if (open == std::string_view::npos) break;
+    const auto close = text.find('}', open);
+    const std::string_view name = text.substr(open + 1, close - open - 1);
+    if (name == "columns") {
+      expanded.append(kColumns);
+    } else {
+      expanded.append("\"").append(table);
+      if (name != "table") expanded.append("_").append(name);
+      expanded.append("\"");
+    }
+    text.remove_prefix(close + 1);
+  }
+  return expanded;
+}
+
+std::string quoted(std::string_view name) {
+  std::string text = "\"";
+  for (const char c : name) {
+    if (c == '"') text.push_back(c);
+    text.push_back(c);
+  }
+  text.push_back('"');
+  return text;
+}
+
+}  // namespace outbox::sqlite

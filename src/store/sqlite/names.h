@@ -1,0 +1,20 @@
+// Names in SQL.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace outbox::sqlite {
+
+// Throws MisuseError unless it is `[A-Za-z_][A-Za-z0-9_]*`.
+void check_table_name(const std::string& table);
+
+// Fills in the names that SQL text of the library leaves open: `{table}` is the
+// table's, `{x}` that of `<table>_x`, both quoted; `{columns}` lists what
+// decode_row() reads.
+std::string expand(std::string_view text, const std::string& table);
+
+// In double quotes, those inside doubled.
+std::string quoted(std::string_view name);
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,65 @@
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "outbox/error.h"
+#include "outbox/sqlite.h"
+#include "store/sqlite/names.h"
+#include "store/sqlite/schema.h"
+#include "store/sqlite/sqlite_store.h"
+
+namespace outbox::sqlite {
+namespace {
+
+std::string describe(const std::string& file, const Options& options) {
+  return "SQLite database " + file + ", table " + options.table;
+}
+
+// A database in memory belongs to one connection, and the store needs many.
+void refuse_memory(const std::string& path) {
+  const auto has = [&](const char* text) { return path.find(text) != std::string::npos; };
+  const bool is_uri = path.starts_with("file:");
+  if (path.empty() || path == ":memory:" ||
+      (is_uri && (has(":memory:") || has("mode=memory") || has("vfs=memdb")))) {
+    throw MisuseError("'" + path +
+                      "' names a database without a file: use outbox::memory::open(), or give a "
+                      "path");
+  }
+}
+
+Options resolved(Options options) {
+  check_table_name(options.table);
+  if (options.connections == 0) {
+    throw MisuseError("sqlite::Options::connections is 0: it needs at least 1");
+  }
+  if (options.wait_timeout < std::chrono::milliseconds::zero()) {
+    throw MisuseError("sqlite::Options::wait_timeout is negative: " +
+                      std::to_string(options.wait_timeout.count()) + " ms");
+  }
+  if (!options.codec) options.codec = default_json_codec();
+  if (!options.log) options.log = standard_error_log();
+  if (options.clock == nullptr) options.clock = &host_clock();
+  return options;
+}
+
+}  // namespace
+
+std::shared_ptr<Store> open(const std::string& path, Options options) {
+  refuse_memory(path);
+  options = resolved(std::move(options));
+  const auto environment =
+      std::make_shared<Environment>(Environment{.path = path,
+                                                .file = path,
+                                                .description = describe(path, options),
+                                                .options = std::move(options)});
+  const bool migrate = environment->options.migrate;
+
+  // Without migration a new file would be of no use: don't leave one behind.
+  auto first = std::make_unique<Database>(environment, migrate);
+  environment->file = sqlite3_db_filename(first->handle(), "main");
+  environment->description = describe(environment->file, environment->options);
+  ensure_schema(*first, migrate);
+  return std::make_shared<SqliteStore>(environment, std::move(first));
+}
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,109 @@
+#include "store/sqlite/ownership.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+#include <vector>
+
+#include "store/sqlite/rows.h"
+#include "store/sqlite/sql.h"
+
+namespace outbox::sqlite {
+
+std::string Ownership::host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
+
+Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner)
+    : options_(options),
+      owner_(std::move(owner)),
+      database_(environment),
+      lock_(environment->file + "-" + environment->options.table + ".owner", environment->file) {}
+
+Tenure Ownership::renew() {
+  database_.environment().check_process();
+  if (lock_.held() && !still_owner()) drop();
+  if (!lock_.held()) {
+    const auto mode = options_.row_claims ? OwnerLock::Mode::shared : OwnerLock::Mode::exclusive;
+    if (!lock_.try_lock(mode)) return {};
+    try {
+      return take_over();
+    } catch (...) {
+      drop();
+      throw;
+    }
+  }
+  return {.epoch = epoch_, .shards = options_.row_claims ? std::vector<int>{} : std::vector{0}};
+}
+
+bool Ownership::still_owner() {
+  if (!lock_.in_place()) return false;
+  return options_.row_claims || database_.integer(sql::kEpoch) == epoch_;
+}
+
+Tenure Ownership::take_over() {
+  if (options_.row_claims) {
+    epoch_ = ++last_epoch_;
+    return {.epoch = epoch_};
+  }
+  WriteTransaction transaction(database_);
+  {
+    Run last(database_[sql::kOwner]);
+    if (last.step()) {
+      last_epoch_ = std::max(last_epoch_, last.integer(0));
+      const bool clean = last.integer(1) != 0;
+      // An unclean row of our own is a tenure that we lost or never got to
+      // know of; this process is alive, so its events have killed nobody.
+      if (!clean && last.text(2) != owner_) {
+        inherited_ =
+            Tenure::Inherited{.shard = 0, .suspects = static_cast<std::size_t>(last.integer(3))};
+      }
+    }
+  }
+  database_.execute(sql::kTakeOver, last_epoch_ + 1, owner_, options_.capacity, options_.name,
+                    host_name(), std::int64_t{getpid()}, micros(database_.environment().now()));
+  transaction.commit();
+  epoch_ = ++last_epoch_;
+
+  Tenure tenure{.epoch = epoch_, .shards = {0}};
+  if (inherited_) tenure.inherited.push_back(*std::exchange(inherited_, std::nullopt));
+  return tenure;
+}
+
+void Ownership::leave() {
+  database_.environment().check_process();
+  if (options_.row_claims) {
+    give_claims_back();
+  } else if (lock_.held()) {
+    WriteTransaction transaction(database_);
+    database_.execute(sql::kLeave, epoch_.load());
+    transaction.commit();
+  }
+  drop();
+}
+
+void Ownership::give_claims_back() {
+  // The search may be long; it needs no lock, because nobody else claims in
+  // our name.
+  std::vector<Seq> claimed;
+  {
+    Run run(database_[sql::kClaimedBy], owner_);
+    while (run.step()) claimed.push_back(run.integer(0));
+  }
+  if (claimed.empty()) return;
+  const std::string list = seq_list(claimed);
+  WriteTransaction transaction(database_);
+  database_.execute(sql::kUnclaim, list, owner_);
+  transaction.commit();
+}
+
+void Ownership::drop() {
+  epoch_ = 0;
+  lock_.unlock();
+}
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,52 @@
+// Who may deliver the events of the table.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "outbox/store.h"
+#include "store/sqlite/database.h"
+#include "store/sqlite/owner_lock.h"
+
+namespace outbox::sqlite {
+
+// Elects one owner among the processes by a lock on a side file, and counts the
+// owners in an epoch, by which marks are fenced. With row claims there is
+// nothing to elect: instances share the lock, which keeps out one that would
+// read all rows as its own.
+//
+// Used by one thread at a time, but for epoch().
+class Ownership {
+ public:
+  Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner);
+
+  Tenure renew();
+  void leave();
+
+  static std::string host_name();
+
+  // 0 while it owns nothing. Thread-safe.
+  std::int64_t epoch() const { return epoch_.load(); }
+
+ private:
+  bool still_owner();
+  Tenure take_over();
+  void give_claims_back();
+  void drop();
+
+  // Constant after construction.
+  const InstanceOptions options_;
+  const std::string owner_;
+
+  Database database_;
+  OwnerLock lock_;
+  std::atomic<std::int64_t> epoch_{0};
+  std::int64_t last_epoch_ = 0;
+
+  // From a dead owner, until renew() has told of it.
+  std::optional<Tenure::Inherited> inherited_;
+};
+
+}  // namespace outbox::sqlite

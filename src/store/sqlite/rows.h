@@ -1,0 +1,40 @@
+// Events to rows and back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "outbox/event.h"
+#include "outbox/json_codec.h"
+#include "outbox/store.h"
+#include "store/sqlite/session.h"
+#include "store/sqlite/statement.h"
+
+namespace outbox::sqlite {
+
+// How many columns `{columns}` stands for; what a statement selects beside
+// them starts here.
+inline constexpr int kRowColumns = 16;
+inline constexpr int kHoldColumn = 1;
+
+// The row that the run stands on. Contents that cannot be decoded make a
+// defect, never an error.
+Row decode_row(const Run& run, const JsonCodec& codec, Time now);
+
+// The hold of a row that is due at that time. Never 0, which means ready.
+inline std::int64_t hold_until(std::int64_t micros_since_1970) {
+  return -std::max<std::int64_t>(micros_since_1970, 1);
+}
+
+// The numbers as a JSON array: how a statement takes any number of rows.
+std::string seq_list(std::span<const Seq> seqs);
+
+// Inserts all events or, if it throws, none. Throws MisuseError that names the
+// id if one is in the table already. A transaction must be open.
+std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
+                                const InsertOptions& options);
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,262 @@
+// Every statement that the store runs, in one place.
+//
+// `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`,
+// and `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY,
+// 3 DEAD. A test checks that no read of the engine scans or sorts.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
+#include "store/sqlite/statement.h"
+
+namespace outbox::sqlite {
+
+namespace sql {
+
+// --- Transactions ---
+
+inline constexpr Sql kBegin{"begin a transaction", "BEGIN IMMEDIATE"};
+inline constexpr Sql kCommit{"commit the transaction", "COMMIT"};
+inline constexpr Sql kRollback{"roll back the transaction", "ROLLBACK"};
+
+// Differs from last time if another connection has committed.
+inline constexpr Sql kDataVersion{"look for commits", "PRAGMA data_version"};
+
+// --- Writing ---
+
+inline constexpr int kInsertParameters = 13;
+
+namespace internal {
+
+inline constexpr std::string_view kInsertHead =
+    "INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id,"
+    " content_type, headers, payload, created_at, available_at, hold, locked_by, locked_at)"
+    " VALUES ";
+inline constexpr std::string_view kInsertRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
+
+template <std::size_t Rows>
+constexpr auto insert_text() {
+  std::array<char, kInsertHead.size() + Rows*(kInsertRow.size() + 1) - 1> text{};
+  auto end = std::copy(kInsertHead.begin(), kInsertHead.end(), text.begin());
+  for (std::size_t row = 0; row < Rows; ++row) {
+    if (row > 0) *end++ = ',';
+    end = std::copy(kInsertRow.begin(), kInsertRow.end(), end);
+  }
+  return text;
+}
+
+template <std::size_t Rows>
+inline constexpr auto kInsertText = insert_text<Rows>();
+
+}  // namespace internal
+
+template <std::size_t Rows>
+inline constexpr Sql kInsert{
+    "insert events", {internal::kInsertText<Rows>.data(), internal::kInsertText<Rows>.size()}};
+
+inline constexpr Sql kUninsert{"take back inserted events", R"sql(
+DELETE FROM {table} WHERE seq BETWEEN ?1 AND ?2
+)sql"};
+
+inline constexpr Sql kExists{"look for an event", R"sql(
+SELECT 1 FROM {table} WHERE event_id = ?1
+)sql"};
+
+// --- Reading ---
+
+inline constexpr Sql kReady{"read ready events", R"sql(
+SELECT {columns} FROM {table}
+WHERE hold = 0 AND seq > ?1 AND status IN (0, 2)
+ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kEarliest{"read when the next event is due", R"sql(
+SELECT max(hold) FROM {table} WHERE hold < ?1
+)sql"};
+
+inline constexpr Sql kDueAt{"read due events", R"sql(
+SELECT {columns} FROM {table}
+WHERE hold = ?1 AND status IN (0, 2)
+ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kHeld{"read the events of a lane", R"sql(
+SELECT {columns} FROM {table} WHERE hold = ?1 ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kHeldLane{"read the next lane", R"sql(
+SELECT hold, seq, status, available_at FROM {table}
+WHERE hold = (SELECT min(hold) FROM {table} WHERE hold > ?1)
+ORDER BY seq LIMIT 1
+)sql"};
+
+// --- Row claims: ?1 locks up to here have expired, ?2 created up to here ---
+
+inline constexpr Sql kClaimableReady{"look for ready events to claim", R"sql(
+SELECT {columns} FROM {table}
+WHERE hold = 0 AND status IN (0, 2)
+  AND (locked_by IS NULL OR locked_at <= ?1) AND created_at <= ?2
+ORDER BY seq LIMIT ?3
+)sql"};
+
+inline constexpr Sql kClaimableDue{"look for due events to claim", R"sql(
+SELECT {columns} FROM {table}
+WHERE hold < 0 AND hold >= ?4 AND status IN (0, 2)
+  AND (locked_by IS NULL OR locked_at <= ?1) AND created_at <= ?2
+ORDER BY hold DESC LIMIT ?3
+)sql"};
+
+inline constexpr Sql kClaim{"claim events", R"sql(
+UPDATE {table} SET locked_by = ?1, locked_at = ?2
+WHERE seq IN (SELECT value FROM json_each(?3))
+)sql"};
+
+inline constexpr Sql kUnclaim{"give claimed events back", R"sql(
+UPDATE {table} SET locked_by = NULL, locked_at = NULL
+WHERE seq IN (SELECT value FROM json_each(?1)) AND locked_by = ?2 AND status IN (0, 2)
+)sql"};
+
+inline constexpr Sql kClaimedBy{"look for claimed events", R"sql(
+SELECT seq FROM {table} WHERE hold IS NOT NULL AND locked_by = ?1
+)sql"};
+
+// --- Marking ---
+//
+// ?1 is the row (or, as a JSON array, the rows) and ?2 the owner with row
+// claims, NULL without.
+
+inline constexpr Sql kDone{"mark an event DONE", R"sql(
+UPDATE {table}
+SET status = 1, done_at = ?3, hold = NULL, locked_by = NULL, locked_at = NULL
+WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kDoneMany{"mark events DONE", R"sql(
+UPDATE {table}
+SET status = 1, done_at = ?3, hold = NULL, locked_by = NULL, locked_at = NULL
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kRemove{"delete a delivered event", R"sql(
+DELETE FROM {table}
+WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kRemoveMany{"delete delivered events", R"sql(
+DELETE FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kRetry{"mark an event RETRY", R"sql(
+UPDATE {table}
+SET status = 2, attempts = ?3, crashes = 0, last_error = ?4, progress = ?5,
+    available_at = ?6, hold = ?7, locked_by = NULL, locked_at = NULL
+WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kDefer{"defer an event", R"sql(
+UPDATE {table}
+SET crashes = 0, progress = ?3,
+    available_at = ?4, hold = ?5, locked_by = NULL, locked_at = NULL
+WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kDead{"mark an event DEAD", R"sql(
+UPDATE {table}
+SET status = 3, attempts = ?3, last_error = ?4, progress = ?5,
+    done_at = ?6, hold = ?7, locked_by = NULL, locked_at = NULL
+WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kAside{"set an event aside", R"sql(
+UPDATE {table}
+SET hold = CASE WHEN ?3 > 0 THEN ?3 ELSE -max(available_at, 1) END,
+    locked_by = NULL, locked_at = NULL
+WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kSuspect{"suspect an event", R"sql(
+UPDATE {table} SET crashes = ?3
+WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kState{"read the state of an event", R"sql(
+SELECT status, attempts, hold, locked_by IS NOT NULL FROM {table} WHERE seq = ?1
+)sql"};
+
+// --- Ownership ---
+
+inline constexpr Sql kEpoch{"read the epoch", R"sql(
+SELECT epoch FROM {instance} WHERE id = 1
+)sql"};
+
+inline constexpr Sql kOwner{"read the last owner", R"sql(
+SELECT epoch, clean, owner, capacity FROM {instance} WHERE id = 1
+)sql"};
+
+inline constexpr Sql kTakeOver{"take over", R"sql(
+INSERT INTO {instance} (id, epoch, clean, owner, capacity, name, host, pid, registered_at)
+VALUES (1, ?1, 0, ?2, ?3, ?4, ?5, ?6, ?7)
+ON CONFLICT (id) DO UPDATE
+SET epoch = excluded.epoch, clean = 0, owner = excluded.owner, capacity = excluded.capacity,
+    name = excluded.name, host = excluded.host, pid = excluded.pid,
+    registered_at = excluded.registered_at
+)sql"};
+
+inline constexpr Sql kLeave{"leave", R"sql(
+UPDATE {instance} SET clean = 1 WHERE id = 1 AND epoch = ?1
+)sql"};
+
+// --- For operators ---
+
+inline constexpr Sql kHasPending{"look for pending events", R"sql(
+SELECT EXISTS (SELECT 1 FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2))
+)sql"};
+
+inline constexpr Sql kCounts{"count events", R"sql(
+SELECT (SELECT count(*) FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2)),
+       (SELECT count(*) FROM {table} WHERE status = 3)
+)sql"};
+
+inline constexpr Sql kFind{"find an event", R"sql(
+SELECT {columns}, last_error, locked_by, done_at FROM {table} WHERE event_id = ?1
+)sql"};
+
+inline constexpr Sql kReplay{"replay an event", R"sql(
+UPDATE {table}
+SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
+    hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
+    done_at = NULL, last_error = NULL, progress = NULL, locked_by = NULL, locked_at = NULL
+WHERE event_id = ?1 AND status = 3
+)sql"};
+
+inline constexpr Sql kDiscard{"discard an event", R"sql(
+DELETE FROM {table} WHERE event_id = ?1 AND status = 3
+)sql"};
+
+inline constexpr Sql kLaneOverview{"read a lane", R"sql(
+SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error FROM {table}
+WHERE hold = ?1 ORDER BY seq LIMIT ?2
+)sql"};
+
+// --- Schema ---
+
+inline constexpr Sql kHasMigrations{"look for the schema", R"sql(
+SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = ?1
+)sql"};
+
+inline constexpr Sql kSchemaVersion{"read the version of the schema", R"sql(
+SELECT coalesce(max(version), 0) FROM {migration}
+)sql"};
+
+inline constexpr Sql kRecordMigration{"record a migration", R"sql(
+INSERT INTO {migration} (version, name, applied_at) VALUES (?1, ?2, ?3)
+)sql"};
+
+}  // namespace sql
+}  // namespace outbox::sqlite

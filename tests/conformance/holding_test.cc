@@ -1,0 +1,133 @@
+// Rules 30 and 31: lanes, in which an aggregate waits behind its head.
+#include <limits>
+
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+using Ids = std::vector<std::string>;
+using Kind = Mark::Kind;
+
+// in_lane(42)(mark) is the mark with lane 42.
+auto in_lane(LaneKey key) {
+  return [key](Mark mark) {
+    mark.lane = key;
+    return mark;
+  };
+}
+
+TEST_P(HoldingTest, ALaneIsReadInTheOrderOfItsRows) {
+  write_aggregate("1", {"a", "b", "c", "d"});
+  const Owner owner = own_everything();
+  const auto lane = in_lane(42);
+  // Set aside in any order; the head waits for its retry.
+  apply(owner, {lane(mark("c", Kind::aside)), lane(mark("b", Kind::aside))});
+  Mark retry = lane(mark("a", Kind::retry));
+  retry.delay = 1h;
+  apply(owner, {lane(mark("d", Kind::aside)), retry});
+
+  const int shard = ref("a").shard;
+  const Rows all = owner->held(shard, 42, 10);
+  EXPECT_EQ(ids(all.rows), (Ids{"a", "b", "c", "d"}));
+  EXPECT_FALSE(all.more);
+  EXPECT_EQ(all.rows[0].status, Status::retry);
+  EXPECT_EQ(all.rows[0].ref.hold, 42);
+
+  const Rows two = owner->held(shard, 42, 2);
+  EXPECT_EQ(ids(two.rows), (Ids{"a", "b"}));
+  EXPECT_TRUE(two.more);
+  EXPECT_TRUE(owner->held(shard, 43, 10).rows.empty());
+}
+
+TEST_P(HoldingTest, FinishingTheHeadUncoversTheNext) {
+  write_aggregate("1", {"a", "b"});
+  const Owner owner = own_everything();
+  const auto lane = in_lane(42);
+  apply(owner, {lane(mark("a", Kind::retry)), lane(mark("b", Kind::aside))});
+  const int shard = ref("a").shard;
+  apply(owner, {mark("a", Kind::done)});
+  EXPECT_EQ(ids(owner->held(shard, 42, 10).rows), Ids{"b"});
+  apply(owner, {mark("b", Kind::done)});
+  EXPECT_TRUE(owner->held(shard, 42, 10).rows.empty());
+  EXPECT_TRUE(owner->held_lanes(shard, 0, 10).empty());
+}
+
+TEST_P(HoldingTest, ADeadHeadThatDoesNotBlockLeavesTheLane) {
+  write_aggregate("1", {"a", "b"});
+  const Owner owner = own_everything();
+  const auto lane = in_lane(42);
+  apply(owner, {lane(mark("a", Kind::retry)), lane(mark("b", Kind::aside))});
+  apply(owner, {mark("a", Kind::dead)});
+  EXPECT_EQ(ids(owner->held(ref("a").shard, 42, 10).rows), Ids{"b"});
+}
+
+TEST_P(HoldingTest, LanesAreListedByKeyInPagesWithWhatStandsFirst) {
+  write_aggregate("1", {"a", "b", "c", "d", "e"});
+  const Owner owner = own_everything();
+  Mark head = in_lane(30)(mark("a", Kind::retry));
+  head.delay = 8s;
+  Mark blocking = in_lane(std::numeric_limits<LaneKey>::max())(mark("e", Kind::dead));
+  apply(owner, {in_lane(20)(mark("d", Kind::aside)), in_lane(30)(mark("c", Kind::aside)), head,
+                in_lane(20)(mark("b", Kind::aside)), blocking});
+  const int shard = ref("a").shard;
+
+  const std::vector<HeldLane> all = owner->held_lanes(shard, 0, 10);
+  ASSERT_EQ(all.size(), 3u);
+  EXPECT_EQ(all[0].key, 20);
+  EXPECT_EQ(all[0].shard, shard);
+  EXPECT_EQ(all[0].first, ref("b").seq);
+  EXPECT_EQ(all[0].status, Status::fresh);
+  EXPECT_LE(all[0].available_in, 0us);
+  EXPECT_EQ(all[1].key, 30);
+  EXPECT_EQ(all[1].first, ref("a").seq);
+  EXPECT_EQ(all[1].status, Status::retry);
+  expect_time(all[1].available_in, 8s);
+  EXPECT_EQ(all[2].key, std::numeric_limits<LaneKey>::max());
+  EXPECT_EQ(all[2].first, ref("e").seq);
+  EXPECT_EQ(all[2].status, Status::dead);
+
+  const std::vector<HeldLane> page = owner->held_lanes(shard, 0, 1);
+  ASSERT_EQ(page.size(), 1u);
+  EXPECT_EQ(page[0].key, 20);
+  const std::vector<HeldLane> next = owner->held_lanes(shard, 20, 1);
+  ASSERT_EQ(next.size(), 1u);
+  EXPECT_EQ(next[0].key, 30);
+  EXPECT_TRUE(owner->held_lanes(shard, std::numeric_limits<LaneKey>::max(), 10).empty());
+}
+
+TEST_P(HoldingTest, DelayedAndReadyRowsAreInNoLane) {
+  write({event({.id = "ready"}), event({.id = "delayed", .available_at = now() + 1h})});
+  const Owner owner = own_everything();
+  for (const int shard : owner.shards()) EXPECT_TRUE(owner->held_lanes(shard, 0, 10).empty());
+}
+
+TEST_P(HoldingTest, HeldAggregatesAreListedWithTheirHeads) {
+  write_aggregate("1", {"a", "b", "c"});
+  write_aggregate("2", {"x"});
+  const Owner owner = own_everything();
+  EXPECT_TRUE(store().held_aggregates(10).empty());
+  Mark retry = in_lane(42)(mark("a", Kind::retry));
+  retry.attempts = 4;
+  retry.error = "the shop is closed";
+  apply(owner, {retry, in_lane(42)(mark("b", Kind::aside)), in_lane(42)(mark("c", Kind::aside))});
+
+  const std::vector<HeldAggregate> held = store().held_aggregates(10);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].aggregate_type, "Order");
+  EXPECT_EQ(held[0].aggregate_id, "1");
+  EXPECT_EQ(held[0].head_id, "a");
+  EXPECT_EQ(held[0].head_status, Status::retry);
+  EXPECT_EQ(held[0].attempts, 4);
+  EXPECT_EQ(held[0].last_error, "the shop is closed");
+  EXPECT_EQ(held[0].waiting, 2);
+
+  Mark dead = in_lane(43)(mark("x", Kind::dead));
+  dead.error = "for ever";
+  apply(owner, {dead});
+  EXPECT_EQ(store().held_aggregates(10).size(), 2u);
+  EXPECT_EQ(store().held_aggregates(1).size(), 1u);
+}
+
+}  // namespace
+}  // namespace outbox::conformance

@@ -1,0 +1,450 @@
+// Rules 19 to 22: each mark with all its columns, repeats, fences, stale marks.
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+using Kind = Mark::Kind;
+using Stale = std::vector<std::size_t>;
+
+// What must not change when a mark is refused.
+void expect_same(const EventRecord& actual, const EventRecord& expected) {
+  EXPECT_EQ(actual.row.status, expected.row.status);
+  EXPECT_EQ(actual.row.attempts, expected.row.attempts);
+  EXPECT_EQ(actual.row.crashes, expected.row.crashes);
+  EXPECT_EQ(actual.row.progress, expected.row.progress);
+  EXPECT_EQ(actual.hold, expected.hold);
+  EXPECT_EQ(actual.last_error, expected.last_error);
+  EXPECT_EQ(actual.locked_by, expected.locked_by);
+  EXPECT_EQ(actual.done_at, expected.done_at);
+}
+
+TEST_P(MarkingTest, DoneFinishesTheEvent) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  advance(5s);
+  apply(owner, {mark("e", Kind::done)});
+  const EventRecord read = record("e");
+  EXPECT_EQ(read.row.status, Status::done);
+  EXPECT_EQ(read.hold, std::nullopt);
+  ASSERT_TRUE(read.done_at);
+  expect_time(read.done_at->time_since_epoch(), now().time_since_epoch());
+  EXPECT_TRUE(ready(owner).empty());
+}
+
+TEST_P(MarkingTest, RetryAloneWaitsForItsTime) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  Mark suspect = mark("e", Kind::suspect);
+  suspect.crashes = 2;
+  apply(owner, {suspect});
+  Mark retry = mark("e", Kind::retry);
+  retry.attempts = 3;
+  retry.delay = 1500ms;
+  retry.error = "connection refused";
+  retry.progress = "mail,stock";
+  apply(owner, {retry});
+
+  const EventRecord read = record("e");
+  EXPECT_EQ(read.row.status, Status::retry);
+  EXPECT_EQ(read.row.attempts, 3);
+  EXPECT_EQ(read.row.crashes, 0);
+  EXPECT_EQ(read.row.progress, "mail,stock");
+  EXPECT_EQ(read.last_error, "connection refused");
+  EXPECT_EQ(read.done_at, std::nullopt);
+  expect_due_in(read, 1500ms);
+
+  EXPECT_TRUE(owner->due(owner.shards(), 10).rows.empty());
+  advance(1500ms + backend().clock_error());
+  const DueRows due = owner->due(owner.shards(), 10);
+  ASSERT_EQ(due.rows.size(), 1u);
+  EXPECT_EQ(due.rows[0].attempts, 3);
+  EXPECT_EQ(due.rows[0].status, Status::retry);
+  EXPECT_EQ(due.rows[0].progress, "mail,stock");
+  EXPECT_EQ(due.rows[0].ref.hold, *read.hold);
+}
+
+TEST_P(MarkingTest, RetryInALaneHoldsTheLane) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  Mark retry = mark("e", Kind::retry);
+  retry.lane = 77;
+  retry.attempts = 1;
+  retry.delay = 2s;
+  retry.error = "no";
+  apply(owner, {retry});
+  const EventRecord read = record("e");
+  EXPECT_EQ(read.row.status, Status::retry);
+  EXPECT_EQ(read.hold, 77);
+  expect_time(read.row.available_in, 2s);
+  advance(1h);
+  EXPECT_TRUE(owner->due(owner.shards(), 10).rows.empty()) << "it waits in its lane";
+}
+
+TEST_P(MarkingTest, DeferSpendsNoAttempt) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  Mark retry = mark("e", Kind::retry);
+  retry.attempts = 2;
+  retry.error = "first";
+  apply(owner, {retry});
+  Mark suspect = mark("e", Kind::suspect);
+  suspect.crashes = 1;
+  apply(owner, {suspect});
+
+  Mark defer = mark("e", Kind::defer);
+  defer.attempts = 99;
+  defer.error = "not to be stored";
+  defer.delay = 4s;
+  defer.progress = "mail";
+  apply(owner, {defer});
+  const EventRecord read = record("e");
+  EXPECT_EQ(read.row.status, Status::retry);
+  EXPECT_EQ(read.row.attempts, 2);
+  EXPECT_EQ(read.row.crashes, 0);
+  EXPECT_EQ(read.row.progress, "mail");
+  EXPECT_EQ(read.last_error, "first");
+  expect_due_in(read, 4s);
+}
+
+TEST_P(MarkingTest, DeferLeavesANewEventNew) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  Mark defer = mark("e", Kind::defer);
+  defer.lane = 5;
+  defer.delay = 4s;
+  apply(owner, {defer});
+  const EventRecord read = record("e");
+  EXPECT_EQ(read.row.status, Status::fresh);
+  EXPECT_EQ(read.hold, 5);
+  expect_time(read.row.available_in, 4s);
+}
+
+TEST_P(MarkingTest, DeadFinishesTheEventAndKeepsTheReason) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  Mark dead = mark("e", Kind::dead);
+  dead.attempts = 10;
+  dead.error = "gave up";
+  dead.progress = "mail";
+  apply(owner, {dead});
+  const EventRecord read = record("e");
+  EXPECT_EQ(read.row.status, Status::dead);
+  EXPECT_EQ(read.row.attempts, 10);
+  EXPECT_EQ(read.row.progress, "mail");
+  EXPECT_EQ(read.last_error, "gave up");
+  EXPECT_EQ(read.hold, std::nullopt);
+  ASSERT_TRUE(read.done_at) << "by which it is purged";
+  expect_time(read.done_at->time_since_epoch(), now().time_since_epoch());
+}
+
+TEST_P(MarkingTest, DeadInALaneStaysFirstInIt) {
+  write_aggregate("1", {"a", "b"});
+  const Owner owner = own_everything();
+  Mark aside = mark("b", Kind::aside);
+  aside.lane = 8;
+  Mark dead = mark("a", Kind::dead);
+  dead.lane = 8;
+  dead.error = "gave up";
+  apply(owner, {aside, dead});
+  EXPECT_EQ(record("a").row.status, Status::dead);
+  EXPECT_EQ(record("a").hold, 8);
+  EXPECT_EQ(ids(owner->held(ref("a").shard, 8, 10).rows), (std::vector<std::string>{"a", "b"}));
+}
+
+TEST_P(MarkingTest, AsideChangesNothingButTheLane) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  const EventRecord before = record("e");
+  Mark aside = mark("e", Kind::aside);
+  aside.lane = 6;
+  aside.attempts = 9;
+  aside.crashes = 9;
+  aside.error = "not to be stored";
+  aside.progress = "not to be stored";
+  apply(owner, {aside});
+  EventRecord expected = before;
+  expected.hold = 6;
+  expect_same(record("e"), expected);
+}
+
+TEST_P(MarkingTest, AsideWithoutALaneWaitsUntilTheEventIsAvailable) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  Mark retry = mark("e", Kind::retry);
+  retry.lane = 6;
+  retry.delay = 10s;
+  apply(owner, {retry});
+  advance(4s);
+  apply(owner, {mark("e", Kind::aside)});
+  expect_due_in(record("e"), 6s);
+}
+
+TEST_P(MarkingTest, SuspectChangesOnlyTheCrashes) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  const EventRecord before = record("e");
+  Mark suspect = mark("e", Kind::suspect);
+  suspect.crashes = 3;
+  suspect.attempts = 9;
+  suspect.lane = 9;
+  suspect.error = "not to be stored";
+  suspect.progress = "not to be stored";
+  apply(owner, {suspect});
+  EventRecord expected = before;
+  expected.row.crashes = 3;
+  expect_same(record("e"), expected);
+  EXPECT_EQ(ready(owner).at(0).crashes, 3);
+}
+
+TEST_P(MarkingTest, RepeatingAnyMarkDoesNoHarmAndIsNotStale) {
+  for (const Kind kind :
+       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
+    const std::string id = "e" + std::to_string(static_cast<int>(kind));
+    write(event({.id = id}));
+  }
+  const Owner owner = own_everything();
+  for (const Kind kind :
+       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
+    const std::string id = "e" + std::to_string(static_cast<int>(kind));
+    Mark once = mark(id, kind);
+    once.lane = kind == Kind::aside ? 4 : kNoLane;
+    once.attempts = 2;
+    once.crashes = 1;
+    once.delay = 1s;
+    once.error = "no";
+    apply(owner, {once});
+    const EventRecord after_one = record(id);
+    apply(owner, {once});
+    expect_same(record(id), after_one);
+  }
+}
+
+TEST_P(MarkingTest, DoneIsNeverLeftByAMark) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  const Mark done = mark("e", Kind::done);
+  apply(owner, {done});
+  const EventRecord before = record("e");
+  advance(1s);
+  for (const Kind kind : {Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
+    Mark late = done;
+    late.kind = kind;
+    late.lane = 3;
+    late.attempts = 4;
+    late.crashes = 4;
+    late.error = "late";
+    const MarkResult result = owner.mark(std::vector{late});
+    EXPECT_FALSE(result.fenced);
+    EXPECT_EQ(result.stale, Stale{0}) << static_cast<int>(kind);
+    expect_same(record("e"), before);
+  }
+}
+
+TEST_P(MarkingTest, DeadIsNeverLeftByAMark) {
+  write({event({.id = "finished"}), event({.id = "blocking"})});
+  const Owner owner = own_everything();
+  for (const char* id : {"finished", "blocking"}) {
+    Mark dead = mark(id, Kind::dead);
+    dead.error = "gave up";
+    dead.attempts = 10;
+    dead.lane = std::string(id) == "blocking" ? 12 : kNoLane;
+    apply(owner, {dead});
+    const EventRecord before = record(id);
+    advance(1s);
+    for (const Kind kind : {Kind::done, Kind::retry, Kind::defer, Kind::aside, Kind::suspect}) {
+      Mark late = mark(id, kind);
+      late.lane = 3;
+      late.attempts = 4;
+      late.crashes = 4;
+      const MarkResult result = owner.mark(std::vector{late});
+      EXPECT_FALSE(result.fenced);
+      EXPECT_EQ(result.stale, Stale{0}) << static_cast<int>(kind);
+      expect_same(record(id), before);
+    }
+  }
+}
+
+TEST_P(MarkingTest, StaleMarksAreNamedAndTheOthersLand) {
+  write({event({.id = "a"}), event({.id = "b"}), event({.id = "c"}), event({.id = "d"})});
+  const Owner owner = own_everything();
+  apply(owner, {mark("b", Kind::done), mark("d", Kind::dead)});
+  const MarkResult result =
+      owner.mark(std::vector{mark("a", Kind::done), mark("b", Kind::dead), mark("c", Kind::retry),
+                              mark("d", Kind::retry)});
+  EXPECT_FALSE(result.fenced);
+  EXPECT_EQ(result.stale, (Stale{1, 3}));
+  EXPECT_EQ(record("a").row.status, Status::done);
+  EXPECT_EQ(record("b").row.status, Status::done);
+  EXPECT_EQ(record("c").row.status, Status::retry);
+  EXPECT_EQ(record("d").row.status, Status::dead);
+}
+
+TEST_P(MarkingTest, AMarkOfARowThatIsNotThereIsStale) {
+  write(event({.id = "a"}));
+  const Owner owner = own_everything();
+  Mark unknown = mark("a", Kind::retry);
+  unknown.row.seq += 1'000'000;
+  unknown.event_id = "nobody";
+  const MarkResult result = owner.mark(std::vector{unknown, mark("a", Kind::done)});
+  EXPECT_FALSE(result.fenced);
+  EXPECT_EQ(result.stale, Stale{0});
+  EXPECT_EQ(record("a").row.status, Status::done);
+}
+
+TEST_P(MarkingTest, AMarkLandsAlsoWhenTheRowHasMovedSinceItWasRead) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  const Mark done = mark("e", Kind::done);  // with hold 0
+  Mark aside = mark("e", Kind::aside);
+  aside.lane = 4;
+  apply(owner, {aside});
+  apply(owner, {done});
+  EXPECT_EQ(record("e").row.status, Status::done);
+  EXPECT_EQ(record("e").hold, std::nullopt);
+  EXPECT_TRUE(owner->held_lanes(done.row.shard, 0, 10).empty());
+}
+
+TEST_P(MarkingTest, NoMarksAreFine) {
+  const Owner owner = own_everything();
+  apply(owner, {});
+}
+
+TEST_P(MarkingTest, HundredsOfMarksOfAllKindsLandTogether) {
+  std::vector<Event> events;
+  for (int i = 0; i < 1'200; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
+  write(events);
+  const Owner owner = own_everything();
+  std::vector<Mark> marks;
+  for (const Row& row : ready(owner)) {
+    const auto kind = static_cast<Kind>(marks.size() % 6);
+    marks.push_back({.row = row.ref,
+                     .event_id = row.event.id(),
+                     .kind = kind,
+                     .lane = kind == Kind::aside ? 1 : kNoLane,
+                     .attempts = static_cast<int>(marks.size()),
+                     .crashes = 1,
+                     .delay = 1s,
+                     .error = "error " + std::to_string(marks.size())});
+  }
+  ASSERT_EQ(marks.size(), 1'200u);
+  apply(owner, marks);
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    const EventRecord read = record(marks[i].event_id);
+    switch (marks[i].kind) {
+      case Kind::done:
+        EXPECT_EQ(read.row.status, Status::done);
+        break;
+      case Kind::retry:
+        EXPECT_EQ(read.row.status, Status::retry);
+        EXPECT_EQ(read.row.attempts, marks[i].attempts);
+        EXPECT_EQ(read.last_error, marks[i].error);
+        break;
+      case Kind::defer:
+        EXPECT_EQ(read.row.status, Status::fresh);
+        EXPECT_LT(read.hold.value_or(0), 0);
+        break;
+      case Kind::dead:
+        EXPECT_EQ(read.row.status, Status::dead);
+        EXPECT_EQ(read.last_error, marks[i].error);
+        break;
+      case Kind::aside:
+        EXPECT_EQ(read.hold, 1);
+        break;
+      case Kind::suspect:
+        EXPECT_EQ(read.row.crashes, 1);
+        break;
+    }
+  }
+}
+
+TEST_P(MarkingTest, AnErrorOfAnyContentIsStoredAsItIs) {
+  std::string longest;
+  while (longest.size() < 4 * 4'000u) longest += "\xF0\x9F\x9A\x80";
+  const std::vector<std::string> errors{"",
+                                        "it's \"quoted\"",
+                                        "'); DROP TABLE outbox_event; --",
+                                        "100 % of {} ? :name $1 \\x00",
+                                        "line\nline\r\n\ttab",
+                                        "\x01\x02\x7f",
+                                        "\xC3\xA4\xE2\x82\xAC",
+                                        longest};
+  const Owner owner = own_everything();
+  for (std::size_t i = 0; i < errors.size(); ++i) {
+    const std::string id = "e" + std::to_string(i);
+    write(event({.id = id}));
+    Mark retry = mark(id, Kind::retry);
+    retry.error = errors[i];
+    apply(owner, {retry});
+    EXPECT_EQ(record(id).last_error, errors[i]);
+    Mark dead = mark(id, Kind::dead);
+    dead.error = errors[i] + "!";
+    apply(owner, {dead});
+    EXPECT_EQ(record(id).last_error, errors[i] + "!");
+  }
+}
+
+TEST_P(MarkingTest, DoneRemovesTheRowIfTheStoreIsToldSo) {
+  open({.remove_done = true});
+  write({event({.id = "a"}), event({.id = "b"})});
+  const Owner owner = own_everything();
+  const Mark done = mark("a", Kind::done);
+  apply(owner, {done, mark("b", Kind::dead)});
+  EXPECT_FALSE(store().find("a"));
+  EXPECT_EQ(record("b").row.status, Status::dead) << "only what is done goes";
+  apply(owner, {done});  // a repeat finds its work done
+  EXPECT_FALSE(store().has_pending());
+}
+
+TEST_P(MarkingTest, AnInstanceThatNeverJoinedIsFenced) {
+  write(event({.id = "e"}));
+  const auto stranger = store().join({});
+  const MarkResult result = stranger.mark(std::vector{mark("e", Kind::done)});
+  EXPECT_TRUE(result.fenced);
+  EXPECT_EQ(record("e").row.status, Status::fresh);
+}
+
+TEST_P(MarkingTest, AnInstanceThatLeftIsFenced) {
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  owner->leave();
+  const EventRecord before = record("e");
+  for (const Kind kind : {Kind::done, Kind::retry, Kind::dead, Kind::aside, Kind::suspect}) {
+    Mark late = mark("e", kind);
+    late.crashes = 5;
+    late.lane = 5;
+    EXPECT_TRUE(owner.mark(std::vector{late}).fenced);
+    expect_same(record("e"), before);
+  }
+}
+
+TEST_P(MarkingTest, AnInstanceThatWasTakenForDeadIsFenced) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
+  write(event({.id = "e"}));
+  const Owner zombie = own_everything({.name = "zombie", .lease = 15s});
+  advance(16s);
+  const Owner heir = own_everything({.name = "heir", .lease = 15s});
+  const EventRecord before = record("e");
+  for (const Kind kind :
+       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
+    Mark late = mark("e", kind);
+    late.crashes = 5;
+    late.lane = 5;
+    const MarkResult result = zombie.mark(std::vector{late});
+    EXPECT_TRUE(result.fenced) << static_cast<int>(kind);
+    expect_same(record("e"), before);
+  }
+  apply(heir, {mark("e", Kind::done)});
+}
+
+TEST_P(MarkingTest, MarksGoByTheEpochNotByTheTime) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
+  write(event({.id = "e"}));
+  const Owner owner = own_everything({.lease = 15s});
+  advance(1h);
+  apply(owner, {mark("e", Kind::done)});  // nobody took over
+  EXPECT_EQ(record("e").row.status, Status::done);
+}
+
+}  // namespace
+}  // namespace outbox::conformance

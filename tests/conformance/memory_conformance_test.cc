@@ -1,0 +1,34 @@
+// The suite on the memory store.
+#include "outbox/memory.h"
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+class MemoryBackend final : public Backend {
+ public:
+  explicit MemoryBackend(int shards) : shards_(shards) {}
+
+  std::shared_ptr<Store> open(const Wishes& wishes) override {
+    return memory::open({
+        .on_done = wishes.remove_done ? memory::OnDone::remove : memory::OnDone::keep,
+        .shards = shards_,
+        .connections = wishes.connections,
+        .wait_timeout = wishes.wait_timeout,
+        .clock = &clock_,
+    });
+  }
+
+  void advance(std::chrono::microseconds by) override { clock_.advance(by); }
+
+ private:
+  testing::ManualClock clock_;
+  const int shards_;
+};
+
+}  // namespace
+}  // namespace outbox::conformance
+
+OUTBOX_STORE_CONFORMANCE(Memory, factory<MemoryBackend>("OneShard", 1),
+                         factory<MemoryBackend>("ThreeShards", 3),
+                         factory<MemoryBackend>("SixteenShards", 16));

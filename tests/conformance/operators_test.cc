@@ -1,0 +1,188 @@
+// Rules 32 and 33, and what an operator or an idle engine asks.
+#include <atomic>
+
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+using Ids = std::vector<std::string>;
+using Kind = Mark::Kind;
+
+TEST_P(OperatorsTest, AStoreSaysWhatItIs) {
+  EXPECT_FALSE(store().description().empty());
+  EXPECT_GE(capabilities().shards, 1);
+}
+
+TEST_P(OperatorsTest, WhatIsNewRetryingDelayedOrHeldIsPending) {
+  const Owner owner = own_everything();
+  EXPECT_FALSE(store().has_pending());
+  write(event({.id = "e"}));
+  EXPECT_TRUE(store().has_pending()) << "new";
+
+  Mark retry = mark("e", Kind::retry);
+  retry.delay = 1h;
+  apply(owner, {retry});
+  EXPECT_TRUE(store().has_pending()) << "retrying";
+
+  Mark aside = mark("e", Kind::aside);
+  aside.lane = 5;
+  apply(owner, {aside});
+  EXPECT_TRUE(store().has_pending()) << "held";
+
+  apply(owner, {mark("e", Kind::done)});
+  EXPECT_FALSE(store().has_pending()) << "done";
+
+  write(event({.id = "delayed", .available_at = now() + 24h}));
+  EXPECT_TRUE(store().has_pending()) << "delayed";
+}
+
+TEST_P(OperatorsTest, WhatIsDeadIsNotPendingAlsoWhenItBlocksItsLane) {
+  write({event({.id = "a"}), event({.id = "b"})});
+  const Owner owner = own_everything();
+  Mark blocking = mark("b", Kind::dead);
+  blocking.lane = 5;
+  apply(owner, {mark("a", Kind::dead), blocking});
+  EXPECT_FALSE(store().has_pending());
+  EXPECT_EQ(store().counts().pending, 0);
+  EXPECT_EQ(store().counts().dead, 2);
+}
+
+TEST_P(OperatorsTest, CountsTellPendingFromDeadAndIgnoreDone) {
+  write({event({.id = "new"}), event({.id = "retry"}), event({.id = "done"}), event({.id = "dead"}),
+         event({.id = "delayed", .available_at = now() + 1h})});
+  const Owner owner = own_everything();
+  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done), mark("dead", Kind::dead)});
+  EXPECT_EQ(store().counts().pending, 3);
+  EXPECT_EQ(store().counts().dead, 1);
+}
+
+TEST_P(OperatorsTest, AnEventThatIsNotThereIsNotFound) {
+  write(event({.id = "e"}));
+  EXPECT_FALSE(store().find("nobody"));
+  EXPECT_FALSE(store().find(""));
+  EXPECT_FALSE(store().find("' OR '1'='1"));
+  EXPECT_TRUE(store().find("e"));
+}
+
+TEST_P(OperatorsTest, ReplayMakesADeadEventNewAndDueAtOnce) {
+  write({event({.id = "e"}), event({.id = "younger"})});
+  const Owner owner = own_everything();
+  Mark suspect = mark("e", Kind::suspect);
+  suspect.crashes = 2;
+  apply(owner, {suspect});
+  Mark dead = mark("e", Kind::dead);
+  dead.attempts = 10;
+  dead.error = "gave up";
+  dead.progress = "mail";
+  apply(owner, {dead});
+  advance(1h);
+
+  EXPECT_TRUE(store().replay("e"));
+  const EventRecord read = record("e");
+  EXPECT_EQ(read.row.status, Status::fresh);
+  EXPECT_EQ(read.row.attempts, 0);
+  EXPECT_EQ(read.row.crashes, 0);
+  EXPECT_EQ(read.row.progress, "");
+  EXPECT_EQ(read.last_error, "");
+  EXPECT_EQ(read.locked_by, "");
+  EXPECT_EQ(read.done_at, std::nullopt);
+  expect_due_in(read, 0us);
+  EXPECT_EQ(store().counts().dead, 0);
+
+  EXPECT_EQ(ids(owner->due(owner.shards(), 10).rows), Ids{"e"});
+  apply(owner, {mark("e", Kind::done)});
+  EXPECT_EQ(record("e").row.status, Status::done);
+}
+
+TEST_P(OperatorsTest, ReplayingTheDeadHeadOfALaneKeepsItsPlace) {
+  write_aggregate("1", {"a", "b"});
+  const Owner owner = own_everything();
+  Mark dead = mark("a", Kind::dead);
+  dead.lane = 7;
+  Mark aside = mark("b", Kind::aside);
+  aside.lane = 7;
+  apply(owner, {dead, aside});
+  EXPECT_TRUE(store().replay("a"));
+  EXPECT_EQ(record("a").row.status, Status::fresh);
+  EXPECT_EQ(record("a").hold, 7);
+  EXPECT_LE(record("a").row.available_in, backend().clock_error());
+  EXPECT_EQ(ids(owner->held(ref("a").shard, 7, 10).rows), (Ids{"a", "b"}));
+}
+
+TEST_P(OperatorsTest, OnlyTheDeadAreReplayedOrDiscarded) {
+  write({event({.id = "new"}), event({.id = "retry"}), event({.id = "done"})});
+  const Owner owner = own_everything();
+  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done)});
+  for (const char* id : {"new", "retry", "done"}) {
+    const Status before = record(id).row.status;
+    EXPECT_FALSE(store().replay(id)) << id;
+    EXPECT_FALSE(store().discard(id)) << id;
+    EXPECT_EQ(record(id).row.status, before) << id;
+  }
+  EXPECT_FALSE(store().replay("nobody"));
+  EXPECT_FALSE(store().discard("nobody"));
+}
+
+TEST_P(OperatorsTest, DiscardDeletesADeadEventAlsoFromItsLane) {
+  write_aggregate("1", {"a", "b", "c"});
+  const Owner owner = own_everything();
+  Mark blocking = mark("a", Kind::dead);
+  blocking.lane = 7;
+  Mark aside = mark("b", Kind::aside);
+  aside.lane = 7;
+  apply(owner, {blocking, aside, mark("c", Kind::dead)});
+  const int shard = ref("a").shard;
+  EXPECT_TRUE(store().discard("a"));
+  EXPECT_TRUE(store().discard("c"));
+  EXPECT_FALSE(store().discard("a")) << "gone already";
+  EXPECT_FALSE(store().find("a"));
+  EXPECT_EQ(store().counts().dead, 0);
+  EXPECT_EQ(ids(owner->held(shard, 7, 10).rows), Ids{"b"});
+}
+
+TEST_P(OperatorsTest, AWatchIsToldOfEveryCommitSoonAfterIt) {
+  testing::Signal told;
+  const auto watch = store().watch([&] { told.raise(); });
+  OUTBOX_NEEDS(watch != nullptr);
+  for (int i = 0; i < 5; ++i) {
+    // Calls may be too many, never too few: one must come after each commit.
+    write(event({.id = "e" + std::to_string(i)}));
+    const std::size_t before = told.count();
+    if (before > static_cast<std::size_t>(i)) continue;
+    EXPECT_TRUE(told.wait(before + 1)) << "commit " << i;
+  }
+}
+
+TEST_P(OperatorsTest, AWatchSeesWhatItIsToldOf) {
+  store();
+  testing::Signal seen;
+  // The callback may use the store: no lock is held.
+  const auto watch = store().watch([&] {
+    if (store().has_pending()) seen.raise();
+  });
+  OUTBOX_NEEDS(watch != nullptr);
+  write(event({.id = "e"}));
+  EXPECT_TRUE(seen.wait());
+}
+
+TEST_P(OperatorsTest, AWatchThatWasDestroyedIsNotCalledAnyMore) {
+  std::atomic<bool> watching = true;
+  std::atomic<bool> called_late = false;
+  auto watch = store().watch([&] {
+    if (!watching) called_late = true;
+  });
+  OUTBOX_NEEDS(watch != nullptr);
+  testing::Signal other_told;
+  const auto other = store().watch([&] { other_told.raise(); });
+  write(event({.id = "a"}));
+  watch.reset();
+  watching = false;
+  const std::size_t before = other_told.count();
+  write(event({.id = "b"}));
+  EXPECT_TRUE(other_told.wait(before + 1));
+  EXPECT_FALSE(called_late);
+}
+
+}  // namespace
+}  // namespace outbox::conformance

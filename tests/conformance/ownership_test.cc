@@ -1,0 +1,305 @@
+// Rule 27: who owns what, for how long, and how it changes hands.
+#include <algorithm>
+#include <map>
+#include <random>
+#include <set>
+
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+using Shards = std::vector<int>;
+
+std::vector<int> sorted(std::vector<int> shards) {
+  std::sort(shards.begin(), shards.end());
+  return shards;
+}
+
+// What an engine with nothing in flight does with a tenure.
+Tenure renew_and_release(Instance& instance) {
+  Tenure tenure = instance.renew();
+  for (const int shard : tenure.leaving) instance.release(shard);
+  return tenure;
+}
+
+TEST_P(OwnershipTest, TheFirstOneOwnsEverythingAndSuspectsNothing) {
+  const Owner owner = own_everything();
+  Shards all;
+  for (int shard = 0; shard < capabilities().shards; ++shard) all.push_back(shard);
+  EXPECT_EQ(sorted(owner.shards()), all);
+  EXPECT_TRUE(owner.tenure.leaving.empty());
+  EXPECT_TRUE(owner.tenure.inherited.empty());
+  EXPECT_GT(owner.tenure.epoch, 0);
+}
+
+TEST_P(OwnershipTest, ARenewalKeepsWhatIsOwnedAndTheEpoch) {
+  const Owner owner = own_everything();
+  for (int i = 0; i < 5; ++i) {
+    advance(5s);
+    const Tenure again = owner->renew();
+    EXPECT_EQ(again.epoch, owner.tenure.epoch);
+    EXPECT_EQ(sorted(again.shards), sorted(owner.shards()));
+    EXPECT_TRUE(again.leaving.empty());
+    EXPECT_TRUE(again.inherited.empty());
+  }
+}
+
+TEST_P(OwnershipTest, InstancesHaveNamesOfTheirOwn) {
+  const auto first = store().join({.name = "worker"});
+  const auto second = store().join({.name = "worker"});
+  const auto nameless = store().join({});
+  EXPECT_FALSE(nameless->owner().empty());
+  EXPECT_NE(first->owner(), second->owner());
+}
+
+TEST_P(OwnershipTest, TheLeaseIsTheOneAskedForIfThereIsOne) {
+  const auto instance = store().join({.lease = 7s});
+  if (capabilities().expiring_leases) {
+    EXPECT_EQ(instance->lease(), 7s);
+  } else {
+    EXPECT_EQ(instance->lease(), std::nullopt);
+  }
+}
+
+TEST_P(OwnershipTest, ASecondOneGetsNothingThatTheFirstHasNotGivenBack) {
+  const Owner first = own_everything();
+  const auto second = store().join({});
+  const Tenure nothing = second->renew();
+  EXPECT_TRUE(nothing.shards.empty());
+  EXPECT_TRUE(nothing.leaving.empty());
+  EXPECT_EQ(nothing.epoch, 0) << "it stands by";
+}
+
+TEST_P(OwnershipTest, LeavingHandsEverythingOverAtOnceWithoutSuspicion) {
+  const Owner first = own_everything();
+  first->leave();
+  const Owner second = own_everything();
+  EXPECT_TRUE(second.tenure.inherited.empty());
+  EXPECT_GT(second.tenure.epoch, first.tenure.epoch);
+}
+
+TEST_P(OwnershipTest, OneThatStoodByTakesOverAtItsNextRenewalAfterTheOwnerLeft) {
+  const Owner first = own_everything();
+  const auto second = store().join({});
+  EXPECT_TRUE(second->renew().shards.empty());
+  first->leave();
+  const Tenure tenure = second->renew();
+  EXPECT_EQ(tenure.shards.size(), static_cast<std::size_t>(capabilities().shards));
+  EXPECT_GT(tenure.epoch, 0);
+  EXPECT_TRUE(tenure.inherited.empty());
+}
+
+TEST_P(OwnershipTest, LeavingTwiceOrWithoutHavingJoinedIsFine) {
+  const auto never = store().join({});
+  never->leave();
+  const Owner owner = own_everything();
+  owner->leave();
+  owner->leave();
+  own_everything();
+}
+
+TEST_P(OwnershipTest, TheHeirReadsWhatTheLeaverHadRead) {
+  write_aggregate("1", {"a", "b"});
+  const Owner first = own_everything();
+  EXPECT_EQ(first->ready(first.shards(), 0, 10).rows.size(), 2u);
+  first->leave();
+  const Owner second = own_everything();
+  EXPECT_EQ(second->ready(second.shards(), 0, 10).rows.size(), 2u);
+}
+
+TEST_P(OwnershipTest, TimeAloneCostsNothingWhereLeasesDoNotExpire) {
+  OUTBOX_NEEDS(!capabilities().expiring_leases);
+  const Owner first = own_everything({.lease = 1s});
+  const auto second = store().join({.lease = 1s});
+  advance(24h);
+  EXPECT_TRUE(second->renew().shards.empty());
+  EXPECT_EQ(first->renew().epoch, first.tenure.epoch);
+}
+
+TEST_P(OwnershipTest, ADeadOnesShardsAreTakenOverWhenItsLeaseHasExpired) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
+  const Owner dead = own_everything({.capacity = 123, .lease = 15s});
+  const auto heir = store().join({.lease = 15s});
+  const auto margin = backend().clock_error() + 1ms;
+  advance(15s - margin);
+  EXPECT_TRUE(heir->renew().shards.empty()) << "its lease has not expired";
+  advance(2 * margin);
+  const Tenure tenure = heir->renew();
+  EXPECT_EQ(sorted(tenure.shards), sorted(dead.shards()));
+  EXPECT_GT(tenure.epoch, dead.tenure.epoch);
+  ASSERT_EQ(tenure.inherited.size(), tenure.shards.size());
+  for (const Tenure::Inherited& inherited : tenure.inherited) {
+    EXPECT_EQ(inherited.suspects, 123u);
+  }
+  EXPECT_TRUE(heir->renew().inherited.empty()) << "told once";
+}
+
+TEST_P(OwnershipTest, ALateRenewalKeepsEverythingIfNobodyTookOver) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
+  const Owner owner = own_everything({.lease = 15s});
+  advance(1h);
+  const Tenure late = owner->renew();
+  EXPECT_EQ(late.epoch, owner.tenure.epoch);
+  EXPECT_EQ(sorted(late.shards), sorted(owner.shards()));
+}
+
+TEST_P(OwnershipTest, OneThatWasTakenForDeadLearnsItByItsEpoch) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
+  const Owner zombie = own_everything({.lease = 15s});
+  advance(16s);
+  const Owner heir = own_everything({.lease = 15s});
+  Tenure back = zombie->renew();
+  EXPECT_NE(back.epoch, zombie.tenure.epoch);
+  EXPECT_TRUE(back.shards.empty()) << "all is owned by the heir";
+
+  heir->leave();
+  back = zombie->renew();
+  EXPECT_EQ(sorted(back.shards), sorted(heir.shards()));
+  EXPECT_GT(back.epoch, zombie.tenure.epoch);
+}
+
+TEST_P(OwnershipTest, AShardThatIsLeavingIsMarkedUntilItIsGivenBack) {
+  OUTBOX_NEEDS(capabilities().shards > 1);
+  std::map<int, std::string> in_shard;
+  for (int i = 0; i < 200; ++i) {
+    const std::string id = "e" + std::to_string(i);
+    in_shard[write(event({.id = id})).shard] = id;
+  }
+  const Owner first = own_everything();
+  const auto second = store().join({});
+  EXPECT_TRUE(second->renew().shards.empty());
+
+  const Tenure shrunk = first->renew();
+  ASSERT_FALSE(shrunk.leaving.empty());
+  EXPECT_EQ(shrunk.epoch, first.tenure.epoch);
+  const int leaving = shrunk.leaving[0];
+  EXPECT_EQ(std::count(shrunk.shards.begin(), shrunk.shards.end(), leaving), 0);
+  EXPECT_TRUE(second->renew().shards.empty()) << "it is still being drained";
+
+  Mark suspect = mark(in_shard.at(leaving), Mark::Kind::suspect);
+  suspect.crashes = 1;
+  apply(first, {suspect});
+  first->release(leaving);
+  const MarkResult result =
+      first.mark(std::vector{mark(in_shard.at(leaving), Mark::Kind::done),
+                              mark(in_shard.at(shrunk.shards[0]), Mark::Kind::done)});
+  EXPECT_FALSE(result.fenced);
+  EXPECT_EQ(result.stale, std::vector<std::size_t>{0}) << "it belongs to nobody now";
+  EXPECT_EQ(record(in_shard.at(leaving)).row.status, Status::fresh);
+  EXPECT_EQ(record(in_shard.at(shrunk.shards[0])).row.status, Status::done);
+
+  const Tenure grown = second->renew();
+  EXPECT_EQ(grown.shards, Shards{leaving});
+  EXPECT_TRUE(grown.inherited.empty()) << "it was drained";
+}
+
+TEST_P(OwnershipTest, AShardThatCameBackIsReadFromItsLowestRow) {
+  OUTBOX_NEEDS(capabilities().shards > 1);
+  for (int i = 0; i < 100; ++i) write(event({.id = "e" + std::to_string(i)}));
+  const Owner first = own_everything();
+  EXPECT_EQ(first->ready(first.shards(), 0, 1'000).rows.size(), 100u);
+  const auto second = store().join({});
+  second->renew();
+  const Tenure shrunk = renew_and_release(*first.instance);
+  EXPECT_EQ(sorted(second->renew().shards), sorted(shrunk.leaving));
+  second->leave();
+
+  EXPECT_EQ(first->renew().shards.size(), first.shards().size());
+  // Whoever had it may have finished none of its rows.
+  const std::vector<Row> again = first->ready(shrunk.leaving, 0, 1'000).rows;
+  std::set<std::string> read;
+  for (const Row& row : again) read.insert(row.event.id());
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = "e" + std::to_string(i);
+    const bool came_back = std::count(shrunk.leaving.begin(), shrunk.leaving.end(), ref(id).shard);
+    EXPECT_EQ(read.contains(id), came_back) << id;
+  }
+}
+
+// Joins, leaves and deaths at random; the living renew in any order. Whatever
+// happens, no shard has two owners; and when it is calm, all are shared evenly.
+TEST_P(OwnershipTest, ShardsAreSharedEvenlyWhoeverComesAndGoes) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
+  const std::uint64_t seed = test_seed();
+  SCOPED_TRACE("OUTBOX_TEST_SEED=" + std::to_string(seed));
+  std::mt19937_64 random(seed);
+  const auto pick = [&](std::size_t below) { return static_cast<std::size_t>(random() % below); };
+
+  struct Member {
+    std::unique_ptr<Instance> instance;
+    std::set<int> owned;
+  };
+  std::vector<Member> living;
+  bool calm = false;  // nothing in flight, so what is leaving is given back at once
+  const auto renew = [&](Member& member) {
+    const Tenure tenure = member.instance->renew();
+    member.owned = {tenure.shards.begin(), tenure.shards.end()};
+    member.owned.insert(tenure.leaving.begin(), tenure.leaving.end());
+    for (const Member& other : living) {
+      if (&other == &member) continue;
+      for (const int shard : member.owned) {
+        ASSERT_FALSE(other.owned.contains(shard)) << "shard " << shard << " has two owners";
+      }
+    }
+    for (const int shard : tenure.leaving) {
+      if (!calm && pick(2) == 0) continue;
+      member.instance->release(shard);
+      member.owned.erase(shard);
+    }
+  };
+
+  for (int step = 0; step < 60; ++step) {
+    const std::size_t what = pick(3);
+    calm = false;
+    if (living.empty() || (what == 0 && living.size() < 20)) {
+      living.push_back({store().join({.lease = 15s}), {}});
+      renew(living.back());
+    } else {
+      const std::size_t who = pick(living.size());
+      if (what == 1) {
+        living[who].instance->leave();
+      }  // else it dies
+      living.erase(living.begin() + static_cast<std::ptrdiff_t>(who));
+    }
+    if (living.empty() || HasFatalFailure()) continue;
+
+    // A death shows when its lease has expired, while the others renew theirs;
+    // then it takes them three rounds to settle.
+    for (int round = 0; round < 7; ++round) {
+      calm = round >= 4;
+      advance(5s);
+      std::shuffle(living.begin(), living.end(), random);
+      for (Member& member : living) renew(member);
+    }
+    std::size_t least = 1'000;
+    std::size_t most = 0;
+    std::size_t total = 0;
+    for (const Member& member : living) {
+      least = std::min(least, member.owned.size());
+      most = std::max(most, member.owned.size());
+      total += member.owned.size();
+    }
+    ASSERT_LE(most - least, 1u) << "step " << step << ", " << living.size() << " living";
+    ASSERT_EQ(total, static_cast<std::size_t>(capabilities().shards)) << "step " << step;
+  }
+}
+
+TEST_P(OwnershipTest, ItSettlesInThreeRoundsWhenNothingIsInFlight) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
+  std::vector<std::unique_ptr<Instance>> living;
+  for (int n = 1; n <= 5; ++n) {
+    living.push_back(store().join({}));
+    std::vector<std::size_t> owned(living.size());
+    for (int round = 0; round < 3; ++round) {
+      for (std::size_t i = 0; i < living.size(); ++i) {
+        owned[i] = renew_and_release(*living[i]).shards.size();
+      }
+    }
+    const auto [least, most] = std::minmax_element(owned.begin(), owned.end());
+    EXPECT_LE(*most - *least, 1u) << n << " instances";
+  }
+}
+
+}  // namespace
+}  // namespace outbox::conformance

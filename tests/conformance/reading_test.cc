@@ -1,0 +1,218 @@
+// Rules 6, 25, 28 and 29: what is read, in which order, and where it starts.
+#include <algorithm>
+#include <set>
+
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+using Ids = std::vector<std::string>;
+
+TEST_P(ReadingTest, ReadyRowsComeInTheOrderOfTheirSeqWithinEachShard) {
+  std::vector<Event> events;
+  for (int i = 0; i < 60; ++i) {
+    // Neither ids nor times grow with the seq.
+    events.push_back(event({.id = "e" + std::to_string(997 * i % 100),
+                            .aggregate_id = std::to_string(i % 7),
+                            .occurred_at = now() - 1s * (i % 5)}));
+  }
+  write(events);
+  const Owner owner = own_everything();
+  const std::vector<Row> rows = owner->ready(owner.shards(), 0, 100).rows;
+  EXPECT_EQ(rows.size(), 60u);
+  for (const int shard : owner.shards()) {
+    Seq last = 0;
+    for (const Row& row : rows) {
+      if (row.ref.shard != shard) continue;
+      EXPECT_GT(row.ref.seq, last);
+      last = row.ref.seq;
+    }
+  }
+}
+
+TEST_P(ReadingTest, ALimitCutsTheResultAndSaysSo) {
+  write_aggregate("1", {"a", "b", "c"});
+  const Owner owner = own_everything();
+  const Rows cut = owner->ready(owner.shards(), 0, 2);
+  EXPECT_EQ(ids(cut.rows), (Ids{"a", "b"}));
+  EXPECT_TRUE(cut.more);
+  owner->rewind(0);
+  const Rows whole = owner->ready(owner.shards(), 0, 100);
+  EXPECT_EQ(ids(whole.rows), (Ids{"a", "b", "c"}));
+  EXPECT_FALSE(whole.more);
+}
+
+TEST_P(ReadingTest, RowsBeyondThoseInFlightAreReached) {
+  Ids expected;
+  std::vector<Event> events;
+  for (int i = 0; i < 40; ++i) {
+    expected.push_back("e" + std::to_string(i));
+    events.push_back(event({.id = expected.back()}));
+  }
+  write(events);
+  const Owner owner = own_everything();
+  // As an engine does that marks nothing: it knows what it has.
+  std::set<std::string> known;
+  Ids admitted;
+  for (int round = 0; round < 20 && known.size() < 40; ++round) {
+    for (const std::string& id : ids(owner->ready(owner.shards(), known.size(), 5).rows)) {
+      if (known.insert(id).second) admitted.push_back(id);
+    }
+  }
+  std::sort(admitted.begin(), admitted.end());
+  std::sort(expected.begin(), expected.end());
+  EXPECT_EQ(admitted, expected);
+}
+
+TEST_P(ReadingTest, WhatIsCommittedBeforeAReadIsInIt) {
+  const Owner owner = own_everything();
+  EXPECT_TRUE(owner->ready(owner.shards(), 0, 10).rows.empty());
+  for (int i = 0; i < 20; ++i) {
+    const std::string id = "e" + std::to_string(i);
+    write(event({.id = id}));
+    const Ids read = ids(owner->ready(owner.shards(), static_cast<std::size_t>(i), 10).rows);
+    EXPECT_NE(std::find(read.begin(), read.end(), id), read.end()) << id;
+  }
+}
+
+TEST_P(ReadingTest, RewindBringsBackWhatWasReadFromThatRowOn) {
+  const auto refs = write_aggregate("1", {"a", "b", "c", "d"});
+  const Owner owner = own_everything();
+  EXPECT_EQ(owner->ready(owner.shards(), 0, 10).rows.size(), 4u);
+
+  owner->rewind(refs[2].seq);
+  const Ids from_third = ids(owner->ready(owner.shards(), 0, 10).rows);
+  EXPECT_NE(std::find(from_third.begin(), from_third.end(), "c"), from_third.end());
+  EXPECT_NE(std::find(from_third.begin(), from_third.end(), "d"), from_third.end());
+
+  owner->rewind(0);
+  EXPECT_EQ(ids(owner->ready(owner.shards(), 0, 10).rows), (Ids{"a", "b", "c", "d"}));
+}
+
+TEST_P(ReadingTest, RewindingForwardSkipsNothing) {
+  const auto refs = write_aggregate("1", {"a", "b"});
+  const Owner owner = own_everything();
+  owner->rewind(refs[1].seq + 100);
+  EXPECT_EQ(ids(owner->ready(owner.shards(), 0, 10).rows), (Ids{"a", "b"}));
+}
+
+TEST_P(ReadingTest, WhatIsDelayedSetAsideOrFinishedIsNotReady) {
+  write_aggregate("1", {"ready", "done", "dead", "retry", "aside"});
+  write(event({.id = "delayed", .available_at = now() + 1h}));
+  const Owner owner = own_everything();
+  Mark retry = mark("retry", Mark::Kind::retry);
+  retry.delay = 1s;
+  Mark aside = mark("aside", Mark::Kind::aside);
+  aside.lane = 5;
+  apply(owner, {mark("done", Mark::Kind::done), mark("dead", Mark::Kind::dead), retry, aside});
+  EXPECT_EQ(ids(ready(owner)), Ids{"ready"});
+}
+
+TEST_P(ReadingTest, EachShardIsReadAlone) {
+  std::set<std::string> expected;
+  for (int i = 0; i < 100; ++i) {
+    expected.insert("e" + std::to_string(i));
+    write(event({.id = "e" + std::to_string(i)}));
+  }
+  const Owner owner = own_everything();
+  std::set<std::string> read;
+  for (const int shard : owner.shards()) {
+    for (const Row& row : owner->ready(std::vector{shard}, 0, 1'000).rows) {
+      EXPECT_EQ(row.ref.shard, shard);
+      EXPECT_TRUE(read.insert(row.event.id()).second) << row.event.id() << " in two shards";
+    }
+  }
+  EXPECT_EQ(read, expected);
+  EXPECT_TRUE(owner->ready({}, 0, 10).rows.empty());
+}
+
+TEST_P(ReadingTest, DueRowsComeEarliestFirstAndInSeqOrderWhenDueTogether) {
+  write({event({.id = "late", .available_at = now() + 3s}),
+         event({.id = "same-1", .available_at = now() + 2s}),
+         event({.id = "early", .available_at = now() + 1s}),
+         event({.id = "same-2", .available_at = now() + 2s}),
+         event({.id = "same-3", .available_at = now() + 2s})});
+  const Owner owner = own_everything();
+  advance(10s);
+  const DueRows due = owner->due(owner.shards(), 10);
+  EXPECT_EQ(ids(due.rows), (Ids{"early", "same-1", "same-2", "same-3", "late"}));
+  EXPECT_FALSE(due.more);
+  EXPECT_FALSE(due.next_in);
+  EXPECT_LE(due.rows[0].available_in, 0us);
+
+  const DueRows cut = owner->due(owner.shards(), 2);
+  EXPECT_EQ(ids(cut.rows), (Ids{"early", "same-1"}));
+  EXPECT_TRUE(cut.more);
+}
+
+TEST_P(ReadingTest, TheNextDueTimeIsKnownBeforeItComes) {
+  const Owner owner = own_everything();
+  EXPECT_FALSE(owner->due(owner.shards(), 10).next_in) << "nothing waits";
+  write({event({.id = "b", .available_at = now() + 20s}),
+         event({.id = "a", .available_at = now() + 5s})});
+  DueRows due = owner->due(owner.shards(), 10);
+  EXPECT_TRUE(due.rows.empty());
+  ASSERT_TRUE(due.next_in);
+  expect_time(*due.next_in, 5s);
+
+  advance(6s);
+  due = owner->due(owner.shards(), 10);
+  EXPECT_EQ(ids(due.rows), Ids{"a"});
+  ASSERT_TRUE(due.next_in);
+  expect_time(*due.next_in, 14s);
+}
+
+TEST_P(ReadingTest, RowsThatAreReadSayHowLongUntilTheyAreAvailable) {
+  write_aggregate("1", {"a"});
+  const Owner owner = own_everything();
+  Mark retry = mark("a", Mark::Kind::retry);
+  retry.lane = 9;
+  retry.delay = 30s;
+  apply(owner, {retry});
+  advance(10s);
+  const Rows held = owner->held(ref("a").shard, 9, 10);
+  ASSERT_EQ(held.rows.size(), 1u);
+  expect_time(held.rows[0].available_in, 20s);
+}
+
+TEST_P(ReadingTest, ARowOfAnotherProgramIsServedLikeAnyOther) {
+  OUTBOX_NEEDS(backend().insert_raw(store(), {.id = "raw", .headers = R"({"a":"b"})"}));
+  const Owner owner = own_everything();
+  const std::vector<Row> rows = ready(owner);
+  ASSERT_EQ(ids(rows), Ids{"raw"});
+  EXPECT_EQ(rows[0].defect, "");
+  EXPECT_EQ(rows[0].event.headers(), (Headers{{"a", "b"}}));
+  apply(owner, {mark("raw", Mark::Kind::done)});
+}
+
+TEST_P(ReadingTest, NullBlankAndNullTextHeadersAreNoHeaders) {
+  OUTBOX_NEEDS(backend().insert_raw(store(), {.id = "null"}));
+  backend().insert_raw(store(), {.id = "blank", .headers = ""});
+  backend().insert_raw(store(), {.id = "spaces", .headers = " \n"});
+  backend().insert_raw(store(), {.id = "text", .headers = "null"});
+  backend().insert_raw(store(), {.id = "object", .headers = "{}"});
+  for (const char* id : {"null", "blank", "spaces", "text", "object"}) {
+    EXPECT_EQ(record(id).row.event.headers(), Headers{}) << id;
+    EXPECT_EQ(record(id).row.defect, "") << id;
+  }
+}
+
+TEST_P(ReadingTest, ARowThatCannotBeDecodedSaysSoAndTheOthersComeThrough) {
+  OUTBOX_NEEDS(backend().insert_raw(store(), {.id = "a"}));
+  backend().insert_raw(store(), {.id = "bad", .headers = "{\"a\":"});
+  backend().insert_raw(store(), {.id = "b"});
+  const Owner owner = own_everything();
+  const std::vector<Row> rows = ready(owner);
+  ASSERT_EQ(ids(rows), (Ids{"a", "bad", "b"}));
+  EXPECT_EQ(rows[0].defect, "");
+  EXPECT_NE(rows[1].defect, "");
+  EXPECT_EQ(rows[2].defect, "");
+  Mark dead = mark("bad", Mark::Kind::dead);
+  dead.error = rows[1].defect;
+  apply(owner, {dead});
+  EXPECT_EQ(record("bad").last_error, rows[1].defect);
+}
+
+}  // namespace
+}  // namespace outbox::conformance

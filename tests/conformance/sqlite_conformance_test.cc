@@ -1,0 +1,72 @@
+// The suite on the SQLite store, each test on a database file of its own.
+#include <cstdlib>
+#include <filesystem>
+#include <stdexcept>
+
+#include "outbox/sqlite.h"
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+// A directory that is removed with everything in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "outbox_conformance_XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
+    path_ = pattern;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+class SqliteBackend final : public Backend {
+ public:
+  explicit SqliteBackend(std::string table) : table_(std::move(table)) {}
+
+  std::shared_ptr<Store> open(const Wishes& wishes) override {
+    return sqlite::open(
+        directory_.path() / "outbox.db",
+        {
+            .table = table_,
+            .on_done = wishes.remove_done ? sqlite::OnDone::remove : sqlite::OnDone::keep,
+            .durability = sqlite::Durability::normal,
+            .connections = wishes.connections,
+            .wait_timeout = wishes.wait_timeout,
+            .clock = &clock_,
+        });
+  }
+
+  void advance(std::chrono::microseconds by) override { clock_.advance(by); }
+
+  bool insert_raw(Store& store, const RawRow& row) override {
+    const auto connection = store.connect();
+    connection->begin();
+    connection->execute("INSERT INTO " + table_ +
+                            " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
+                        std::vector<Value>{row.id, row.headers ? Value{*row.headers} : nullptr});
+    connection->commit();
+    return true;
+  }
+
+ private:
+  const TemporaryDirectory directory_;
+  const std::string table_;
+  testing::ManualClock clock_;
+};
+
+}  // namespace
+}  // namespace outbox::conformance
+
+OUTBOX_STORE_CONFORMANCE(Sqlite, factory<SqliteBackend>("DefaultTable", "outbox_event"),
+                         factory<SqliteBackend>("OtherTable", "shop_events"));

@@ -1,0 +1,191 @@
+// One suite that every store runs: what an engine may rely on, whatever the
+// database.
+//
+// To run it on a store of your own, compile the *_test.cc files of this folder
+// that are named after a subject (writing_test.cc, reading_test.cc, ...)
+// together with one file like this:
+//
+//   #include "store_conformance.h"
+//
+//   class MyBackend final : public outbox::conformance::Backend {
+//    public:
+//     std::shared_ptr<outbox::Store> open(const outbox::conformance::Wishes& wishes) override {
+//       return my::open(fresh_database(), {.clock = &clock_, .remove = wishes.remove_done, ...});
+//     }
+//     void advance(std::chrono::microseconds by) override { clock_.advance(by); }
+//
+//    private:
+//     outbox::testing::ManualClock clock_;
+//   };
+//
+//   OUTBOX_STORE_CONFORMANCE(My, factory<MyBackend>("Plain"));
+//
+// What the store says in its capabilities() decides which tests apply to it.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ostream>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "outbox/event.h"
+#include "outbox/store.h"
+#include "outbox/testing.h"
+
+namespace outbox::conformance {
+
+using namespace std::chrono_literals;
+
+// What a test wants of the store that it opens.
+struct Wishes {
+  bool remove_done = false;  // delete events that are delivered
+  std::size_t connections = 8;
+  std::chrono::milliseconds wait_timeout{20'000};
+};
+
+// A row as another program might insert it, by plain SQL.
+struct RawRow {
+  std::string id{};
+  std::optional<std::string> headers{};  // nullopt: NULL
+};
+
+// How the suite gets at a store. Made anew for every test.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // On an empty database. Called at most once.
+  virtual std::shared_ptr<Store> open(const Wishes& wishes) = 0;
+
+  // Lets time pass for the store: by moving the clock that it was given or, if
+  // it goes by a server's clock, by moving everything in the tables back.
+  virtual void advance(std::chrono::microseconds by) = 0;
+
+  // How far the store's time may be from what the test reckons, if it goes by
+  // another clock than Store::clock().
+  virtual std::chrono::microseconds clock_error() const { return 0us; }
+
+  // Inserts a row past the store, with an own transaction. False if nobody can:
+  // the tests of such rows are skipped then.
+  virtual bool insert_raw(Store& /*store*/, const RawRow& /*row*/) { return false; }
+};
+
+struct Factory {
+  std::string name;
+  std::function<std::unique_ptr<Backend>()> make;
+
+  friend void PrintTo(const Factory& factory, std::ostream* out) { *out << factory.name; }
+};
+
+// `arguments` go to the backend's constructor.
+template <class B, class... Args>
+Factory factory(std::string name, Args... arguments) {
+  return {std::move(name), [arguments...] { return std::make_unique<B>(arguments...); }};
+}
+
+// A live instance, and what it owns.
+struct Owner {
+  std::unique_ptr<Instance> instance;
+  Tenure tenure;
+
+  Instance* operator->() const { return instance.get(); }
+  MarkResult mark(std::span<const Mark> marks) const {
+    return instance->mark(tenure.epoch, marks);
+  }
+  const std::vector<int>& shards() const { return tenure.shards; }
+};
+
+// The fixture. A test opens the store by using it, or by open() with its wishes.
+class StoreTest : public ::testing::TestWithParam<Factory> {
+ protected:
+  void SetUp() override { backend_ = GetParam().make(); }
+
+  Store& open(const Wishes& wishes);
+  Store& store() { return store_ ? *store_ : open({}); }
+  Backend& backend() { return *backend_; }
+  Capabilities capabilities() { return store().capabilities(); }
+  Time now() { return store().clock().now(); }
+  void advance(std::chrono::microseconds by) { backend_->advance(by); }
+
+  // Fills in what a test does not care about: type, payload, and times (now).
+  Event event(EventFields fields);
+
+  // Inserts the events in a transaction of their own.
+  std::vector<RowRef> write(const std::vector<Event>& events, const InsertOptions& options = {});
+  RowRef write(const Event& event) { return write(std::vector{event}).at(0); }
+
+  // Events of one aggregate, hence in one shard.
+  std::vector<RowRef> write_aggregate(const std::string& aggregate_id,
+                                      const std::vector<std::string>& ids);
+
+  // Joins and renews. Fails the test if it does not own everything.
+  Owner own_everything(InstanceOptions options = {});
+
+  // All that is ready, by seq; a store sorts within each shard only.
+  std::vector<Row> ready(const Owner& owner);
+
+  // The row must exist.
+  EventRecord record(const std::string& id);
+  RowRef ref(const std::string& id) { return record(id).row.ref; }
+
+  // A mark of the row as it is now; the caller fills in the rest.
+  Mark mark(const std::string& id, Mark::Kind kind);
+
+  // Marks it, and fails the test if that is fenced or stale.
+  void apply(const Owner& owner, const std::vector<Mark>& marks);
+
+  // That a time lies where it should, within the backend's clock error.
+  void expect_time(std::chrono::microseconds actual, std::chrono::microseconds expected);
+  void expect_due_in(const EventRecord& record, std::chrono::microseconds delay);
+
+ private:
+  std::unique_ptr<Backend> backend_;
+  std::shared_ptr<Store> store_;
+};
+
+std::vector<std::string> ids(const std::vector<Row>& rows);
+
+// From the environment's OUTBOX_TEST_SEED, or else random. Print it.
+std::uint64_t test_seed();
+
+// One class a subject, so that a failing test's name says what it is about.
+class WritingTest : public StoreTest {};
+class ReadingTest : public StoreTest {};
+class MarkingTest : public StoreTest {};
+class OwnershipTest : public StoreTest {};
+class ClaimingTest : public StoreTest {};
+class HoldingTest : public StoreTest {};
+class OperatorsTest : public StoreTest {};
+
+}  // namespace outbox::conformance
+
+// Skips the rest of a test on stores that cannot do it.
+#define OUTBOX_NEEDS(condition) \
+  if (!(condition)) GTEST_SKIP() << "the store lacks: " #condition
+
+#define OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, subject, ...) \
+  INSTANTIATE_TEST_SUITE_P(                                    \
+      prefix, subject, ::testing::Values(__VA_ARGS__),         \
+      [](const ::testing::TestParamInfo<Factory>& parameter) { return parameter.param.name; })
+
+// Runs the suite on the stores of the given factories.
+#define OUTBOX_STORE_CONFORMANCE(prefix, ...)                           \
+  namespace outbox::conformance {                                       \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);   \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);   \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, MarkingTest, __VA_ARGS__);   \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__); \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ClaimingTest, __VA_ARGS__);  \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, HoldingTest, __VA_ARGS__);   \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OperatorsTest, __VA_ARGS__); \
+  }                                                                     \
+  static_assert(true, "so that a semicolon may follow")

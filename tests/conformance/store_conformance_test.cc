@@ -1,0 +1,96 @@
+#include "store_conformance.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <random>
+#include <stdexcept>
+
+namespace outbox::conformance {
+
+Store& StoreTest::open(const Wishes& wishes) {
+  if (store_) throw std::logic_error("the test has opened its store already");
+  store_ = backend_->open(wishes);
+  return *store_;
+}
+
+Event StoreTest::event(EventFields fields) {
+  if (fields.type.empty()) fields.type = "Happened";
+  if (fields.payload.kind() == Payload::Kind::none) fields.payload = json("{}");
+  if (fields.occurred_at == Time{}) fields.occurred_at = now();
+  if (fields.available_at == Time{}) fields.available_at = fields.occurred_at;
+  return Event::restore(std::move(fields));
+}
+
+std::vector<RowRef> StoreTest::write(const std::vector<Event>& events,
+                                     const InsertOptions& options) {
+  const auto connection = store().connect();
+  connection->begin();
+  std::vector<RowRef> refs = connection->insert(events, options);
+  connection->commit();
+  return refs;
+}
+
+std::vector<RowRef> StoreTest::write_aggregate(const std::string& aggregate_id,
+                                               const std::vector<std::string>& ids) {
+  std::vector<Event> events;
+  for (const std::string& id : ids) {
+    events.push_back(event({.id = id, .aggregate_type = "Order", .aggregate_id = aggregate_id}));
+  }
+  return write(events);
+}
+
+Owner StoreTest::own_everything(InstanceOptions options) {
+  Owner owner{.instance = store().join(std::move(options)), .tenure = {}};
+  owner.tenure = owner->renew();
+  EXPECT_EQ(owner.shards().size(), static_cast<std::size_t>(capabilities().shards));
+  return owner;
+}
+
+std::vector<Row> StoreTest::ready(const Owner& owner) {
+  owner->rewind(0);
+  std::vector<Row> rows = owner->ready(owner.shards(), 0, 100'000).rows;
+  std::stable_sort(rows.begin(), rows.end(),
+                   [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
+  return rows;
+}
+
+EventRecord StoreTest::record(const std::string& id) {
+  std::optional<EventRecord> found = store().find(id);
+  if (!found) throw std::runtime_error("there is no event \"" + id + "\"");
+  return *std::move(found);
+}
+
+Mark StoreTest::mark(const std::string& id, Mark::Kind kind) {
+  return {.row = ref(id), .event_id = id, .kind = kind};
+}
+
+void StoreTest::apply(const Owner& owner, const std::vector<Mark>& marks) {
+  const MarkResult result = owner.mark(marks);
+  EXPECT_FALSE(result.fenced);
+  EXPECT_EQ(result.stale, std::vector<std::size_t>{});
+}
+
+void StoreTest::expect_time(std::chrono::microseconds actual, std::chrono::microseconds expected) {
+  EXPECT_LE(std::chrono::abs(actual - expected), backend().clock_error())
+      << actual.count() << " us, expected " << expected.count() << " us";
+}
+
+void StoreTest::expect_due_in(const EventRecord& record, std::chrono::microseconds delay) {
+  ASSERT_TRUE(record.hold);
+  ASSERT_LT(*record.hold, 0);
+  expect_time(std::chrono::microseconds{-*record.hold}, now().time_since_epoch() + delay);
+  expect_time(record.row.available_in, delay);
+}
+
+std::vector<std::string> ids(const std::vector<Row>& rows) {
+  std::vector<std::string> result;
+  for (const Row& row : rows) result.push_back(row.event.id());
+  return result;
+}
+
+std::uint64_t test_seed() {
+  const char* given = std::getenv("OUTBOX_TEST_SEED");
+  return given != nullptr ? std::strtoull(given, nullptr, 10) : std::random_device{}();
+}
+
+}  // namespace outbox::conformance
