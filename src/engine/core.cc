@@ -250,11 +250,13 @@ PollHandler::Wanted Core::next_lane(std::span<const Seq> read_through) {
 void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
   WorkQueue::Filling filling{.more = rows.more};
   std::vector<Row> suspects;
+  std::size_t dead = 0;
   auto row = rows.rows.begin();
   for (; row != rows.rows.end(); ++row) {
     if (row->status == Status::dead) {
       // After a change from `block` or `park` to `skip` a lane may begin with
       // DEAD events that nobody waits for.
+      ++dead;
       if (options_.on_dead == OnDead::skip) continue;
       filling.blocked = true;
       break;
@@ -272,8 +274,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));
   }
-  const bool only_dead = filling.jobs.empty() && suspects.empty() && filling.more && !filling.due;
-  if (only_dead) filling.blocked = true;
+  if (filling.more && dead == rows.rows.size()) filling.blocked = true;
   const bool blocked = filling.blocked;
   // Suspects are still to come: the lane is to be read again after them.
   if (!suspects.empty()) filling.more = true;
@@ -456,7 +457,7 @@ void Core::on_landed(std::span<Completion> completions) {
     }
     landed.push_back(std::move(completion));
   }
-  queue_.landed(landed);
+  queue_.landed(landed, now);
   for (Job& job : suspects) begin_suspect(std::move(job));
 
   std::uint64_t done = 0;

@@ -30,6 +30,7 @@ struct Lane {
   bool aside = false;    // rows of it are aside in the store, or on their way
   bool blocked = false;  // a DEAD event stands first
   std::size_t asides_pending = 0;
+  std::size_t read_back = 0;  // rows read back from aside and not yet marked
 
   Clock::Steady due{};  // the rows aside are not to be read before,
   Seq open_after = 0;   // nor before the shard has been read up to here

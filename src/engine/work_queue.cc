@@ -55,6 +55,7 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
   const bool read_back = job.row.ref.hold == lane.key;
   if (read_back || (!lane.aside && lane.jobs.size() < lane_limit_)) {
+    if (read_back) ++lane.read_back;
     ++load(job).queued;
     lane.jobs.push_back(std::move(job));
     settle(lane);
@@ -129,7 +130,8 @@ PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Cloc
   if (room == 0) return {};
   const Lane* lane = lanes_.next_wanting(read_through, now);
   if (lane == nullptr) return {};
-  return {.key = lane->key, .shard = lane->shard, .limit = room};
+  // Rows that it gave back earlier and that are not marked yet come first.
+  return {.key = lane->key, .shard = lane->shard, .limit = room + lane->read_back};
 }
 
 void WorkQueue::fill(LaneKey key, Filling filling) {
@@ -139,6 +141,7 @@ void WorkQueue::fill(LaneKey key, Filling filling) {
   for (Job& job : filling.jobs) {
     account(job, true);
     ++cold_load_.queued;
+    ++lane->read_back;
     job.epoch = epoch_;
     lane->jobs.push_back(std::move(job));
   }
@@ -279,6 +282,7 @@ WorkQueue::Followers WorkQueue::finish(std::span<Finished> finished, Clock::Stea
     if (one.after == After::again || one.after == After::aside) continue;  // moved away
     if (Lane* lane = current_lane(one.job); lane != nullptr) settle(*lane);
   }
+  poll_for_lanes(now);
   announce_quiet();
   return followers;
 }
@@ -313,6 +317,7 @@ void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
   lane.aside = true;
   if (job.row.ref.hold == lane.key) {
     account(job, false);
+    --lane.read_back;
     followers.dropped.push_back(std::move(job));
   } else {
     ++lane.asides_pending;
@@ -321,15 +326,17 @@ void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
   }
 }
 
-void WorkQueue::landed(std::span<const Completion> completions) {
+void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady now) {
   MutexLock lock(mutex_);
   for (const Completion& completion : completions) {
     account(completion.job, false);
     Lane* lane = current_lane(completion.job);
     if (lane == nullptr) continue;
+    const bool read_back = completion.job.row.ref.hold == lane->key;
+    if (read_back && completion.landing != Completion::Landing::suspect) --lane->read_back;
     switch (completion.landing) {
       case Completion::Landing::done:
-        continue;
+        break;
       case Completion::Landing::head:
         lane->frozen = false;
         lane->due = completion.due;
@@ -338,11 +345,12 @@ void WorkQueue::landed(std::span<const Completion> completions) {
         --lane->asides_pending;
         break;
       case Completion::Landing::suspect:
-        if (completion.job.row.ref.hold == lane->key) --lane->asides_pending;
+        if (read_back) --lane->asides_pending;
         break;
     }
     settle(*lane);
   }
+  poll_for_lanes(now);
   if (should_poll(true)) wake_worker();
   announce_quiet();
 }
@@ -424,6 +432,13 @@ bool WorkQueue::should_poll(bool idle) const {
   const std::size_t room = room_locked(false);
   if (idle) return room > 0;
   return room >= options_.batch && cold_load_.queued < options_.batch / 2;
+}
+
+// A lane wants its rows back: that needs a read. (One that is due later is the
+// timer's business.)
+void WorkQueue::poll_for_lanes(Clock::Steady now) {
+  const auto due = lanes_.next_due();
+  if (due && *due <= now) poll_requested_ = true;
 }
 
 void WorkQueue::poll_done(bool more) {

@@ -114,7 +114,7 @@ class WorkQueue {
   Followers finish(std::span<Finished> finished, Clock::Steady now);
 
   // The marks of admitted jobs have landed, or were found stale.
-  void landed(std::span<const Completion> completions);
+  void landed(std::span<const Completion> completions, Clock::Steady now);
 
   // --- Reading ---
 
@@ -180,6 +180,7 @@ class WorkQueue {
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
   bool should_poll(bool idle) const OUTBOX_REQUIRES(mutex_);
+  void poll_for_lanes(Clock::Steady now) OUTBOX_REQUIRES(mutex_);
   void wake_worker() OUTBOX_REQUIRES(mutex_);
   void announce_quiet() OUTBOX_REQUIRES(mutex_);
 

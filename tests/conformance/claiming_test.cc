@@ -86,16 +86,16 @@ TEST_P(ClaimingTest, AnExpiredLockIsClaimedAnewAndTheLateClaimersMarkIsStale) {
   for (const Kind kind : {Kind::done, Kind::retry, Kind::dead, Kind::suspect}) {
     Mark mine = mark("e", kind);
     mine.crashes = 7;
-    EXPECT_EQ(late.mark(std::vector{mine}).stale, Stale{0}) << static_cast<int>(kind);
+    EXPECT_EQ(late->mark(0, std::vector{mine}).stale, Stale{0}) << static_cast<int>(kind);
   }
   EventRecord read = record("e");
   EXPECT_EQ(read.row.status, Status::fresh);
   EXPECT_EQ(read.row.crashes, 0);
   EXPECT_EQ(read.locked_by, next->owner());
 
-  EXPECT_TRUE(next.mark(std::vector{mark("e", Kind::done)}).stale.empty());
+  EXPECT_TRUE(next->mark(0, std::vector{mark("e", Kind::done)}).stale.empty());
   EXPECT_EQ(record("e").row.status, Status::done);
-  EXPECT_EQ(late.mark(std::vector{mark("e", Kind::done)}).stale, Stale{0})
+  EXPECT_EQ(late->mark(0, std::vector{mark("e", Kind::done)}).stale, Stale{0})
       << "done, but not by this one";
 }
 
@@ -117,7 +117,7 @@ TEST_P(ClaimingTest, RowsGivenBackCanBeClaimedByAnybody) {
   EXPECT_EQ(record("a").locked_by, "");
   EXPECT_EQ(record("a").row.attempts, 0);
   EXPECT_EQ(ids(second->claim(0ms, 10).rows), Ids{"a"});
-  EXPECT_EQ(first.mark(std::vector{mark("a", Kind::done)}).stale, Stale{0});
+  EXPECT_EQ(first->mark(0, std::vector{mark("a", Kind::done)}).stale, Stale{0});
 }
 
 TEST_P(ClaimingTest, LeavingGivesAllClaimsBack) {
@@ -168,7 +168,7 @@ TEST_P(ClaimingTest, RowsInsertedAsClaimedBelongToTheirOwner) {
   write({event({.id = "a"}), event({.id = "b"})}, {.owner = writer->owner()});
   EXPECT_EQ(record("a").locked_by, writer->owner());
   EXPECT_TRUE(other->claim(0ms, 10).rows.empty());
-  EXPECT_TRUE(writer.mark(std::vector{mark("a", Kind::done)}).stale.empty());
+  EXPECT_TRUE(writer->mark(0, std::vector{mark("a", Kind::done)}).stale.empty());
   advance(6min);
   EXPECT_EQ(ids(other->claim(0ms, 10).rows), Ids{"b"}) << "the writer died";
 }
@@ -185,15 +185,15 @@ TEST_P(ClaimingTest, ARetryFreesTheRowForAnybodyWhenItIsDue) {
   retry.attempts = 1;
   retry.error = "no";
   retry.delay = 2s;
-  EXPECT_TRUE(first.mark(std::vector{retry}).stale.empty());
+  EXPECT_TRUE(first->mark(0, std::vector{retry}).stale.empty());
   EXPECT_EQ(record("e").locked_by, "");
-  EXPECT_TRUE(first.mark(std::vector{retry}).stale.empty()) << "a repeat";
+  EXPECT_TRUE(first->mark(0, std::vector{retry}).stale.empty()) << "a repeat";
   EXPECT_TRUE(second->claim(0ms, 10).rows.empty());
   advance(3s);
   const Rows claimed = second->claim(0ms, 10);
   ASSERT_EQ(ids(claimed.rows), Ids{"e"});
   EXPECT_EQ(claimed.rows[0].attempts, 1);
-  EXPECT_EQ(first.mark(std::vector{retry}).stale, Stale{0}) << "it is another's now";
+  EXPECT_EQ(first->mark(0, std::vector{retry}).stale, Stale{0}) << "it is another's now";
 }
 
 TEST_P(ClaimingTest, RepeatedMarksOfAClaimerAreNotStale) {
@@ -203,8 +203,8 @@ TEST_P(ClaimingTest, RepeatedMarksOfAClaimerAreNotStale) {
   claimer->renew();
   ASSERT_EQ(claimer->claim(0ms, 10).rows.size(), 2u);
   const std::vector marks{mark("a", Kind::done), mark("b", Kind::dead)};
-  EXPECT_TRUE(claimer.mark(marks).stale.empty());
-  EXPECT_TRUE(claimer.mark(marks).stale.empty());
+  EXPECT_TRUE(claimer->mark(0, marks).stale.empty());
+  EXPECT_TRUE(claimer->mark(0, marks).stale.empty());
   EXPECT_EQ(record("a").row.status, Status::done);
   EXPECT_EQ(record("b").row.status, Status::dead);
   advance(1h);
@@ -217,7 +217,7 @@ TEST_P(ClaimingTest, FinishedRowsAreNotGivenBack) {
   const auto claimer = store().join(kClaimer);
   claimer->renew();
   const Rows claimed = claimer->claim(0ms, 10);
-  claimer.mark(std::vector{mark("e", Kind::done)});
+  claimer->mark(0, std::vector{mark("e", Kind::done)});
   claimer->unclaim(refs(claimed.rows));
   claimer->leave();
   EXPECT_EQ(record("e").row.status, Status::done);

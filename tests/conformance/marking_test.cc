@@ -399,7 +399,7 @@ TEST_P(MarkingTest, DoneRemovesTheRowIfTheStoreIsToldSo) {
 TEST_P(MarkingTest, AnInstanceThatNeverJoinedIsFenced) {
   write(event({.id = "e"}));
   const auto stranger = store().join({});
-  const MarkResult result = stranger.mark(std::vector{mark("e", Kind::done)});
+  const MarkResult result = stranger->mark(0, std::vector{mark("e", Kind::done)});
   EXPECT_TRUE(result.fenced);
   EXPECT_EQ(record("e").row.status, Status::fresh);
 }

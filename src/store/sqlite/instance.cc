@@ -80,6 +80,8 @@ Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, std::size_t li
 }
 
 MarkResult SqliteInstance::mark(std::int64_t epoch, std::span<const Mark> marks) {
+  // After leave() the row still shows the epoch that it had.
+  if (!options_.row_claims && epoch != ownership_.epoch()) return {.fenced = true};
   return marks_.apply(marks, epoch);
 }
 
