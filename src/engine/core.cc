@@ -426,6 +426,9 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
 // --- Completion ---
 
 void Core::on_landed(std::span<Completion> completions) {
+  // Told first, so that whoever sees the engine idle sees the counts as well.
+  for (const Completion& completion : completions) report(completion);
+
   const Clock::Steady now = clock_.steady();
   std::vector<Completion> landed;
   std::vector<Job> suspects;
@@ -460,39 +463,38 @@ void Core::on_landed(std::span<Completion> completions) {
   queue_.landed(landed, now);
   for (Job& job : suspects) begin_suspect(std::move(job));
 
-  std::uint64_t done = 0;
-  for (const Completion& completion : landed) {
-    if (completion.stale) {
-      count(Counter::stale_marks);
-      continue;
-    }
-    switch (completion.mark.kind) {
-      case Mark::Kind::done:
-        ++done;
-        if (options_.metrics) {
-          options_.metrics->observe(Timing::commit_to_done,
-                                    clock_.now() - completion.job.row.event.occurred_at());
-        }
-        break;
-      case Mark::Kind::retry:
-        count(Counter::failure);
-        break;
-      case Mark::Kind::defer:
-        count(Counter::deferred);
-        break;
-      case Mark::Kind::dead:
-        report_dead(completion);
-        break;
-      case Mark::Kind::aside:
-      case Mark::Kind::suspect:
-        break;
-    }
-  }
-  if (done > 0) count(Counter::success, done);
   publish_gauges();
   if (events_.emptied && queue_.in_flight() == 0) events_.emptied();
   if (row_due && events_.row_due) events_.row_due(*row_due);
   if (waits && events_.timer_changed) events_.timer_changed();
+}
+
+void Core::report(const Completion& completion) const {
+  if (completion.stale) {
+    count(Counter::stale_marks);
+    return;
+  }
+  switch (completion.mark.kind) {
+    case Mark::Kind::done:
+      count(Counter::success);
+      if (options_.metrics) {
+        options_.metrics->observe(Timing::commit_to_done,
+                                  clock_.now() - completion.job.row.event.occurred_at());
+      }
+      break;
+    case Mark::Kind::retry:
+      count(Counter::failure);
+      break;
+    case Mark::Kind::defer:
+      count(Counter::deferred);
+      break;
+    case Mark::Kind::dead:
+      report_dead(completion);
+      break;
+    case Mark::Kind::aside:
+    case Mark::Kind::suspect:
+      break;
+  }
 }
 
 void Core::report_dead(const Completion& completion) const {

@@ -135,6 +135,7 @@ class Core final : public PollHandler {
   void release(const Job& job);
   void on_landed(std::span<Completion> completions);
   void begin_suspect(Job job);
+  void report(const Completion& completion) const;
   void report_dead(const Completion& completion) const;
   void publish_gauges() const;
 
