@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,9 +35,9 @@ class PollHandler {
   // nothing is in flight.
   virtual void handle_suspects(std::vector<Row> rows);
 
-  // A read is about to start / its rows have all been handled. A row that was
-  // marked in between may still be among them.
-  virtual void read_begins() {}
+  // A read is about to start, in the tenure of that epoch / its rows have all
+  // been handled. A row that was marked in between may still be among them.
+  virtual void read_begins(std::int64_t /*epoch*/) {}
   virtual void read_ends() {}
 
   // What the instance owns from now on, and until when no later renewal moves

@@ -92,8 +92,8 @@ void Core::start() {
 
 // --- Admission ---
 
-Job Core::job_of(Row row, bool hot) const {
-  Job job{.row = std::move(row), .hot = hot};
+Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
+  Job job{.row = std::move(row), .hot = hot, .epoch = epoch};
   const Event& event = job.row.event;
   const Route* route = listeners_.find(event.aggregate_type(), event.type());
   if (route != nullptr) job.route = breakers_.at(route).get();
@@ -109,7 +109,7 @@ bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()
 
 bool Core::enqueue_reserved(Row row) {
   if (closing_ || epoch_ == 0) return false;
-  return admit(job_of(std::move(row), true));
+  return admit(job_of(std::move(row), true, epoch_));
 }
 
 void Core::give_up(const Event& event) { tracker_->release(event.id()); }
@@ -120,11 +120,13 @@ void Core::leave_to_reader(const Event& event, const RowRef& row) {
   queue_.request_poll();
 }
 
-bool Core::enqueue(Row row, bool hot) {
+bool Core::enqueue(Row row, bool hot) { return take(std::move(row), hot, epoch_); }
+
+bool Core::take(Row row, bool hot, std::int64_t epoch) {
   if (closing_) return false;
   const Event event = row.event;
   if (!tracker_->try_acquire(event.id())) return true;
-  if (admit(job_of(std::move(row), hot))) return true;
+  if (admit(job_of(std::move(row), hot, epoch))) return true;
   tracker_->release(event.id());
   return false;
 }
@@ -176,7 +178,8 @@ std::size_t Core::room() { return cold_room(); }
 
 std::size_t Core::in_flight() { return queue_.in_flight(); }
 
-void Core::read_begins() {
+void Core::read_begins(std::int64_t epoch) {
+  reading_epoch_ = epoch;
   if (gate_) gate_->read_begins();
 }
 
@@ -187,9 +190,9 @@ void Core::read_ends() {
 bool Core::handle(Row row) {
   // Written by plain SQL, without a word to the engine that it is to wait.
   const bool wait = row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0;
-  if (!wait) return enqueue(std::move(row), false);
+  if (!wait) return take(std::move(row), false, reading_epoch_);
   if (!tracker_->try_acquire(row.event.id())) return true;
-  Job job = job_of(std::move(row), false);
+  Job job = job_of(std::move(row), false, reading_epoch_);
   job.lane = kNoLane;
   if (!queue_.reserve(job)) {
     release(job);
@@ -203,7 +206,7 @@ void Core::handle_suspects(std::vector<Row> rows) {
   std::vector<Completion> completions;
   for (Row& row : rows) {
     if (!tracker_->try_acquire(row.event.id())) continue;
-    Job job = job_of(std::move(row), false);
+    Job job = job_of(std::move(row), false, reading_epoch_);
     // Rows set aside stay in the lane that they wait in.
     if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
     if (!queue_.reserve(job)) {
@@ -270,7 +273,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
       continue;
     }
     if (!tracker_->try_acquire(row->event.id())) continue;
-    Job job = job_of(std::move(*row), false);
+    Job job = job_of(std::move(*row), false, reading_epoch_);
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));
   }
@@ -279,7 +282,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
   // Suspects are still to come: the lane is to be read again after them.
   if (!suspects.empty()) filling.more = true;
   if (!suspects.empty()) handle_suspects(std::move(suspects));
-  queue_.fill(lane.key, std::move(filling));
+  for (const Job& job : queue_.fill(lane.key, std::move(filling))) release(job);
   if (!blocked || options_.on_dead != OnDead::park) return;
   for (; row != rows.rows.end(); ++row) {
     if (row->status != Status::dead && !handle(std::move(*row))) return;
@@ -302,7 +305,8 @@ void Core::work(Worker& worker) {
 
 bool Core::may_deliver(const Job& job) const {
   const Clock::Steady now = clock_.steady();
-  return now < deadline_.load(std::memory_order_relaxed) && now < job.expires;
+  return job.epoch == epoch_ && now < deadline_.load(std::memory_order_relaxed) &&
+         now < job.expires;
 }
 
 void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
@@ -528,10 +532,10 @@ void Core::publish_gauges() const {
 void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
   deadline_.store(valid_until, std::memory_order_relaxed);
   if (tenure.epoch == epoch_) return;
-  for (const Job& job : queue_.drop_all()) release(job);
-  queue_.set_epoch(tenure.epoch);
+  // The completer first: it must know the epoch before anything is read in it.
   completer_.set_epoch(tenure.epoch);
   epoch_ = tenure.epoch;
+  for (const Job& job : queue_.enter(tenure.epoch)) release(job);
 }
 
 bool Core::drained(int shard) {

@@ -72,7 +72,7 @@ class Core final : public PollHandler {
   std::size_t in_flight() override;
   bool handle(Row row) override;
   void handle_suspects(std::vector<Row> rows) override;
-  void read_begins() override;
+  void read_begins(std::int64_t epoch) override;
   void read_ends() override;
   void restore(const HeldLane& lane) override;
   Wanted next_lane(std::span<const Seq> read_through) override;
@@ -128,7 +128,8 @@ class Core final : public PollHandler {
   Judgement judge(const Job& job, const Outcome& outcome) const;
   bool may_deliver(const Job& job) const;
 
-  Job job_of(Row row, bool hot) const;
+  Job job_of(Row row, bool hot, std::int64_t epoch) const;
+  bool take(Row row, bool hot, std::int64_t epoch);
   bool admit(Job job);
   void set_aside(Job job);
   void park(Job job);
@@ -159,6 +160,7 @@ class Core final : public PollHandler {
   std::atomic<Clock::Steady> deadline_{Clock::Steady::max()};
   std::atomic<bool> closing_{false};
   std::atomic<std::int64_t> epoch_{0};
+  std::atomic<std::int64_t> reading_epoch_{0};  // of the read under way
   std::stop_source stop_calls_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

@@ -116,6 +116,11 @@ void Driver::wake() {
   if (!helpers_.wanted) keeper_.wake();
 }
 
+void Driver::committed() {
+  reader_.look_at_due();
+  wake();
+}
+
 void Driver::look_everywhere() {
   reader_.look_everywhere();
   wake();

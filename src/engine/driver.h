@@ -50,6 +50,9 @@ class Driver {
   // Something was committed here: new rows are ready.
   void wake();
 
+  // Somebody has committed something.
+  void committed();
+
   // Anything may have happened.
   void look_everywhere();
 

@@ -134,7 +134,7 @@ class Outbox::Impl {
     core_->start();
     driver_->start();
     hook_->set_active(true);
-    watch_ = store_->watch([driver = driver_.get()] { driver->look_everywhere(); });
+    watch_ = store_->watch([driver = driver_.get()] { driver->committed(); });
     if (!watch_ && store_->capabilities().many_processes) {
       options_.log(LogLevel::info, "no news of commits by other processes from " +
                                        store_->description() + ": they are found by polling");
@@ -156,6 +156,7 @@ class Outbox::Impl {
 
   void wake() {
     check_process();
+    core_->recheck_blocked(kRecheckAtOnce);
     driver_->timer_changed();
     driver_->look_everywhere();
   }

@@ -24,7 +24,9 @@ std::size_t group_size(int crashes) {
 // Brackets a read and the handling of its rows, also when either throws.
 class Bracket {
  public:
-  explicit Bracket(PollHandler& handler) : handler_(handler) { handler_.read_begins(); }
+  Bracket(PollHandler& handler, std::int64_t epoch) : handler_(handler) {
+    handler_.read_begins(epoch);
+  }
   ~Bracket() { handler_.read_ends(); }
   Bracket(const Bracket&) = delete;
   Bracket& operator=(const Bracket&) = delete;
@@ -73,6 +75,11 @@ void Reader::leave_behind(const RowRef& row) {
   MutexLock lock(mutex_);
   if (options_.row_claims) orders_.unclaim.push_back(row);
   orders_.rewind = std::min(orders_.rewind.value_or(row.seq), row.seq);
+}
+
+void Reader::look_at_due() {
+  MutexLock lock(mutex_);
+  orders_.due = true;
 }
 
 void Reader::look_everywhere() {
@@ -163,7 +170,7 @@ void Reader::restore_lanes(int shard) {
 bool Reader::read_ready() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
-  const Bracket bracket(handler_);
+  const Bracket bracket(handler_, epoch_);
   Rows read = instance_->ready(shards_, handler_.in_flight(), limit);
   if (options_.metrics && !read.rows.empty()) {
     options_.metrics->observe(Timing::oldest_lag,
@@ -201,7 +208,7 @@ bool Reader::read_due() {
     note_due(clock_.steady());
     return true;
   }
-  const Bracket bracket(handler_);
+  const Bracket bracket(handler_, epoch_);
   DueRows read = instance_->due(shards_, limit + handler_.in_flight());
   if (read.next_in) note_due(clock_.steady() + *read.next_in);
   for (Row& row : read.rows) {
@@ -217,7 +224,7 @@ bool Reader::read_lanes() {
   for (std::size_t n = 0; n < options_.batch; ++n) {
     const PollHandler::Wanted lane = handler_.next_lane(read_through_);
     if (lane.key == kNoLane) return false;
-    const Bracket bracket(handler_);
+    const Bracket bracket(handler_, epoch_);
     Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
     for (Row& row : rows.rows) row = judged(std::move(row));
     handler_.fill(lane, std::move(rows), false);
@@ -228,7 +235,7 @@ bool Reader::read_lanes() {
 bool Reader::read_claims() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
-  const Bracket bracket(handler_);
+  const Bracket bracket(handler_, epoch_);
   Rows read = instance_->claim(options_.skip_recent, limit);
   std::vector<RowRef> refused;
   for (Row& row : read.rows) {
@@ -259,7 +266,7 @@ bool Reader::read_suspects() {
   const std::size_t limit = std::min(group_size(0), handler_.room());
   if (limit == 0) return false;
   {
-    const Bracket bracket(handler_);
+    const Bracket bracket(handler_, epoch_);
     Rows ready = instance_->ready(shards_, 0, limit);
     instance_->rewind(0);
     for (const Row& row : ready.rows) {
@@ -272,13 +279,13 @@ bool Reader::read_suspects() {
     if (try_suspects(std::move(ready.rows))) return false;
   }
   {
-    const Bracket bracket(handler_);
+    const Bracket bracket(handler_, epoch_);
     DueRows due = instance_->due(shards_, limit);
     if (try_suspects(std::move(due.rows))) return false;
   }
   PollHandler::Wanted lane = handler_.next_lane(read_through_);
   if (lane.key != kNoLane) {
-    const Bracket bracket(handler_);
+    const Bracket bracket(handler_, epoch_);
     Rows head = instance_->held(lane.shard, lane.key, 1);
     for (Row& row : head.rows) row = judged(std::move(row));
     --suspects_left_;

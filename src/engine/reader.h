@@ -42,8 +42,11 @@ class Reader {
   // again once nothing is in flight.
   bool suspicious() const { return suspects_left_ > 0; }
 
-  // The next round looks at everything again: rows edited by hand, rows that
-  // are due, and what other programs have written.
+  // The next round also looks at rows that are due: somebody else may have
+  // written some.
+  void look_at_due();
+
+  // The next round looks at everything again, rows edited by hand included.
   void look_everywhere();
 
  private:

@@ -20,18 +20,20 @@ WorkQueue::WorkQueue(WorkQueueOptions options)
 
 WorkQueue::Admission WorkQueue::admit(Job& job) {
   MutexLock lock(mutex_);
-  if (stopped_ || room_locked(job.hot) == 0) return Admission::full;
+  if (!admissible(job)) return Admission::full;
   account(job, true);
-  job.epoch = epoch_;
   return place(job);
 }
 
 bool WorkQueue::reserve(Job& job) {
   MutexLock lock(mutex_);
-  if (stopped_ || room_locked(job.hot) == 0) return false;
+  if (!admissible(job)) return false;
   account(job, true);
-  job.epoch = epoch_;
   return true;
+}
+
+bool WorkQueue::admissible(const Job& job) const {
+  return !stopped_ && job.epoch == epoch_ && room_locked(job.hot) > 0;
 }
 
 WorkQueue::Admission WorkQueue::begin(Job& job) {
@@ -53,8 +55,9 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
     return Admission::queued;
   }
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
+  const bool park = lane.blocked && options_.park;
   const bool read_back = job.row.ref.hold == lane.key;
-  if (read_back || (!lane.aside && lane.jobs.size() < lane_limit_)) {
+  if (!park && (read_back || (!lane.aside && lane.jobs.size() < lane_limit_))) {
     if (read_back) ++lane.read_back;
     ++load(job).queued;
     lane.jobs.push_back(std::move(job));
@@ -63,7 +66,6 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   }
   lane.aside = true;
   ++lane.asides_pending;
-  const bool park = lane.blocked && options_.park;
   settle(lane);
   return park ? Admission::park : Admission::aside;
 }
@@ -134,15 +136,15 @@ PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Cloc
   return {.key = lane->key, .shard = lane->shard, .limit = room + lane->read_back};
 }
 
-void WorkQueue::fill(LaneKey key, Filling filling) {
+std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
   MutexLock lock(mutex_);
   Lane* lane = lanes_.find(key);
-  if (lane == nullptr) return;
+  const bool outdated = !filling.jobs.empty() && filling.jobs.front().epoch != epoch_;
+  if (lane == nullptr || outdated) return std::move(filling.jobs);
   for (Job& job : filling.jobs) {
     account(job, true);
     ++cold_load_.queued;
     ++lane->read_back;
-    job.epoch = epoch_;
     lane->jobs.push_back(std::move(job));
   }
   if (filling.blocked) {
@@ -153,6 +155,7 @@ void WorkQueue::fill(LaneKey key, Filling filling) {
     lane->aside = false;
   }
   settle(*lane);
+  return {};
 }
 
 void WorkQueue::expect(LaneKey key) {
@@ -477,6 +480,16 @@ void WorkQueue::wait_change(std::chrono::steady_clock::time_point deadline) {
 
 std::vector<Job> WorkQueue::drop_all() {
   MutexLock lock(mutex_);
+  return drop_all_locked();
+}
+
+std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
+  MutexLock lock(mutex_);
+  epoch_ = epoch;
+  return drop_all_locked();
+}
+
+std::vector<Job> WorkQueue::drop_all_locked() {
   std::vector<Job> jobs = lanes_.clear();
   const auto take_loose = [&jobs](std::deque<Ticket>& queue) {
     for (Ticket& ticket : queue) {
@@ -493,11 +506,6 @@ std::vector<Job> WorkQueue::drop_all() {
   cold_load_.queued = 0;
   announce_quiet();
   return jobs;
-}
-
-void WorkQueue::set_epoch(std::int64_t epoch) {
-  MutexLock lock(mutex_);
-  epoch_ = epoch;
 }
 
 bool WorkQueue::shard_idle(int shard) const {
