@@ -48,13 +48,16 @@ void Claims::read(const Candidates& which, std::size_t limit, Rows& result) {
       result.rows.push_back(decode_row(run, codec, which.now));
     }
   };
+  // First what has waited once before, so that a long backlog of fresh rows
+  // cannot starve it.
   {
-    Run ready(database_[sql::kClaimableReady], which.expired, which.created, limit + 1);
-    append(ready);
+    Run due(database_[sql::kClaimableDue], which.expired, which.created, limit + 1,
+            hold_until(micros(which.now)));
+    append(due);
   }
-  Run due(database_[sql::kClaimableDue], which.expired, which.created,
-          limit + 1 - result.rows.size(), hold_until(micros(which.now)));
-  append(due);
+  Run ready(database_[sql::kClaimableReady], which.expired, which.created,
+            limit + 1 - result.rows.size());
+  append(ready);
 }
 
 void Claims::unclaim(std::span<const RowRef> rows) {

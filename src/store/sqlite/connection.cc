@@ -63,9 +63,7 @@ void PooledConnection::release(const std::string& name) {
 
 void PooledConnection::rollback_to(const std::string& name) {
   check_in_transaction("rollback_to()");
-  // ROLLBACK TO alone would leave the savepoint open.
-  database().run_script("ROLLBACK TO " + quoted(name) + "; RELEASE " + quoted(name),
-                        "roll back to savepoint '" + name + "'");
+  database().run_script("ROLLBACK TO " + quoted(name), "roll back to savepoint '" + name + "'");
 }
 
 template <class Work>

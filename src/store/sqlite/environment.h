@@ -47,10 +47,10 @@ class WriteTurn {
 //
 // Constant once the store is open, but for `turn`; thread-safe.
 struct Environment {
-  std::string path;         // as given, perhaps a URI
-  std::string file;         // the file behind it, absolute
-  std::string description;  // for messages
-  Options options;          // complete: codec, log and clock are set
+  std::string path{};         // as given, perhaps a URI
+  std::string file{};         // the file behind it, absolute
+  std::string description{};  // for messages
+  Options options{};          // complete: codec, log and clock are set
   pid_t pid = getpid();
 
   mutable WriteTurn turn{};

@@ -102,7 +102,7 @@ std::int64_t Marks::change(const Mark& mark, Time now) {
 }
 
 // Whether the row is as the mark wants it already: a repeat of a mark whose
-// answer was lost. Its claim is gone then, or its status final.
+// answer was lost.
 bool Marks::landed_before(const Mark& mark) {
   Run run(database_[sql::kState], mark.row.seq);
   if (!run.step()) {
@@ -110,19 +110,21 @@ bool Marks::landed_before(const Mark& mark) {
            database_.environment().options.on_done == OnDone::remove;
   }
   const auto status = static_cast<Status>(run.integer(0));
+  const std::string_view holder = run.text(3);
   const bool pending = status == Status::fresh || status == Status::retry;
-  const bool waiting = run.integer(2) != 0;  // held or due, not ready
-  const bool locked = run.integer(3) != 0;
+  const bool finished_by_us = !pending && (!claim_owner_ || holder == *claim_owner_);
+  const bool given_back = pending && holder.empty();
   switch (mark.kind) {
     case Mark::Kind::done:
-      return status == Status::done;
+      return finished_by_us && status == Status::done;
     case Mark::Kind::dead:
-      return status == Status::dead;
+      return finished_by_us && status == Status::dead;
     case Mark::Kind::retry:
-      return status == Status::retry && !locked && run.integer(1) == mark.attempts;
+      return given_back && status == Status::retry && run.integer(1) == mark.attempts &&
+             run.text(4) == mark.error;
     case Mark::Kind::defer:
     case Mark::Kind::aside:
-      return pending && !locked && waiting;
+      return given_back && run.integer(2) != 0;
     case Mark::Kind::suspect:
       return false;
   }

@@ -47,11 +47,11 @@ Options resolved(Options options) {
 std::shared_ptr<Store> open(const std::string& path, Options options) {
   refuse_memory(path);
   options = resolved(std::move(options));
-  const auto environment =
-      std::make_shared<Environment>(Environment{.path = path,
-                                                .file = path,
-                                                .description = describe(path, options),
-                                                .options = std::move(options)});
+  const auto environment = std::make_shared<Environment>();
+  environment->path = path;
+  environment->file = path;
+  environment->description = describe(path, options);
+  environment->options = std::move(options);
   const bool migrate = environment->options.migrate;
 
   // Without migration a new file would be of no use: don't leave one behind.

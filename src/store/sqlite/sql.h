@@ -126,17 +126,17 @@ SELECT seq FROM {table} WHERE hold IS NOT NULL AND locked_by = ?1
 // --- Marking ---
 //
 // ?1 is the row (or, as a JSON array, the rows) and ?2 the owner with row
-// claims, NULL without.
+// claims, NULL without. Finished rows keep the owner: it tells whose work it was.
 
 inline constexpr Sql kDone{"mark an event DONE", R"sql(
 UPDATE {table}
-SET status = 1, done_at = ?3, hold = NULL, locked_by = NULL, locked_at = NULL
+SET status = 1, done_at = ?3, hold = NULL
 WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kDoneMany{"mark events DONE", R"sql(
 UPDATE {table}
-SET status = 1, done_at = ?3, hold = NULL, locked_by = NULL, locked_at = NULL
+SET status = 1, done_at = ?3, hold = NULL
 WHERE seq IN (SELECT value FROM json_each(?1))
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
@@ -169,7 +169,7 @@ WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 inline constexpr Sql kDead{"mark an event DEAD", R"sql(
 UPDATE {table}
 SET status = 3, attempts = ?3, last_error = ?4, progress = ?5,
-    done_at = ?6, hold = ?7, locked_by = NULL, locked_at = NULL
+    done_at = ?6, hold = ?7
 WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
@@ -186,7 +186,7 @@ WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kState{"read the state of an event", R"sql(
-SELECT status, attempts, hold, locked_by IS NOT NULL FROM {table} WHERE seq = ?1
+SELECT status, attempts, hold, locked_by, last_error FROM {table} WHERE seq = ?1
 )sql"};
 
 // --- Ownership ---

@@ -1,7 +1,6 @@
 #include "store/sqlite/watch.h"
 
 #include <poll.h>
-#include <pthread.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
 #include <unistd.h>
@@ -17,6 +16,7 @@
 #include <thread>
 #include <utility>
 
+#include "core/thread_name.h"
 #include "outbox/error.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/sql.h"
@@ -92,7 +92,7 @@ class CommitWatch final : public Watch {
 
  private:
   void run() {
-    pthread_setname_np(pthread_self(), "outbox-watch");
+    name_this_thread("outbox-watch");
     std::size_t look = kLooks.size();  // past the last: wait for writing
     for (;;) {
       switch (wait(look)) {
