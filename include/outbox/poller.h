@@ -35,6 +35,10 @@ class PollHandler {
   // nothing is in flight.
   virtual void handle_suspects(std::vector<Row> rows);
 
+  // From now on, or no longer, suspects are delivered, and nothing else may be
+  // beside them.
+  virtual void quarantine(bool /*on*/) {}
+
   // A read is about to start, in the tenure of that epoch / its rows have all
   // been handled. A row that was marked in between may still be among them.
   virtual void read_begins(std::int64_t /*epoch*/) {}
@@ -76,7 +80,7 @@ struct PollerOptions {
   // How long to wait after an empty one (with jitter), unless woken.
   std::chrono::milliseconds interval{5'000};
 
-  // With row claims only: leave events alone that are younger than this.
+  // Leave events alone that are younger than this. It keeps no order.
   std::chrono::milliseconds skip_recent{0};
 
   // As the instance was joined.

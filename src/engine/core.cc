@@ -108,7 +108,7 @@ Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
 bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
 
 bool Core::enqueue_reserved(Row row) {
-  if (closing_ || epoch_ == 0) return false;
+  if (closing_ || !direct()) return false;
   return admit(job_of(std::move(row), true, epoch_));
 }
 

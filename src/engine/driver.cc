@@ -37,9 +37,6 @@ PollerOptions Driver::checked_options(PollerOptions options) {
     throw MisuseError("skip_recent must not be negative, got " +
                       std::to_string(options.skip_recent.count()) + " ms");
   }
-  if (options.skip_recent.count() > 0 && !options.row_claims) {
-    throw MisuseError("skip_recent works with row claims only");
-  }
   if (options.max_deaths_alone < 1) {
     throw MisuseError("max_deaths_alone must be at least 1, got " +
                       std::to_string(options.max_deaths_alone));

@@ -32,6 +32,11 @@ Options checked(Options options, const Store& store) {
     refuse("lock_timeout must be positive, got " + std::to_string(options.lock_timeout.count()) +
            " ms");
   }
+  if (options.skip_recent.count() > 0 && options.ordering != Ordering::none) {
+    refuse(
+        "skip_recent would let younger events of an aggregate pass: set ordering = "
+        "Ordering::none with it");
+  }
   if (options.on_dead != OnDead::skip && options.ordering == Ordering::none) {
     refuse("on_dead = block or park needs an order: without one no event waits for another");
   }

@@ -127,7 +127,7 @@ void Reader::enter(const Tenure& tenure) {
     epoch_ = tenure.epoch;
     shards_.clear();
     read_through_.clear();
-    suspects_left_ = 0;
+    set_suspects(0);
     instance_->rewind(0);
   }
   std::vector<int> gained;
@@ -151,7 +151,7 @@ void Reader::enter(const Tenure& tenure) {
     note_due(clock_.steady());
   }
   for (const Tenure::Inherited& inherited : tenure.inherited) {
-    suspects_left_ += inherited.suspects;
+    set_suspects(suspects_left_ + inherited.suspects);
   }
   shards_ = tenure.shards;
 }
@@ -191,7 +191,7 @@ bool Reader::hand_over(std::vector<Row>& rows) {
   for (Row& row : rows) {
     const Seq seq = row.ref.seq;
     const auto shard = static_cast<std::size_t>(row.ref.shard);
-    if (left == kEverything && handler_.handle(judged(std::move(row)))) {
+    if (left == kEverything && !too_recent(row) && handler_.handle(judged(std::move(row)))) {
       if (shard < read_through_.size()) read_through_[shard] = std::max(read_through_[shard], seq);
     } else {
       left = std::min(left, seq);
@@ -200,6 +200,14 @@ bool Reader::hand_over(std::vector<Row>& rows) {
   if (left == kEverything) return true;
   instance_->rewind(left);
   return false;
+}
+
+bool Reader::too_recent(const Row& row) {
+  if (options_.skip_recent.count() == 0) return false;
+  const auto left = options_.skip_recent - (clock_.now() - row.event.occurred_at());
+  if (left <= left.zero()) return false;
+  note_due(clock_.steady() + left);
+  return true;
 }
 
 bool Reader::read_due() {
@@ -288,12 +296,17 @@ bool Reader::read_suspects() {
     const Bracket bracket(handler_, epoch_);
     Rows head = instance_->held(lane.shard, lane.key, 1);
     for (Row& row : head.rows) row = judged(std::move(row));
-    --suspects_left_;
+    set_suspects(suspects_left_ - 1);
     handler_.fill(lane, std::move(head), true);
     return false;
   }
-  suspects_left_ = 0;
+  set_suspects(0);
   return true;
+}
+
+void Reader::set_suspects(std::size_t n) {
+  suspects_left_ = n;
+  handler_.quarantine(n > 0);
 }
 
 // Starts the first group of these; false if there is none.
@@ -307,8 +320,9 @@ bool Reader::try_suspects(std::vector<Row> rows) {
       break;
     group.push_back(judged(std::move(row)));
   }
-  suspects_left_ -= group.size();
+  const std::size_t left = suspects_left_ - group.size();
   handler_.handle_suspects(std::move(group));
+  set_suspects(left);
   return true;
 }
 

@@ -69,6 +69,8 @@ class Reader {
   bool try_suspects(std::vector<Row> rows);
   bool hand_over(std::vector<Row>& rows);
   Row judged(Row row) const;
+  bool too_recent(const Row& row);
+  void set_suspects(std::size_t n);
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
