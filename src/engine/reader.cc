@@ -108,7 +108,7 @@ bool Reader::round() {
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
-    if (suspects_left_ > 0) {
+    if (suspicious_) {
       if (orders.due) note_due(clock_.steady());
       if (!read_suspects()) return false;
     }
@@ -127,7 +127,7 @@ void Reader::enter(const Tenure& tenure) {
     epoch_ = tenure.epoch;
     shards_.clear();
     read_through_.clear();
-    set_suspects(0);
+    end_suspicion();
     instance_->rewind(0);
   }
   std::vector<int> gained;
@@ -151,7 +151,7 @@ void Reader::enter(const Tenure& tenure) {
     note_due(clock_.steady());
   }
   for (const Tenure::Inherited& inherited : tenure.inherited) {
-    set_suspects(suspects_left_ + inherited.suspects);
+    suspect(inherited.suspects);
   }
   shards_ = tenure.shards;
 }
@@ -271,6 +271,10 @@ Row Reader::judged(Row row) const {
 // is: if the process dies again, one of the group did it.
 bool Reader::read_suspects() {
   if (handler_.in_flight() > 0) return false;
+  if (suspects_left_ == 0) {
+    end_suspicion();
+    return true;
+  }
   const std::size_t limit = std::min(group_size(0), handler_.room());
   if (limit == 0) return false;
   {
@@ -296,23 +300,31 @@ bool Reader::read_suspects() {
     const Bracket bracket(handler_, epoch_);
     Rows head = instance_->held(lane.shard, lane.key, 1);
     for (Row& row : head.rows) row = judged(std::move(row));
-    set_suspects(suspects_left_ - 1);
+    --suspects_left_;
     handler_.fill(lane, std::move(head), true);
     return false;
   }
-  set_suspects(0);
+  end_suspicion();
   return true;
 }
 
-void Reader::set_suspects(std::size_t n) {
-  suspects_left_ = n;
-  handler_.quarantine(n > 0);
+void Reader::suspect(std::size_t n) {
+  suspects_left_ += n;
+  if (n == 0) return;
+  suspicious_ = true;
+  handler_.quarantine(true);
+}
+
+void Reader::end_suspicion() {
+  suspects_left_ = 0;
+  suspicious_ = false;
+  handler_.quarantine(false);
 }
 
 // Starts the first group of these; false if there is none.
 bool Reader::try_suspects(std::vector<Row> rows) {
   if (rows.empty()) return false;
-  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_.load());
+  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_);
   std::vector<Row> group;
   for (Row& row : rows) {
     if (group.size() == size ||
@@ -320,9 +332,8 @@ bool Reader::try_suspects(std::vector<Row> rows) {
       break;
     group.push_back(judged(std::move(row)));
   }
-  const std::size_t left = suspects_left_ - group.size();
+  suspects_left_ -= group.size();
   handler_.handle_suspects(std::move(group));
-  set_suspects(left);
   return true;
 }
 

@@ -40,7 +40,7 @@ class Reader {
 
   // Whether it waits for a group of suspects before it reads on; to be called
   // again once nothing is in flight.
-  bool suspicious() const { return suspects_left_ > 0; }
+  bool suspicious() const { return suspicious_; }
 
   // The next round also looks at rows that are due: somebody else may have
   // written some.
@@ -70,7 +70,8 @@ class Reader {
   bool hand_over(std::vector<Row>& rows);
   Row judged(Row row) const;
   bool too_recent(const Row& row);
-  void set_suspects(std::size_t n);
+  void suspect(std::size_t n);
+  void end_suspicion();
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -82,7 +83,8 @@ class Reader {
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
   std::vector<Seq> read_through_;  // by shard
-  std::atomic<std::size_t> suspects_left_{0};
+  std::size_t suspects_left_ = 0;  // not yet tried
+  std::atomic<bool> suspicious_{false};
 
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);
