@@ -232,12 +232,16 @@ bool Reader::read_lanes() {
   for (std::size_t n = 0; n < options_.batch; ++n) {
     const PollHandler::Wanted lane = handler_.next_lane(read_through_);
     if (lane.key == kNoLane) return false;
-    const Bracket bracket(handler_, epoch_);
-    Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
-    for (Row& row : rows.rows) row = judged(std::move(row));
-    handler_.fill(lane, std::move(rows), false);
+    read_lane(lane, false);
   }
   return true;
+}
+
+void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
+  const Bracket bracket(handler_, epoch_);
+  Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
+  for (Row& row : rows.rows) row = judged(std::move(row));
+  handler_.fill(lane, std::move(rows), suspect);
 }
 
 bool Reader::read_claims() {
@@ -281,13 +285,7 @@ bool Reader::read_suspects() {
     const Bracket bracket(handler_, epoch_);
     Rows ready = instance_->ready(shards_, 0, limit);
     instance_->rewind(0);
-    for (const Row& row : ready.rows) {
-      const auto shard = static_cast<std::size_t>(row.ref.shard);
-      if (shard < read_through_.size()) {
-        read_through_[shard] = std::max(read_through_[shard], row.ref.seq);
-      }
-    }
-    if (!ready.more) read_everything();
+    if (ready.rows.empty()) read_everything();
     if (try_suspects(std::move(ready.rows))) return false;
   }
   {
@@ -295,13 +293,12 @@ bool Reader::read_suspects() {
     DueRows due = instance_->due(shards_, limit);
     if (try_suspects(std::move(due.rows))) return false;
   }
-  PollHandler::Wanted lane = handler_.next_lane(read_through_);
-  if (lane.key != kNoLane) {
-    const Bracket bracket(handler_, epoch_);
-    Rows head = instance_->held(lane.shard, lane.key, 1);
-    for (Row& row : head.rows) row = judged(std::move(row));
-    --suspects_left_;
-    handler_.fill(lane, std::move(head), true);
+  if (PollHandler::Wanted lane = handler_.next_lane(read_through_); lane.key != kNoLane) {
+    // Only the head of a lane can have been under way.
+    const bool first_time = probed_.insert(lane.key).second;
+    if (first_time) lane.limit = 1;
+    suspects_left_ -= first_time ? 1 : 0;
+    read_lane(lane, first_time);
     return false;
   }
   end_suspicion();
@@ -317,6 +314,7 @@ void Reader::suspect(std::size_t n) {
 
 void Reader::end_suspicion() {
   suspects_left_ = 0;
+  probed_.clear();
   suspicious_ = false;
   handler_.quarantine(false);
 }

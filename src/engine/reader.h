@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/mutex.h"
@@ -64,6 +65,7 @@ class Reader {
   void read_everything();
   bool read_due();
   bool read_lanes();
+  void read_lane(const PollHandler::Wanted& lane, bool suspect);
   bool read_claims();
   bool read_suspects();
   bool try_suspects(std::vector<Row> rows);
@@ -84,6 +86,7 @@ class Reader {
   std::vector<int> shards_;
   std::vector<Seq> read_through_;  // by shard
   std::size_t suspects_left_ = 0;  // not yet tried
+  std::set<LaneKey> probed_;       // lanes whose head has been tried
   std::atomic<bool> suspicious_{false};
 
   mutable Mutex mutex_;
