@@ -101,12 +101,12 @@ TEST_F(OwnershipTest, WhoeverDeletesTheLockFileGetsAnotherOwnerAndTheOldOneIsFen
   const auto new_owner = store->join({});
   EXPECT_EQ(new_owner->renew().epoch, 2);
   const Mark mark{.row = store->find("e")->row.ref};
-  EXPECT_TRUE(old_owner->mark({&mark, 1}).fenced);
+  EXPECT_TRUE(old_owner->mark(1, {&mark, 1}).fenced);
   EXPECT_EQ(store->find("e")->row.status, Status::fresh);
   EXPECT_EQ(old_owner->renew().epoch, 0) << "it has noticed";
 
   old_owner->leave();
-  EXPECT_FALSE(new_owner->mark({&mark, 1}).fenced) << "not given back by the old one";
+  EXPECT_FALSE(new_owner->mark(2, {&mark, 1}).fenced) << "not given back by the old one";
 }
 
 TEST_F(OwnershipTest, AloneAfterTheLockFileWasDeletedItStartsANewEpochWithoutSuspects) {
@@ -162,7 +162,7 @@ TEST_F(OwnershipTest, AChildMadeByForkIsRefusedAndHarmsNobody) {
     if (!refused([&] { store->watch([] {}); })) return 3;
     if (!refused([&] { store->has_pending(); })) return 4;
     if (!refused([&] { instance->renew(); })) return 5;
-    if (!refused([&] { instance->mark({&mark, 1}); })) return 6;
+    if (!refused([&] { instance->mark(1, {&mark, 1}); })) return 6;
     if (!refused([&] { instance->due(std::vector{0}, 1); })) return 7;
     if (!refused([&] { connection->begin(); })) return 8;
     if (!refused([&] { connection->query("SELECT 1", {}); })) return 9;

@@ -152,13 +152,13 @@ TEST_F(RowsTest, ErrorsOfAnyContentAreStored) {
   const std::vector<std::string> errors{"", std::string("nul \0 inside", 12), "broken \xc3\x28 utf",
                                         std::string(16'000, 'x')};
   const auto instance = store_->join({});
-  instance->renew();
+  const std::int64_t epoch = instance->renew().epoch;
   for (const std::string& error : errors) {
     const std::string id = "e" + std::to_string(error.size());
     write_event(*store_, simple_event(id));
     const Mark mark{
         .row = store_->find(id)->row.ref, .kind = Mark::Kind::retry, .attempts = 1, .error = error};
-    EXPECT_TRUE(instance->mark({&mark, 1}).stale.empty());
+    EXPECT_TRUE(instance->mark(epoch, {&mark, 1}).stale.empty());
     EXPECT_EQ(store_->find(id)->last_error, error);
   }
 }
