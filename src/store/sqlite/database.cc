@@ -153,17 +153,25 @@ void Database::commit() {
     give_turn_back();
     return;
   }
-  const bool undone = session().in_transaction();
+  const bool undone = certainly_undone();
   try {
     run.fail();
   } catch (const Error& error) {
     rollback();
     if (undone) throw;
-    // SQLite ended the transaction on its own, after part of it may have
-    // reached the disk.
     throw OutcomeUnknownError(std::string(error.what()) +
                               "; whether the transaction happened is not known");
   }
+}
+
+bool Database::certainly_undone() {
+  // Still open: it can be rolled back.
+  if (session().in_transaction()) return true;
+  // SQLite has given it up. The record that makes it a transaction is written
+  // last: if a write failed, it is not there. If anything failed later, such as
+  // the disk's answer, a recovery may or may not find it.
+  const int code = sqlite3_extended_errcode(handle());
+  return (code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_WRITE;
 }
 
 void Database::rollback() noexcept {

@@ -7,13 +7,14 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/quote.h"
 #include "outbox/error.h"
 #include "store/sqlite/sql.h"
 
 namespace outbox::sqlite {
 namespace {
 
-// As `{columns}` lists them.
+// As kRowColumnNames lists them.
 enum Column {
   kSeq,
   kHold,
@@ -148,8 +149,8 @@ std::string seq_list(std::span<const Seq> seqs) {
 
 namespace {
 
-// Rows a statement: the more, the fewer bytes SQLite interprets a row (3.5,
-// 2.4 and 2.1 us with 1, 8 and 64). Larger ones gain nothing.
+// Rows a statement. Measured with 200 bytes a row: 3.5 us a row one by one, 2.4
+// by eight, 2.1 by sixty-four; more gains nothing.
 constexpr std::size_t kManyRows = 64;
 constexpr std::size_t kSomeRows = 8;
 
@@ -240,7 +241,7 @@ class Insertion {
       run.fail();
     } catch (const PermanentError& error) {
       if (const Event* culprit = find_duplicate(events)) {
-        throw MisuseError("an event with the id '" + culprit->id() + "' is already in " +
+        throw MisuseError("an event with the id " + quote(culprit->id()) + " is already in " +
                           session_.environment().description +
                           ": leave the id out, or make it unique");
       }

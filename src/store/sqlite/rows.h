@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "outbox/event.h"
@@ -15,8 +16,11 @@
 
 namespace outbox::sqlite {
 
-// How many columns `{columns}` stands for; what a statement selects beside
-// them starts here.
+// What decode_row() reads, in this order: `{columns}` in sql.h. What a statement
+// selects beside them comes behind.
+inline constexpr std::string_view kRowColumnNames =
+    "seq, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts,"
+    " crashes, available_at, created_at, content_type, progress, headers, payload";
 inline constexpr int kRowColumns = 16;
 inline constexpr int kHoldColumn = 1;
 

@@ -133,7 +133,7 @@ TEST_F(RowsTest, AListWithADuplicateLeavesNothingBehindEvenIfCommitted) {
     const Event kept = simple_event("kept" + std::to_string(at));
     connection->insert({&kept, 1}, {});
     const auto message = message_of<MisuseError>([&] { connection->insert(events, {}); });
-    EXPECT_TRUE(contains(message, "'" + events[at].id() + "'"));
+    EXPECT_TRUE(contains(message, "\"" + events[at].id() + "\""));
     connection->commit();
   }
   EXPECT_EQ(db_.value("SELECT group_concat(event_id) FROM (SELECT event_id FROM outbox_event "
