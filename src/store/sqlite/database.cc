@@ -118,7 +118,8 @@ void Database::take_turn(Instant deadline) {
     throw RetryableError("cannot begin a transaction (" + environment_->description + "): waited " +
                          in_ms(environment_->options.wait_timeout) +
                          " behind other transactions of this process, the present one open for " +
-                         in_ms(environment_->turn.held_for()) +
+                         in_ms(environment_->turn.held_for()) + " and " +
+                         std::to_string(environment_->turn.waiting()) + " more in line" +
                          "; keep transactions short, or raise sqlite::Options::wait_timeout");
   }
   has_turn_ = true;
@@ -178,7 +179,7 @@ void Database::rollback() noexcept {
   // Errors such as a full disk have rolled it back already. If this ROLLBACK
   // fails, SQLite is about to do it anyway.
   if (session().in_transaction()) {
-    sqlite3_exec(handle(), sql::kRollback.text.data(), nullptr, nullptr, nullptr);
+    sqlite3_exec(handle(), "ROLLBACK", nullptr, nullptr, nullptr);
   }
   give_turn_back();
 }

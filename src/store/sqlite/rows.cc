@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "core/quote.h"
+#include "core/time_text.h"
 #include "outbox/error.h"
 #include "store/sqlite/sql.h"
 
@@ -68,7 +69,13 @@ Time decode_time(const Run& run, Column column, const char* name, std::string& d
                            ", not as an INTEGER of microseconds since 1970");
     return {};
   }
-  return time_of(run.integer(column));
+  const std::int64_t stored = run.integer(column);
+  const Time time = stored_time(stored);
+  if (micros(time) != stored) {
+    add_defect(defect, std::string(name) + " is " + std::to_string(stored) +
+                           " microseconds since 1970, not between the years 1000 and 9999");
+  }
+  return time;
 }
 
 Headers decode_headers(const Run& run, const JsonCodec& codec, std::string& defect) {
@@ -121,6 +128,10 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
       .available_in = available_at - now,
       .defect = std::move(defect),
   };
+}
+
+Time stored_time(std::int64_t micros_since_1970) {
+  return std::clamp(time_of(micros_since_1970), kEarliestTime, kLatestTime);
 }
 
 bool decode_rows(Run& run, const JsonCodec& codec, Time now, std::size_t limit,
@@ -239,7 +250,7 @@ class Insertion {
   [[noreturn]] void fail(Run& run, std::span<const Event> events) {
     try {
       run.fail();
-    } catch (const PermanentError& error) {
+    } catch (const PermanentError&) {
       if (const Event* culprit = find_duplicate(events)) {
         throw MisuseError("an event with the id " + quote(culprit->id()) + " is already in " +
                           session_.environment().description +
@@ -247,7 +258,6 @@ class Insertion {
       }
       throw;
     }
-    std::terminate();  // not reached: Run::fail() throws
   }
 
   // The first event whose id is in the table or among those before it.

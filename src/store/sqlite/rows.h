@@ -28,6 +28,10 @@ inline constexpr int kHoldColumn = 1;
 // defect, never an error.
 Row decode_row(const Run& run, const JsonCodec& codec, Time now);
 
+// A time from the table, within the bounds of what the library writes: another
+// program may have stored any number, and reckoning with it must not overflow.
+Time stored_time(std::int64_t micros_since_1970);
+
 // Appends the rows of a run up to a total of `limit`; true if there was one
 // more. The statement's own LIMIT must allow for that one.
 bool decode_rows(Run& run, const JsonCodec& codec, Time now, std::size_t limit,
