@@ -362,10 +362,12 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
         break;  // one of the followers
     }
   }
+  // Before the mark of their head can land, after which the lane is read again:
+  // whoever is still in the gate then is skipped, and never looked for again.
+  for (const Job& job : followers.dropped) release(job);
   completer_.submit(std::move(marks));
   for (Job& job : followers.aside) set_aside(std::move(job));
   for (Job& job : followers.park) park(std::move(job));
-  for (const Job& job : followers.dropped) release(job);
   if (paused) {
     count(Counter::deferred);
     if (events_.timer_changed) events_.timer_changed();
