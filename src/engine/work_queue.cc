@@ -57,8 +57,8 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
   const bool park = lane.blocked && options_.park;
   const bool read_back = job.row.ref.hold == lane.key;
+  if (read_back) ++lane.read_back;
   if (!park && (read_back || (!lane.aside && lane.jobs.size() < lane_limit_))) {
-    if (read_back) ++lane.read_back;
     ++load(job).queued;
     lane.jobs.push_back(std::move(job));
     settle(lane);
@@ -151,7 +151,7 @@ std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
     lanes_.block(*lane);
   } else if (filling.due) {
     lane->due = *filling.due;
-  } else if (!filling.more) {
+  } else if (!filling.more && lane->asides_pending == 0) {
     lane->aside = false;
   }
   settle(*lane);
