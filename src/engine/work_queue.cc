@@ -177,8 +177,9 @@ std::optional<Clock::Steady> WorkQueue::next_due() const {
 
 void WorkQueue::line_up(Ticket ticket) {
   (ticket.first().hot ? hot_ : cold_).push_back(std::move(ticket));
-  // The reading worker keeps the first one for itself.
-  const std::size_t others = hot_.size() + cold_.size() - (polling_ ? 1 : 0);
+  // The reading worker keeps the first one that it finds for itself.
+  const bool kept = polling_ && reader_ == std::this_thread::get_id();
+  const std::size_t others = hot_.size() + cold_.size() - (kept ? 1 : 0);
   if (others > static_cast<std::size_t>(waking_)) wake_worker();
 }
 
@@ -209,9 +210,15 @@ bool WorkQueue::take(Work& work) {
       if (waking_ > 0) --waking_;
       continue;
     }
+    // What this one leaves undone, an idle one may do: a read or a call may
+    // take its time.
     if (work.poll) {
       polling_ = true;
       poll_requested_ = false;
+      reader_ = std::this_thread::get_id();
+      if (hot_.size() + cold_.size() > static_cast<std::size_t>(waking_)) wake_worker();
+    } else if (should_poll(true)) {
+      wake_worker();
     }
     return true;
   }
