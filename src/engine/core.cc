@@ -329,19 +329,20 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   const Clock::Steady end = clock_.steady();
   if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
 
+  bool paused = false;
   std::vector<Judgement> judgements;
   std::vector<WorkQueue::Finished> finished;
   judgements.reserve(jobs.size());
   finished.reserve(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
+    if (ours && judgements.back().after == WorkQueue::After::again) paused = true;
     finished.push_back({.job = std::move(jobs[i]),
                         .after = ours ? judgements.back().after : WorkQueue::After::drop});
   }
   WorkQueue::Followers followers = queue_.finish(finished, end);
 
   std::vector<Completion> marks;
-  bool paused = false;
   for (std::size_t i = 0; i < finished.size(); ++i) {
     switch (finished[i].after) {
       case WorkQueue::After::next:
@@ -353,8 +354,7 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
                          .landing = judgements[i].landing});
         break;
       case WorkQueue::After::again:
-        paused = true;
-        break;
+        break;  // in the queue again
       case WorkQueue::After::drop:
         release(finished[i].job);
         break;

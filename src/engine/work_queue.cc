@@ -374,6 +374,7 @@ void WorkQueue::end_call(std::span<const Finished> finished, Clock::Steady now) 
                                 [](const Finished& one) { return one.after == After::again; });
   if (away) {
     route->unavailable(now);
+    parked_.try_emplace(route);  // tick() ends the pause, whoever waits by then
   } else {
     const bool was_well = route->well();
     route->answered();
@@ -507,7 +508,6 @@ std::vector<Job> WorkQueue::drop_all_locked() {
   take_loose(hot_);
   take_loose(cold_);
   for (auto& [route, tickets] : parked_) take_loose(tickets);
-  parked_.clear();
   for (const Job& job : jobs) account(job, false);
   hot_load_.queued = 0;
   cold_load_.queued = 0;
