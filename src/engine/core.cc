@@ -374,6 +374,16 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   }
 }
 
+std::chrono::milliseconds Core::delay_of(const RetryPolicy& policy, int attempts) const {
+  try {
+    return policy.delay(attempts);
+  } catch (...) {
+    log_(LogLevel::error, "the retry policy failed, the default is used instead: " +
+                              outcome_of(std::current_exception()).error());
+    return ExponentialBackoff().delay(attempts);
+  }
+}
+
 // What an outcome means for the event: its mark, and what its lane does.
 Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
   const Row& row = job.row;
@@ -421,7 +431,7 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
         die();
       } else {
         mark.error = cut_error_text(outcome.error());
-        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : policy.delay(mark.attempts));
+        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
       }
       break;
     }
