@@ -205,6 +205,10 @@ bool Core::handle(Row row) {
 void Core::handle_suspects(std::vector<Row> rows) {
   std::vector<Completion> completions;
   for (Row& row : rows) {
+    if (row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0) {
+      handle(std::move(row));  // it cannot have been under way
+      continue;
+    }
     if (!tracker_->try_acquire(row.event.id())) continue;
     Job job = job_of(std::move(row), false, reading_epoch_);
     // Rows set aside stay in the lane that they wait in.
@@ -413,7 +417,13 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
     case Outcome::Kind::done:
       break;
     case Outcome::Kind::unavailable:
-      result.after = WorkQueue::After::again;
+      if (job.suspect) {
+        // It has answered, and killed nobody. Kept in memory it would keep all
+        // other listeners waiting for the end of its group.
+        wait(Mark::Kind::defer, options_.pause);
+      } else {
+        result.after = WorkQueue::After::again;
+      }
       break;
     case Outcome::Kind::retry_after:
       wait(Mark::Kind::defer, outcome.delay().value_or(std::chrono::milliseconds::zero()));
