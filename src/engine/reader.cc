@@ -101,11 +101,16 @@ Reader::Orders Reader::take_orders() {
 // --- A round ---
 
 bool Reader::round() {
-  const Orders orders = take_orders();
-  if (orders.tenure) enter(*orders.tenure);
-  if (orders.rewind) instance_->rewind(*orders.rewind);
+  Orders orders = take_orders();
   try {
+    if (orders.tenure) {
+      orders.due = enter(*orders.tenure) || orders.due;
+      orders.tenure.reset();
+    }
+    if (orders.rewind) instance_->rewind(*orders.rewind);
+    orders.rewind.reset();
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
+    orders.unclaim.clear();
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
     if (suspicious_) {
@@ -116,13 +121,29 @@ bool Reader::round() {
     if (orders.due) more = read_due() || more;
     return read_lanes() || more;
   } catch (...) {
-    if (orders.due) note_due(clock_.steady());
-    for (const RowRef& row : orders.unclaim) leave_behind(row);
+    give_back(std::move(orders));
     throw;
   }
 }
 
-void Reader::enter(const Tenure& tenure) {
+// What was not carried out is for the next round.
+void Reader::give_back(Orders orders) {
+  for (const RowRef& row : orders.unclaim) leave_behind(row);
+  if (orders.due) note_due(clock_.steady());
+  MutexLock lock(mutex_);
+  if (orders.rewind) orders_.rewind = std::min(orders_.rewind.value_or(*orders.rewind), *orders.rewind);
+  if (!orders.tenure) return;
+  if (!orders_.tenure) {
+    orders_.tenure = std::move(orders.tenure);
+  } else if (orders_.tenure->epoch == orders.tenure->epoch) {
+    auto& inherited = orders_.tenure->inherited;
+    inherited.insert(inherited.end(), orders.tenure->inherited.begin(),
+                     orders.tenure->inherited.end());
+  }
+}
+
+// True if rows may be due that this instance does not know of.
+bool Reader::enter(const Tenure& tenure) {
   if (tenure.epoch != epoch_) {
     epoch_ = tenure.epoch;
     shards_.clear();
@@ -146,14 +167,12 @@ void Reader::enter(const Tenure& tenure) {
     read_through_[index] = 0;
     restore_lanes(shard);
   }
-  if (!gained.empty()) {
-    instance_->rewind(0);
-    note_due(clock_.steady());
-  }
+  if (!gained.empty()) instance_->rewind(0);
   for (const Tenure::Inherited& inherited : tenure.inherited) {
     suspect(inherited.suspects);
   }
   shards_ = tenure.shards;
+  return !gained.empty();
 }
 
 // Before the first row of the shard is admitted: a row must not pass those of
@@ -254,7 +273,12 @@ bool Reader::read_claims() {
     const RowRef ref = row.ref;
     if (!refused.empty() || !handler_.handle(judged(std::move(row)))) refused.push_back(ref);
   }
-  if (!refused.empty()) instance_->unclaim(refused);
+  try {
+    if (!refused.empty()) instance_->unclaim(refused);
+  } catch (...) {
+    for (const RowRef& row : refused) leave_behind(row);
+    throw;
+  }
   return read.more || !refused.empty();
 }
 

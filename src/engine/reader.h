@@ -59,7 +59,8 @@ class Reader {
   };
   Orders take_orders();
 
-  void enter(const Tenure& tenure);
+  void give_back(Orders orders);
+  bool enter(const Tenure& tenure);
   void restore_lanes(int shard);
   bool read_ready();
   void read_everything();
