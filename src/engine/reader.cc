@@ -115,7 +115,8 @@ bool Reader::round() {
     if (options_.row_claims) return read_claims();
     if (suspicious_) {
       if (orders.due) note_due(clock_.steady());
-      if (!read_suspects()) return false;
+      // Where nothing is under way, nobody will come back and say so.
+      if (!read_suspects()) return handler_.in_flight() == 0;
     }
     bool more = read_ready();
     if (orders.due) more = read_due() || more;
