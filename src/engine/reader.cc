@@ -196,30 +196,35 @@ bool Reader::read_ready() {
     options_.metrics->observe(Timing::oldest_lag,
                               clock_.now() - read.rows.front().event.available_at());
   }
-  const bool all = hand_over(read.rows);
-  if (all && !read.more) read_everything();
-  return read.more || !all;
+  const Handed handed = hand_over(read.rows);
+  if (handed == Handed::all && !read.more) read_everything();
+  if (handed == Handed::not_recent) return false;  // their time has been noted
+  return read.more || handed == Handed::some;
 }
 
 void Reader::read_everything() {
   for (const int shard : shards_) read_through_[static_cast<std::size_t>(shard)] = kEverything;
 }
 
-// False if the handler had no room for all; the rest is read again.
-bool Reader::hand_over(std::vector<Row>& rows) {
+// What is not handed over is read again.
+Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
+  Handed result = Handed::all;
   Seq left = kEverything;
   for (Row& row : rows) {
     const Seq seq = row.ref.seq;
     const auto shard = static_cast<std::size_t>(row.ref.shard);
-    if (left == kEverything && !too_recent(row) && handler_.handle(judged(std::move(row)))) {
+    if (result != Handed::some && too_recent(row)) {
+      result = Handed::not_recent;
+    } else if (result != Handed::some && handler_.handle(judged(std::move(row)))) {
       if (shard < read_through_.size()) read_through_[shard] = std::max(read_through_[shard], seq);
+      continue;
     } else {
-      left = std::min(left, seq);
+      result = Handed::some;
     }
+    left = std::min(left, seq);
   }
-  if (left == kEverything) return true;
-  instance_->rewind(left);
-  return false;
+  if (left != kEverything) instance_->rewind(left);
+  return result;
 }
 
 bool Reader::too_recent(const Row& row) {

@@ -70,7 +70,12 @@ class Reader {
   bool read_claims();
   bool read_suspects();
   bool try_suspects(std::vector<Row> rows);
-  bool hand_over(std::vector<Row>& rows);
+  enum class Handed {
+    all,
+    not_recent,  // all but those that are too recent
+    some,        // there was no room for the rest
+  };
+  Handed hand_over(std::vector<Row>& rows);
   Row judged(Row row) const;
   bool too_recent(const Row& row);
   void suspect(std::size_t n);
