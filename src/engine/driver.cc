@@ -69,10 +69,11 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
                                        : "this instance delivers no events");
   }
   handler_.tenure(tenure, valid_until);
-  for (const int shard : tenure.leaving) {
-    if (handler_.drained(shard)) instance_->release(shard);
-  }
   if (reader_.set_tenure(tenure)) want();
+  for (const int shard : tenure.leaving) {
+    // In this order: what the reader has found is in flight before it stops.
+    if (!reader_.reads(shard) && handler_.drained(shard)) instance_->release(shard);
+  }
 }
 
 // --- Reading ---

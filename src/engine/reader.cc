@@ -61,6 +61,11 @@ bool Reader::set_tenure(Tenure tenure) {
   return news;
 }
 
+bool Reader::reads(int shard) const {
+  MutexLock lock(mutex_);
+  return std::find(reading_.begin(), reading_.end(), shard) != reading_.end();
+}
+
 void Reader::note_due(Clock::Steady due) {
   MutexLock lock(mutex_);
   if (!next_due_ || due < *next_due_) next_due_ = due;
@@ -173,6 +178,8 @@ bool Reader::enter(const Tenure& tenure) {
     suspect(inherited.suspects);
   }
   shards_ = tenure.shards;
+  MutexLock lock(mutex_);
+  reading_ = tenure.shards;
   return !gained.empty();
 }
 

@@ -32,6 +32,9 @@ class Reader {
   // From the next round on. True if it brings something new to read.
   bool set_tenure(Tenure tenure);
 
+  // Whether a round may still bring rows of this shard.
+  bool reads(int shard) const;
+
   // A row waits alone until then.
   void note_due(Clock::Steady due);
   std::optional<Clock::Steady> next_due() const;
@@ -97,6 +100,7 @@ class Reader {
 
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);
+  std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
   std::optional<Clock::Steady> next_due_ OUTBOX_GUARDED_BY(mutex_);
 };
