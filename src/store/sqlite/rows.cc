@@ -243,8 +243,9 @@ class Insertion {
     run.bind(++at, micros(event.occurred_at()));
     run.bind(++at, micros(event.available_at()));
     run.bind(++at, hold);
-    run.bind(++at, owner_);
-    run.bind(++at, owner_ ? std::optional(now_) : std::nullopt);
+    const auto owner = hold == 0 ? owner_ : std::nullopt;
+    run.bind(++at, owner);
+    run.bind(++at, owner ? std::optional(now_) : std::nullopt);
   }
 
   [[noreturn]] void fail(Run& run, std::span<const Event> events) {
