@@ -307,15 +307,24 @@ void Core::work(Worker& worker) {
   }
 }
 
-bool Core::may_deliver(const Job& job) const {
+// Whether all of these are still ours. While the tenure may have ended but was
+// not lost for certain, the worker waits: if it is renewed after all, the events
+// must not have been dropped, for the next ones of their lanes would pass them.
+bool Core::may_deliver(const std::vector<Job>& jobs) {
+  {
+    MutexLock lock(tenure_mutex_);
+    while (jobs.front().epoch == epoch_ && clock_.steady() >= deadline_ && !stopping_) {
+      tenure_changed_.wait(tenure_mutex_);
+    }
+    if (jobs.front().epoch != epoch_ || stopping_) return false;
+  }
   const Clock::Steady now = clock_.steady();
-  return job.epoch == epoch_ && now < deadline_.load(std::memory_order_relaxed) &&
-         now < job.expires;
+  return std::all_of(jobs.begin(), jobs.end(), [&](const Job& job) { return now < job.expires; });
 }
 
 void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
+  const bool ours = may_deliver(jobs);
   const Clock::Steady begin = clock_.steady();
-  const bool ours = may_deliver(jobs.front());
   std::vector<Outcome> outcomes;
   if (ours) {
     const Job& first = jobs.front();
@@ -360,7 +369,10 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
       case WorkQueue::After::again:
         break;  // in the queue again
       case WorkQueue::After::drop:
+        // The reader may have passed it while it was in the gate.
         release(finished[i].job);
+        if (events_.left_behind) events_.left_behind(finished[i].job.row.ref);
+        queue_.request_poll();
         break;
       case WorkQueue::After::aside:
         break;  // one of the followers
@@ -552,11 +564,16 @@ void Core::publish_gauges() const {
 // --- Ownership and time ---
 
 void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
-  deadline_.store(valid_until, std::memory_order_relaxed);
-  if (tenure.epoch == epoch_) return;
   // The completer first: it must know the epoch before anything is read in it.
-  completer_.set_epoch(tenure.epoch);
-  epoch_ = tenure.epoch;
+  const bool changed = tenure.epoch != epoch_;
+  if (changed) completer_.set_epoch(tenure.epoch);
+  {
+    MutexLock lock(tenure_mutex_);
+    deadline_ = valid_until;
+    epoch_ = tenure.epoch;
+    tenure_changed_.notify_all();
+  }
+  if (!changed) return;
   for (const Job& job : queue_.enter(tenure.epoch)) release(job);
 }
 
@@ -612,6 +629,11 @@ std::vector<RowRef> Core::close() {
                         .crashes = job.row.crashes});
   }
   queue_.stop();
+  {
+    MutexLock lock(tenure_mutex_);
+    stopping_ = true;
+    tenure_changed_.notify_all();
+  }
   stop_calls_.request_stop();
   for (auto& worker : workers_) worker->thread.join();
   completer_.close(steady_clock::now() +
