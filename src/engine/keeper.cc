@@ -86,6 +86,12 @@ void Keeper::renew() {
   // The tenure counts from before the question: the answer may take its time.
   const Clock::Steady asked = clock_.steady();
   try {
+    if (lapsed_) {
+      // All that was owned has been dropped. Had nobody else taken over, it
+      // would come back under the same epoch, and with it what is still running.
+      instance_->leave();
+      lapsed_ = false;
+    }
     const Tenure tenure = instance_->renew();
     const std::optional<milliseconds> lease = instance_->lease();
     valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
@@ -99,6 +105,7 @@ void Keeper::renew() {
     }
     if (asked >= valid_until_) {
       valid_until_ = Clock::Steady::max();
+      lapsed_ = true;
       duties_.expired();
     }
   }

@@ -58,6 +58,7 @@ class Keeper {
   // Used by renew() only.
   Clock::Steady next_renewal_{};
   Clock::Steady valid_until_ = Clock::Steady::max();
+  bool lapsed_ = false;  // it could not be renewed in time
   RateLimit warnings_{std::chrono::seconds{10}};
 
   Mutex mutex_;
