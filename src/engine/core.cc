@@ -108,8 +108,10 @@ Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
 bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
 
 bool Core::enqueue_reserved(Row row) {
-  if (closing_ || !direct()) return false;
-  return admit(job_of(std::move(row), true, epoch_));
+  if (closing_ || !direct(row.ref.shard)) return false;
+  Job job = job_of(std::move(row), true, epoch_);
+  const WorkQueue::Admission admission = queue_.admit_direct(job);
+  return admitted(std::move(job), admission);
 }
 
 void Core::give_up(const Event& event) { tracker_->release(event.id()); }
@@ -132,8 +134,13 @@ bool Core::take(Row row, bool hot, std::int64_t epoch) {
 }
 
 bool Core::admit(Job job) {
+  const WorkQueue::Admission admission = queue_.admit(job);
+  return admitted(std::move(job), admission);
+}
+
+bool Core::admitted(Job job, WorkQueue::Admission admission) {
   const bool hot = job.hot;
-  switch (queue_.admit(job)) {
+  switch (admission) {
     case WorkQueue::Admission::full:
       return false;
     case WorkQueue::Admission::aside:
@@ -573,6 +580,8 @@ void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
     epoch_ = tenure.epoch;
     tenure_changed_.notify_all();
   }
+  // Before a shard that is being given up is looked at; see drained().
+  queue_.own(options_.lock_timeout ? std::nullopt : std::optional(tenure.shards));
   if (!changed) return;
   for (const Job& job : queue_.enter(tenure.epoch)) release(job);
 }

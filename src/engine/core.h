@@ -62,9 +62,9 @@ class Core final : public PollHandler {
   bool reserve(const Event& event);
   bool enqueue_reserved(Row row);
 
-  // Whether events are taken directly at all: this instance owns them, and has
-  // no suspects to watch.
-  bool direct() const { return epoch_ != 0 && !quarantine_; }
+  // Whether events of a shard are taken directly at all: this instance owns
+  // them, and has no suspects to watch.
+  bool direct(int shard) const { return epoch_ != 0 && !quarantine_ && queue_.owns(shard); }
   void give_up(const Event& event);
   void leave_to_reader(const Event& event, const RowRef& row);
 
@@ -137,6 +137,7 @@ class Core final : public PollHandler {
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
   bool take(Row row, bool hot, std::int64_t epoch);
   bool admit(Job job);
+  bool admitted(Job job, WorkQueue::Admission admission);
   void set_aside(Job job);
   void park(Job job);
   void release(const Job& job);
