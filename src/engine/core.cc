@@ -479,6 +479,7 @@ void Core::on_landed(std::span<Completion> completions) {
   std::vector<Job> suspects;
   std::optional<Clock::Steady> row_due;
   bool waits = false;
+  bool left_behind = false;
   landed.reserve(completions.size());
   for (Completion& completion : completions) {
     if (completion.landing == Completion::Landing::suspect && !completion.stale) {
@@ -487,6 +488,11 @@ void Core::on_landed(std::span<Completion> completions) {
     }
     // Before anything else may look for the row again; see Gate.
     release(completion.job);
+    if (completion.job.epoch != epoch_ && events_.left_behind) {
+      // A reader in the new tenure may have passed it while it was in the gate.
+      events_.left_behind(completion.job.row.ref);
+      left_behind = true;
+    }
     completion.due = now + completion.mark.delay;
     const bool alone = completion.mark.lane == kNoLane;
     switch (completion.mark.kind) {
@@ -506,6 +512,7 @@ void Core::on_landed(std::span<Completion> completions) {
     landed.push_back(std::move(completion));
   }
   queue_.landed(landed, now);
+  if (left_behind) queue_.request_poll();
   for (Job& job : suspects) begin_suspect(std::move(job));
 
   publish_gauges();
