@@ -108,8 +108,10 @@ Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
 bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
 
 bool Core::enqueue_reserved(Row row) {
-  if (closing_ || !direct()) return false;
-  return admit(job_of(std::move(row), true, epoch_));
+  if (closing_ || !direct(row.ref.shard)) return false;
+  Job job = job_of(std::move(row), true, epoch_);
+  const WorkQueue::Admission admission = queue_.admit_direct(job);
+  return admitted(std::move(job), admission);
 }
 
 void Core::give_up(const Event& event) { tracker_->release(event.id()); }
@@ -132,8 +134,13 @@ bool Core::take(Row row, bool hot, std::int64_t epoch) {
 }
 
 bool Core::admit(Job job) {
+  const WorkQueue::Admission admission = queue_.admit(job);
+  return admitted(std::move(job), admission);
+}
+
+bool Core::admitted(Job job, WorkQueue::Admission admission) {
   const bool hot = job.hot;
-  switch (queue_.admit(job)) {
+  switch (admission) {
     case WorkQueue::Admission::full:
       return false;
     case WorkQueue::Admission::aside:
@@ -307,15 +314,24 @@ void Core::work(Worker& worker) {
   }
 }
 
-bool Core::may_deliver(const Job& job) const {
+// Whether all of these are still ours. While the tenure may have ended but was
+// not lost for certain, the worker waits: if it is renewed after all, the events
+// must not have been dropped, for the next ones of their lanes would pass them.
+bool Core::may_deliver(const std::vector<Job>& jobs) {
+  {
+    MutexLock lock(tenure_mutex_);
+    while (jobs.front().epoch == epoch_ && clock_.steady() >= deadline_ && !stopping_) {
+      tenure_changed_.wait(tenure_mutex_);
+    }
+    if (jobs.front().epoch != epoch_ || stopping_) return false;
+  }
   const Clock::Steady now = clock_.steady();
-  return job.epoch == epoch_ && now < deadline_.load(std::memory_order_relaxed) &&
-         now < job.expires;
+  return std::all_of(jobs.begin(), jobs.end(), [&](const Job& job) { return now < job.expires; });
 }
 
 void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
+  const bool ours = may_deliver(jobs);
   const Clock::Steady begin = clock_.steady();
-  const bool ours = may_deliver(jobs.front());
   std::vector<Outcome> outcomes;
   if (ours) {
     const Job& first = jobs.front();
@@ -360,7 +376,10 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
       case WorkQueue::After::again:
         break;  // in the queue again
       case WorkQueue::After::drop:
+        // The reader may have passed it while it was in the gate.
         release(finished[i].job);
+        if (events_.left_behind) events_.left_behind(finished[i].job.row.ref);
+        queue_.request_poll();
         break;
       case WorkQueue::After::aside:
         break;  // one of the followers
@@ -460,6 +479,7 @@ void Core::on_landed(std::span<Completion> completions) {
   std::vector<Job> suspects;
   std::optional<Clock::Steady> row_due;
   bool waits = false;
+  bool left_behind = false;
   landed.reserve(completions.size());
   for (Completion& completion : completions) {
     if (completion.landing == Completion::Landing::suspect && !completion.stale) {
@@ -468,6 +488,11 @@ void Core::on_landed(std::span<Completion> completions) {
     }
     // Before anything else may look for the row again; see Gate.
     release(completion.job);
+    if (completion.job.epoch != epoch_ && events_.left_behind) {
+      // A reader in the new tenure may have passed it while it was in the gate.
+      events_.left_behind(completion.job.row.ref);
+      left_behind = true;
+    }
     completion.due = now + completion.mark.delay;
     const bool alone = completion.mark.lane == kNoLane;
     switch (completion.mark.kind) {
@@ -487,6 +512,7 @@ void Core::on_landed(std::span<Completion> completions) {
     landed.push_back(std::move(completion));
   }
   queue_.landed(landed, now);
+  if (left_behind) queue_.request_poll();
   for (Job& job : suspects) begin_suspect(std::move(job));
 
   publish_gauges();
@@ -552,11 +578,18 @@ void Core::publish_gauges() const {
 // --- Ownership and time ---
 
 void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
-  deadline_.store(valid_until, std::memory_order_relaxed);
-  if (tenure.epoch == epoch_) return;
   // The completer first: it must know the epoch before anything is read in it.
-  completer_.set_epoch(tenure.epoch);
-  epoch_ = tenure.epoch;
+  const bool changed = tenure.epoch != epoch_;
+  if (changed) completer_.set_epoch(tenure.epoch);
+  {
+    MutexLock lock(tenure_mutex_);
+    deadline_ = valid_until;
+    epoch_ = tenure.epoch;
+    tenure_changed_.notify_all();
+  }
+  // Before a shard that is being given up is looked at; see drained().
+  queue_.own(options_.lock_timeout ? std::nullopt : std::optional(tenure.shards));
+  if (!changed) return;
   for (const Job& job : queue_.enter(tenure.epoch)) release(job);
 }
 
@@ -612,6 +645,11 @@ std::vector<RowRef> Core::close() {
                         .crashes = job.row.crashes});
   }
   queue_.stop();
+  {
+    MutexLock lock(tenure_mutex_);
+    stopping_ = true;
+    tenure_changed_.notify_all();
+  }
   stop_calls_.request_stop();
   for (auto& worker : workers_) worker->thread.join();
   completer_.close(steady_clock::now() +

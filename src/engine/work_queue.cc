@@ -25,6 +25,27 @@ WorkQueue::Admission WorkQueue::admit(Job& job) {
   return place(job);
 }
 
+WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
+  MutexLock lock(mutex_);
+  if (!owns_locked(job.row.ref.shard) || !admissible(job)) return Admission::full;
+  account(job, true);
+  return place(job);
+}
+
+void WorkQueue::own(std::optional<std::vector<int>> shards) {
+  MutexLock lock(mutex_);
+  shards_ = std::move(shards);
+}
+
+bool WorkQueue::owns(int shard) const {
+  MutexLock lock(mutex_);
+  return owns_locked(shard);
+}
+
+bool WorkQueue::owns_locked(int shard) const {
+  return !shards_ || std::find(shards_->begin(), shards_->end(), shard) != shards_->end();
+}
+
 bool WorkQueue::reserve(Job& job) {
   MutexLock lock(mutex_);
   if (!admissible(job)) return false;
