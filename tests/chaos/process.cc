@@ -18,6 +18,12 @@ namespace {
 [[noreturn]] void become(char* const* argv, int output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before we asked
+  // They wait until it is ready to take them; see RoleSignals.
+  sigset_t later;
+  sigemptyset(&later);
+  sigaddset(&later, SIGTERM);
+  sigaddset(&later, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &later, nullptr);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   execv("/proc/self/exe", argv);

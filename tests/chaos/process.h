@@ -15,7 +15,8 @@ namespace outbox::chaos {
 // has no other threads (PR_SET_PDEATHSIG goes by thread). Not thread-safe.
 class Process {
  public:
-  // Its output is appended to the file. Throws std::system_error.
+  // Its output is appended to the file; SIGTERM and SIGUSR1 are blocked in it.
+  // Throws std::system_error.
   Process(const std::vector<std::string>& arguments, const std::string& output);
   ~Process();  // kills it if it still runs
   Process(const Process&) = delete;

@@ -6,7 +6,8 @@
 namespace outbox::chaos {
 
 // Made before any thread, which inherit the mask; then the signals wait until
-// they are asked for. Used by the main thread.
+// they are asked for. (Process blocks them from the very start.) Used by the
+// main thread.
 class RoleSignals {
  public:
   RoleSignals() {
