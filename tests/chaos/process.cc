@@ -18,12 +18,6 @@ namespace {
 [[noreturn]] void become(char* const* argv, int output, pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before we asked
-  // They wait until it is ready to take them; see RoleSignals.
-  sigset_t later;
-  sigemptyset(&later);
-  sigaddset(&later, SIGTERM);
-  sigaddset(&later, SIGUSR1);
-  sigprocmask(SIG_BLOCK, &later, nullptr);
   dup2(output, STDOUT_FILENO);
   dup2(output, STDERR_FILENO);
   execv("/proc/self/exe", argv);
@@ -42,9 +36,18 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& o
   const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
   if (file < 0) throw std::system_error(errno, std::generic_category(), output);
   const pid_t parent = getpid();
+  // Blocked in the child from its first moment on: they wait until it is ready
+  // to take them; see RoleSignals.
+  sigset_t later;
+  sigset_t before;
+  sigemptyset(&later);
+  sigaddset(&later, SIGTERM);
+  sigaddset(&later, SIGUSR1);
+  sigprocmask(SIG_BLOCK, &later, &before);
   pid_ = fork();
   if (pid_ == 0) become(argv.data(), file, parent);
   const int error = errno;
+  sigprocmask(SIG_SETMASK, &before, nullptr);
   close(file);
   if (pid_ < 0) throw std::system_error(error, std::generic_category(), "fork");
   // By number: the C library's header for it cannot be used from C++.
