@@ -16,6 +16,9 @@ using std::chrono::milliseconds;
 // The database is away: it is asked again soon, but not in a loop.
 constexpr milliseconds kAfterFailedRead{250};
 
+// A handler does not say when it has room again.
+constexpr milliseconds kWithoutRoom{5};
+
 // Spread by a tenth either way, so that instances that started together do not
 // ask together for ever.
 milliseconds with_jitter(milliseconds interval) {
@@ -69,10 +72,11 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
                                        : "this instance delivers no events");
   }
   handler_.tenure(tenure, valid_until);
-  for (const int shard : tenure.leaving) {
-    if (handler_.drained(shard)) instance_->release(shard);
-  }
   if (reader_.set_tenure(tenure)) want();
+  for (const int shard : tenure.leaving) {
+    // In this order: what the reader has found is in flight before it stops.
+    if (!reader_.reads(shard) && handler_.drained(shard)) instance_->release(shard);
+  }
 }
 
 // --- Reading ---
@@ -80,7 +84,13 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
 bool Driver::read() {
   try {
     const std::lock_guard lock(round_);
-    return reader_.round();
+    const bool more = reader_.round();
+    // It may have found what is due before the keeper would look again.
+    const Clock::Steady now = clock_.steady();
+    for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
+      if (due && *due > now && *due < scheduled_.load()) keeper_.wake();
+    }
+    return more;
   } catch (const std::exception& error) {
     const Clock::Steady now = clock_.steady();
     if (warnings_.allow(now)) {
@@ -135,6 +145,14 @@ void Driver::emptied() {
 // --- Time ---
 
 std::optional<Clock::Steady> Driver::tick() {
+  // Until it is known, whoever finds something due wakes the keeper again.
+  scheduled_ = Clock::Steady::max();
+  const std::optional<Clock::Steady> next = do_what_is_due();
+  scheduled_ = next.value_or(Clock::Steady::max());
+  return next;
+}
+
+std::optional<Clock::Steady> Driver::do_what_is_due() {
   const Clock::Steady now = clock_.steady();
   std::optional<Clock::Steady> next;
   if (helpers_.tick) next = helpers_.tick();
@@ -159,9 +177,9 @@ std::optional<Clock::Steady> Driver::tick() {
   if (retry_at_.load() <= now) retry_at_ = Clock::Steady::max();
 
   if (!helpers_.wanted && wanted_.exchange(false)) {
-    if (read() && handler_.room() > 0) {
+    if (read()) {
       wanted_ = true;
-      return now;
+      by(handler_.room() > 0 ? now : now + kWithoutRoom);
     }
   }
   return next;

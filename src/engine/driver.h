@@ -67,6 +67,7 @@ class Driver {
  private:
   void adopt(const Tenure& tenure, Clock::Steady valid_until);
   std::optional<Clock::Steady> tick();
+  std::optional<Clock::Steady> do_what_is_due();
   void want();
 
   // Constant after construction.
@@ -82,6 +83,7 @@ class Driver {
   std::atomic<bool> owner_{false};
   std::atomic<bool> wanted_{false};  // without helpers_.wanted
   std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
+  std::atomic<Clock::Steady> scheduled_{Clock::Steady::max()};  // when tick() is called again
 
   // Used by tick() only.
   Clock::Steady next_sweep_{};

@@ -61,6 +61,11 @@ bool Reader::set_tenure(Tenure tenure) {
   return news;
 }
 
+bool Reader::reads(int shard) const {
+  MutexLock lock(mutex_);
+  return std::find(reading_.begin(), reading_.end(), shard) != reading_.end();
+}
+
 void Reader::note_due(Clock::Steady due) {
   MutexLock lock(mutex_);
   if (!next_due_ || due < *next_due_) next_due_ = due;
@@ -101,28 +106,50 @@ Reader::Orders Reader::take_orders() {
 // --- A round ---
 
 bool Reader::round() {
-  const Orders orders = take_orders();
-  if (orders.tenure) enter(*orders.tenure);
-  if (orders.rewind) instance_->rewind(*orders.rewind);
+  Orders orders = take_orders();
   try {
+    if (orders.tenure) {
+      orders.due = enter(*orders.tenure) || orders.due;
+      orders.tenure.reset();
+    }
+    if (orders.rewind) instance_->rewind(*orders.rewind);
+    orders.rewind.reset();
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
+    orders.unclaim.clear();
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
     if (suspicious_) {
       if (orders.due) note_due(clock_.steady());
-      if (!read_suspects()) return false;
+      // Where nothing is under way, nobody will come back and say so.
+      if (!read_suspects()) return handler_.in_flight() == 0;
     }
     bool more = read_ready();
     if (orders.due) more = read_due() || more;
     return read_lanes() || more;
   } catch (...) {
-    if (orders.due) note_due(clock_.steady());
-    for (const RowRef& row : orders.unclaim) leave_behind(row);
+    give_back(std::move(orders));
     throw;
   }
 }
 
-void Reader::enter(const Tenure& tenure) {
+// What was not carried out is for the next round.
+void Reader::give_back(Orders orders) {
+  for (const RowRef& row : orders.unclaim) leave_behind(row);
+  if (orders.due) note_due(clock_.steady());
+  MutexLock lock(mutex_);
+  if (orders.rewind) orders_.rewind = std::min(orders_.rewind.value_or(*orders.rewind), *orders.rewind);
+  if (!orders.tenure) return;
+  if (!orders_.tenure) {
+    orders_.tenure = std::move(orders.tenure);
+  } else if (orders_.tenure->epoch == orders.tenure->epoch) {
+    auto& inherited = orders_.tenure->inherited;
+    inherited.insert(inherited.end(), orders.tenure->inherited.begin(),
+                     orders.tenure->inherited.end());
+  }
+}
+
+// True if rows may be due that this instance does not know of.
+bool Reader::enter(const Tenure& tenure) {
   if (tenure.epoch != epoch_) {
     epoch_ = tenure.epoch;
     shards_.clear();
@@ -146,14 +173,14 @@ void Reader::enter(const Tenure& tenure) {
     read_through_[index] = 0;
     restore_lanes(shard);
   }
-  if (!gained.empty()) {
-    instance_->rewind(0);
-    note_due(clock_.steady());
-  }
+  if (!gained.empty()) instance_->rewind(0);
   for (const Tenure::Inherited& inherited : tenure.inherited) {
     suspect(inherited.suspects);
   }
   shards_ = tenure.shards;
+  MutexLock lock(mutex_);
+  reading_ = tenure.shards;
+  return !gained.empty();
 }
 
 // Before the first row of the shard is admitted: a row must not pass those of
@@ -176,30 +203,35 @@ bool Reader::read_ready() {
     options_.metrics->observe(Timing::oldest_lag,
                               clock_.now() - read.rows.front().event.available_at());
   }
-  const bool all = hand_over(read.rows);
-  if (all && !read.more) read_everything();
-  return read.more || !all;
+  const Handed handed = hand_over(read.rows);
+  if (handed == Handed::all && !read.more) read_everything();
+  if (handed == Handed::not_recent) return false;  // their time has been noted
+  return read.more || handed == Handed::some;
 }
 
 void Reader::read_everything() {
   for (const int shard : shards_) read_through_[static_cast<std::size_t>(shard)] = kEverything;
 }
 
-// False if the handler had no room for all; the rest is read again.
-bool Reader::hand_over(std::vector<Row>& rows) {
+// What is not handed over is read again.
+Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
+  Handed result = Handed::all;
   Seq left = kEverything;
   for (Row& row : rows) {
     const Seq seq = row.ref.seq;
     const auto shard = static_cast<std::size_t>(row.ref.shard);
-    if (left == kEverything && !too_recent(row) && handler_.handle(judged(std::move(row)))) {
+    if (result != Handed::some && too_recent(row)) {
+      result = Handed::not_recent;
+    } else if (result != Handed::some && handler_.handle(judged(std::move(row)))) {
       if (shard < read_through_.size()) read_through_[shard] = std::max(read_through_[shard], seq);
+      continue;
     } else {
-      left = std::min(left, seq);
+      result = Handed::some;
     }
+    left = std::min(left, seq);
   }
-  if (left == kEverything) return true;
-  instance_->rewind(left);
-  return false;
+  if (left != kEverything) instance_->rewind(left);
+  return result;
 }
 
 bool Reader::too_recent(const Row& row) {
@@ -254,7 +286,12 @@ bool Reader::read_claims() {
     const RowRef ref = row.ref;
     if (!refused.empty() || !handler_.handle(judged(std::move(row)))) refused.push_back(ref);
   }
-  if (!refused.empty()) instance_->unclaim(refused);
+  try {
+    if (!refused.empty()) instance_->unclaim(refused);
+  } catch (...) {
+    for (const RowRef& row : refused) leave_behind(row);
+    throw;
+  }
   return read.more || !refused.empty();
 }
 

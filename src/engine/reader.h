@@ -32,6 +32,9 @@ class Reader {
   // From the next round on. True if it brings something new to read.
   bool set_tenure(Tenure tenure);
 
+  // Whether a round may still bring rows of this shard.
+  bool reads(int shard) const;
+
   // A row waits alone until then.
   void note_due(Clock::Steady due);
   std::optional<Clock::Steady> next_due() const;
@@ -59,7 +62,8 @@ class Reader {
   };
   Orders take_orders();
 
-  void enter(const Tenure& tenure);
+  void give_back(Orders orders);
+  bool enter(const Tenure& tenure);
   void restore_lanes(int shard);
   bool read_ready();
   void read_everything();
@@ -69,7 +73,12 @@ class Reader {
   bool read_claims();
   bool read_suspects();
   bool try_suspects(std::vector<Row> rows);
-  bool hand_over(std::vector<Row>& rows);
+  enum class Handed {
+    all,
+    not_recent,  // all but those that are too recent
+    some,        // there was no room for the rest
+  };
+  Handed hand_over(std::vector<Row>& rows);
   Row judged(Row row) const;
   bool too_recent(const Row& row);
   void suspect(std::size_t n);
@@ -91,6 +100,7 @@ class Reader {
 
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);
+  std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
   std::optional<Clock::Steady> next_due_ OUTBOX_GUARDED_BY(mutex_);
 };

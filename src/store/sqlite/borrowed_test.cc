@@ -90,7 +90,7 @@ TEST_F(BorrowedTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
   EXPECT_TRUE(contains(message_of<MisuseError>([&] {
                          borrowed.insert({&duplicate, 1}, {});
                        }),
-                       "'there'"));
+                       "\"there\""));
   db_.run("COMMIT");
 }
 

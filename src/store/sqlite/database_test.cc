@@ -1,3 +1,10 @@
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+
+#include <cstddef>
 #include <fstream>
 
 #include "outbox/transaction.h"
@@ -77,6 +84,32 @@ TEST_F(DatabaseTest, ADatabaseOpenedReadOnlyIsRefused) {
 TEST_F(DatabaseTest, AUriNamesAFileToo) {
   const auto store = sqlite::open("file:" + path() + "?cache=private");
   EXPECT_TRUE(contains(store->description(), path() + ","));
+}
+
+TEST_F(DatabaseTest, EachConnectionIsSetUpByTheUserOnce) {
+  int opened = 0;
+  const auto store = open_store({.on_open = [&](sqlite3* db) {
+    ++opened;
+    sqlite3_exec(db, "PRAGMA foreign_keys = ON", nullptr, nullptr, nullptr);
+  }});
+  EXPECT_EQ(opened, 0);
+  for (int i = 0; i < 3; ++i) {
+    const auto first = store->connect();
+    const auto second = store->connect();
+    EXPECT_EQ(first->query("PRAGMA foreign_keys", {}).at(0).at(0), Value{std::int64_t{1}});
+    EXPECT_EQ(second->query("PRAGMA foreign_keys", {}).at(0).at(0), Value{std::int64_t{1}});
+  }
+  EXPECT_EQ(opened, 2);
+}
+
+TEST_F(DatabaseTest, ASetUpThatThrowsLeavesTheConnectionUnused) {
+  bool fail = true;
+  const auto store = open_store({.connections = 1, .wait_timeout = 20ms, .on_open = [&](sqlite3*) {
+                                   if (fail) throw std::runtime_error("no");
+                                 }});
+  EXPECT_THROW(store->connect(), std::runtime_error);
+  fail = false;
+  EXPECT_NE(store->connect(), nullptr);
 }
 
 // --- Waiting ---
@@ -274,6 +307,69 @@ TEST_F(UserSqlTest, AFullDatabaseIsRetryableAndSaysSo) {
                          std::vector<Value>{std::string(1'000'000, 'x')});
   });
   EXPECT_TRUE(contains(message, "full"));
+}
+
+// --- Commits that fail ---
+
+class CommitTest : public SqliteTest {
+ protected:
+  enum Ended { kCommitted = 10, kUndone, kUnknown, kCannotTry };
+
+  // In a process of its own: `fault` breaks something just before the commit.
+  int commit_with(const std::function<bool()>& fault) {
+    ChildProcess child([&] {
+      const auto store = sqlite::open(path(), {.durability = Durability::full});
+      const auto connection = store->connect();
+      connection->begin();
+      const Event event = simple_event("e");
+      connection->insert({&event, 1}, {});
+      if (!fault()) return kCannotTry;
+      try {
+        connection->commit();
+      } catch (const OutcomeUnknownError&) {
+        return connection->in_transaction() ? kCannotTry : kUnknown;
+      } catch (const RetryableError&) {
+        return connection->in_transaction() ? kCannotTry : kUndone;
+      }
+      return kCommitted;
+    });
+    return child.wait();
+  }
+};
+
+TEST_F(CommitTest, WithoutAFaultItHappens) {
+  EXPECT_EQ(commit_with([] { return true; }), kCommitted);
+  EXPECT_TRUE(open_store()->find("e"));
+}
+
+TEST_F(CommitTest, ACommitThatCannotBeWrittenDidNotHappen) {
+  open_store();
+  const int ended = commit_with([] {
+    signal(SIGXFSZ, SIG_IGN);
+    const rlimit no_growth{0, 0};
+    return setrlimit(RLIMIT_FSIZE, &no_growth) == 0;
+  });
+  EXPECT_EQ(ended, kUndone);
+  EXPECT_FALSE(open_store()->find("e"));
+}
+
+TEST_F(CommitTest, ACommitThatTheDiskDoesNotConfirmIsOfUnknownOutcome) {
+  open_store();
+  const int ended = commit_with([] {
+    // From now on the kernel answers fsync() and fdatasync() with EIO.
+    sock_filter filter[] = {
+        BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fdatasync, 1, 0),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fsync, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EIO),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+    };
+    const sock_fprog program{std::size(filter), filter};
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  });
+  if (ended == kCannotTry) GTEST_SKIP() << "this system does not let a process break its fsync()";
+  EXPECT_EQ(ended, kUnknown);
 }
 
 }  // namespace

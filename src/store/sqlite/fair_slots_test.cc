@@ -30,30 +30,37 @@ TEST(FairSlots, WhoeverGaveUpIsNotServed) {
   EXPECT_TRUE(slots.take(steady_clock::now())) << "the place was handed to nobody";
 }
 
-// Two threads that take turns: without fairness one of them, which gives the
-// place back and takes it again at once, would get it nearly every time.
-TEST(FairSlots, AThreadThatComesBackAtOnceDoesNotOvertakeTheOneThatWaits) {
+TEST(FairSlots, ServesThoseWhoWaitInTheirOrder) {
   FairSlots slots(1);
-  constexpr int kRounds = 200;
+  ASSERT_TRUE(slots.take(steady_clock::now()));
   std::vector<int> order;  // guarded by the slot
-  testing::Signal both;
-  const auto turns = [&](int self) {
-    both.raise();
-    both.wait(2);
-    for (int i = 0; i < kRounds; ++i) {
-      ASSERT_TRUE(slots.take(steady_clock::now() + 20s));
-      order.push_back(self);
-      std::this_thread::sleep_for(100us);  // so that the other stands in line
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < 5; ++i) {
+    threads.emplace_back([&, i] {
+      EXPECT_TRUE(slots.take(steady_clock::now() + 20s));
+      order.push_back(static_cast<int>(i));
       slots.give_back();
-    }
-  };
-  {
-    std::jthread first(turns, 1);
-    std::jthread second(turns, 2);
+    });
+    while (slots.waiting() <= i) std::this_thread::yield();
   }
-  int changes = 0;
-  for (std::size_t i = 1; i < order.size(); ++i) changes += order[i] != order[i - 1] ? 1 : 0;
-  EXPECT_GT(changes, kRounds) << "turns taken one after the other by the same thread";
+  slots.give_back();
+  threads.clear();
+  EXPECT_EQ(order, (std::vector{0, 1, 2, 3, 4}));
+}
+
+TEST(FairSlots, WhoeverComesAlongDoesNotOvertakeOneThatWaits) {
+  FairSlots slots(1);
+  ASSERT_TRUE(slots.take(steady_clock::now()));
+  testing::Signal enough;
+  std::jthread waiting([&] {
+    EXPECT_TRUE(slots.take(steady_clock::now() + 20s));
+    enough.wait();
+    slots.give_back();
+  });
+  while (slots.waiting() == 0) std::this_thread::yield();
+  slots.give_back();
+  EXPECT_FALSE(slots.take(steady_clock::now())) << "handed over, even if it has not woken up yet";
+  enough.raise();
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "store/sqlite/reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "store/sqlite/rows.h"
@@ -16,7 +17,7 @@ Rows Reader::ready(std::int64_t epoch, std::size_t in_flight, std::size_t limit)
     rewind(0);
   }
   // After a rewind, what is in flight may stand before the first new row.
-  if (rewound_) limit += in_flight;
+  if (rewound_) limit += std::min(in_flight, std::numeric_limits<std::size_t>::max() - limit);
   const Environment& environment = database_.environment();
   Rows result;
   Run run(database_[sql::kReady], floor_, one_more(limit));
@@ -52,7 +53,7 @@ DueRows Reader::due(std::size_t limit) {
     result.more = decode_rows(run, *environment.options.codec, now, limit, result.rows);
   }
   if (const auto next = database_.integer(sql::kEarliest, latest)) {
-    result.next_in = microseconds{-*next - micros(now)};
+    result.next_in = microseconds{-(*next + micros(now))};
   }
   return result;
 }
@@ -77,7 +78,7 @@ std::vector<HeldLane> Reader::held_lanes(LaneKey after, std::size_t limit) {
                      .shard = 0,
                      .first = run.integer(1),
                      .status = static_cast<Status>(run.integer(2)),
-                     .available_in = time_of(run.integer(3)) - now});
+                     .available_in = stored_time(run.integer(3)) - now});
   }
   return lanes;
 }

@@ -69,15 +69,19 @@ TEST_F(RowsTest, WhatCannotBeDecodedIsADefectAndTheBatchGoesOn) {
   db_.run(
       "INSERT INTO outbox_event (event_id, event_type, payload, available_at) "
       "VALUES ('time too', 'T', '{}', 1.5)");
+  db_.run(
+      "INSERT INTO outbox_event (event_id, event_type, payload, available_at) "
+      "VALUES ('time far', 'T', '{}', -9223372036854775808)");
   db_.run("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('good', 'T', '{}')");
   const auto rows = ready();
-  ASSERT_EQ(rows.size(), 6u);
+  ASSERT_EQ(rows.size(), 7u);
   EXPECT_TRUE(contains(rows[0].defect, "event_type is empty"));
   EXPECT_TRUE(contains(rows[1].defect, "stored as INTEGER"));
   EXPECT_TRUE(contains(rows[2].defect, "headers cannot be decoded"));
   EXPECT_TRUE(contains(rows[3].defect, "created_at is stored as TEXT"));
   EXPECT_TRUE(contains(rows[4].defect, "available_at is stored as REAL"));
-  EXPECT_EQ(rows[5].defect, "");
+  EXPECT_TRUE(contains(rows[5].defect, "available_at is -9223372036854775808"));
+  EXPECT_EQ(rows[6].defect, "");
   for (std::size_t i = 0; i < rows.size(); ++i) {
     EXPECT_EQ(rows[i].ref.seq, static_cast<Seq>(i + 1));
     EXPECT_NE(rows[i].event.id(), "");
@@ -133,7 +137,7 @@ TEST_F(RowsTest, AListWithADuplicateLeavesNothingBehindEvenIfCommitted) {
     const Event kept = simple_event("kept" + std::to_string(at));
     connection->insert({&kept, 1}, {});
     const auto message = message_of<MisuseError>([&] { connection->insert(events, {}); });
-    EXPECT_TRUE(contains(message, "'" + events[at].id() + "'"));
+    EXPECT_TRUE(contains(message, "\"" + events[at].id() + "\""));
     connection->commit();
   }
   EXPECT_EQ(db_.value("SELECT group_concat(event_id) FROM (SELECT event_id FROM outbox_event "

@@ -20,7 +20,6 @@ namespace sql {
 
 inline constexpr Sql kBegin{"begin a transaction", "BEGIN IMMEDIATE"};
 inline constexpr Sql kCommit{"commit the transaction", "COMMIT"};
-inline constexpr Sql kRollback{"roll back the transaction", "ROLLBACK"};
 
 // Differs from last time if another connection has committed.
 inline constexpr Sql kDataVersion{"look for commits", "PRAGMA data_version"};

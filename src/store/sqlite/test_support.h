@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <functional>
@@ -117,7 +118,9 @@ class Milestone {
 // exception. Killed at the end if it still runs.
 class ChildProcess {
  public:
-  explicit ChildProcess(const std::function<int()>& work) : pid_(fork()) {
+  explicit ChildProcess(const std::function<int()>& work) {
+    std::fflush(nullptr);  // or the child writes it once more
+    pid_ = fork();
     if (pid_ != 0) return;
     int code = 99;
     try {
@@ -146,7 +149,7 @@ class ChildProcess {
   }
 
  private:
-  pid_t pid_;
+  pid_t pid_ = -1;
 };
 
 // The message of the error of kind E that the work must throw.
