@@ -38,18 +38,18 @@ bool Claims::any(const Candidates& which) {
 }
 
 void Claims::read(const Candidates& which, std::size_t limit, Rows& result) {
-  const JsonCodec& codec = *database_.environment().options.codec;
+  const Environment& environment = database_.environment();
   // First what has waited once before, so that a long backlog of fresh rows
   // cannot starve it.
   {
     Run due(database_[sql::kClaimableDue], which.expired, which.created, one_more(limit),
             hold_until(micros(which.now)));
-    result.more = decode_rows(due, codec, which.now, limit, result.rows);
+    result.more = decode_rows(due, environment, limit, result.rows);
   }
   if (result.more) return;
   Run ready(database_[sql::kClaimableReady], which.expired, which.created,
             one_more(limit - result.rows.size()));
-  result.more = decode_rows(ready, codec, which.now, limit, result.rows);
+  result.more = decode_rows(ready, environment, limit, result.rows);
 }
 
 void Claims::unclaim(std::span<const RowRef> rows) {
