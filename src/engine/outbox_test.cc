@@ -118,6 +118,24 @@ TEST_F(OutboxTest, KeepsTheOrderOverFailures) {
   }
 }
 
+TEST_F(OutboxTest, EventsWaitedBecauseTheClockWasSetBack) {
+  testing::ManualClock clock;
+  store = memory::open({.clock = &clock});
+  {
+    Writer writer{store};
+    auto tx = writer.begin();
+    tx.write(order_event("42", "1"));
+    tx.commit();
+  }
+  clock.step(-1h);
+  open();
+  write(*box, order_event("42", "2"));
+  ASSERT_TRUE(recorder->wait_for(2));
+  EXPECT_EQ(recorder->payloads(), (std::vector<std::string>{"1", "2"}));
+  box.reset();  // before the clock
+  store.reset();
+}
+
 TEST_F(OutboxTest, GivesUpAfterTheLastAttempt) {
   auto failing = std::make_shared<RecordingListener>(
       [](const Event&, const Delivery&) -> Outcome { throw std::runtime_error("no way"); });
