@@ -50,6 +50,7 @@ class OutboxTest : public ::testing::Test {
   }
 
   RecordingLog log;
+  testing::ManualClock clock;  // for those who open a store with it
   std::shared_ptr<RecordingListener> recorder = std::make_shared<RecordingListener>();
   std::shared_ptr<Store> store = memory::open();
   std::unique_ptr<Outbox> box;
@@ -119,7 +120,6 @@ TEST_F(OutboxTest, KeepsTheOrderOverFailures) {
 }
 
 TEST_F(OutboxTest, EventsWaitedBecauseTheClockWasSetBack) {
-  testing::ManualClock clock;
   store = memory::open({.clock = &clock});
   {
     Writer writer{store};
@@ -132,8 +132,6 @@ TEST_F(OutboxTest, EventsWaitedBecauseTheClockWasSetBack) {
   write(*box, order_event("42", "2"));
   ASSERT_TRUE(recorder->wait_for(2));
   EXPECT_EQ(recorder->payloads(), (std::vector<std::string>{"1", "2"}));
-  box.reset();  // before the clock
-  store.reset();
 }
 
 TEST_F(OutboxTest, GivesUpAfterTheLastAttempt) {
