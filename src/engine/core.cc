@@ -46,6 +46,15 @@ WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t bat
           .park = options.on_dead == OnDead::park};
 }
 
+// Written by plain SQL, without a word to the engine that it is to wait. An
+// event that was available when it occurred never waits, whatever another clock
+// says by now (one that was set back, or that of another host): later events of
+// its aggregate would overtake it.
+bool is_to_wait(const Row& row) {
+  return row.ref.hold == 0 && row.available_in > std::chrono::microseconds::zero() &&
+         row.event.available_at() > row.event.occurred_at();
+}
+
 }  // namespace
 
 Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOptions options,
@@ -195,9 +204,7 @@ void Core::read_ends() {
 }
 
 bool Core::handle(Row row) {
-  // Written by plain SQL, without a word to the engine that it is to wait.
-  const bool wait = row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0;
-  if (!wait) return take(std::move(row), false, reading_epoch_);
+  if (!is_to_wait(row)) return take(std::move(row), false, reading_epoch_);
   if (!tracker_->try_acquire(row.event.id())) return true;
   Job job = job_of(std::move(row), false, reading_epoch_);
   job.lane = kNoLane;
@@ -212,7 +219,7 @@ bool Core::handle(Row row) {
 void Core::handle_suspects(std::vector<Row> rows) {
   std::vector<Completion> completions;
   for (Row& row : rows) {
-    if (row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0) {
+    if (is_to_wait(row)) {
       handle(std::move(row));  // it cannot have been under way
       continue;
     }
@@ -460,7 +467,8 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
         die();
       } else {
         mark.error = cut_error_text(outcome.error());
-        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
+        wait(Mark::Kind::retry,
+             outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
       }
       break;
     }
