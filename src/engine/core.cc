@@ -109,7 +109,8 @@ bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()
 
 bool Core::enqueue_reserved(Row row) {
   if (closing_ || epoch_ == 0) return false;
-  return admit(job_of(std::move(row), true));
+  Job job = job_of(std::move(row), true);
+  return admit(job);
 }
 
 void Core::give_up(const Event& event) { tracker_->release(event.id()); }
@@ -122,16 +123,18 @@ void Core::leave_to_reader(const Event& event, const RowRef& row) {
 
 bool Core::enqueue(Row row, bool hot) {
   if (closing_) return false;
-  const Event event = row.event;
-  if (!tracker_->try_acquire(event.id())) return true;
-  if (admit(job_of(std::move(row), hot))) return true;
-  tracker_->release(event.id());
+  if (!tracker_->try_acquire(row.event.id())) return true;
+  Job job = job_of(std::move(row), hot);
+  if (admit(job)) return true;
+  release(job);
   return false;
 }
 
-bool Core::admit(Job job) {
+bool Core::admit(Job& job) { return admitted(job, queue_.admit(job)); }
+
+bool Core::admitted(Job& job, WorkQueue::Admission admission) {
   const bool hot = job.hot;
-  switch (queue_.admit(job)) {
+  switch (admission) {
     case WorkQueue::Admission::full:
       return false;
     case WorkQueue::Admission::aside:
@@ -182,14 +185,20 @@ void Core::read_begins() {
 
 void Core::read_ends() {
   if (gate_) gate_->read_ends();
+  queue_.read_ends();
 }
 
 bool Core::handle(Row row) {
   // Written by plain SQL, without a word to the engine that it is to wait.
   const bool wait = row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0;
-  if (!wait) return enqueue(std::move(row), false);
+  if (closing_) return false;
   if (!tracker_->try_acquire(row.event.id())) return true;
   Job job = job_of(std::move(row), false);
+  if (!wait) {
+    if (admitted(job, queue_.admit_quietly(job))) return true;
+    release(job);
+    return false;
+  }
   job.lane = kNoLane;
   if (!queue_.reserve(job)) {
     release(job);

@@ -129,7 +129,9 @@ class Core final : public PollHandler {
   bool may_deliver(const Job& job) const;
 
   Job job_of(Row row, bool hot) const;
-  bool admit(Job job);
+  // False: no room, and the job is left as it was.
+  bool admit(Job& job);
+  bool admitted(Job& job, WorkQueue::Admission admission);
   void set_aside(Job job);
   void park(Job job);
   void release(const Job& job);
