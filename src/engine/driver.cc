@@ -116,6 +116,13 @@ void Driver::wake() {
   if (!helpers_.wanted) keeper_.wake();
 }
 
+void Driver::commit_seen() {
+  // No rewind: rows never returned before come from ready() in any case, and
+  // to read all that is in flight again after every commit would be slow.
+  reader_.look_at_due();
+  wake();
+}
+
 void Driver::look_everywhere() {
   reader_.look_everywhere();
   wake();

@@ -50,6 +50,10 @@ class Driver {
   // Something was committed here: new rows are ready.
   void wake();
 
+  // Somebody committed something, perhaps another process: there may be new
+  // rows, and rows that are due sooner.
+  void commit_seen();
+
   // Anything may have happened.
   void look_everywhere();
 

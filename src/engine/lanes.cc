@@ -30,8 +30,7 @@ bool Lanes::settle(Lane& lane) {
     wanting_.emplace(lane.due, lane.key);
     lane.listed = lane.due;
   }
-  if (idle && lane.jobs.empty() && !lane.aside && lane.asides_pending == 0 &&
-      lane.read_back == 0) {
+  if (idle && lane.jobs.empty() && !lane.aside && lane.asides_pending == 0 && lane.read_back == 0) {
     lanes_.erase(lane.key);
     return false;
   }

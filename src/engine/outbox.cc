@@ -134,7 +134,7 @@ class Outbox::Impl {
     core_->start();
     driver_->start();
     hook_->set_active(true);
-    watch_ = store_->watch([driver = driver_.get()] { driver->look_everywhere(); });
+    watch_ = store_->watch([driver = driver_.get()] { driver->commit_seen(); });
     if (!watch_ && store_->capabilities().many_processes) {
       options_.log(LogLevel::info, "no news of commits by other processes from " +
                                        store_->description() + ": they are found by polling");

@@ -75,6 +75,11 @@ void Reader::leave_behind(const RowRef& row) {
   orders_.rewind = std::min(orders_.rewind.value_or(row.seq), row.seq);
 }
 
+void Reader::look_at_due() {
+  MutexLock lock(mutex_);
+  orders_.due = true;
+}
+
 void Reader::look_everywhere() {
   MutexLock lock(mutex_);
   orders_.rewind = 0;

@@ -42,6 +42,9 @@ class Reader {
   // again once nothing is in flight.
   bool suspicious() const { return suspects_left_ > 0; }
 
+  // The next round looks at what is due, whatever was known of it.
+  void look_at_due();
+
   // The next round looks at everything again: rows edited by hand, rows that
   // are due, and what other programs have written.
   void look_everywhere();
