@@ -309,35 +309,29 @@ void Core::work(Worker& worker) {
   }
 }
 
-bool Core::may_deliver(const Job& job) const {
-  const Clock::Steady now = clock_.steady();
+bool Core::may_deliver(const Job& job, Clock::Steady now) const {
   return now < deadline_.load(std::memory_order_relaxed) && now < job.expires;
 }
 
 void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   const Clock::Steady begin = clock_.steady();
-  const bool ours = may_deliver(jobs.front());
+  const bool ours = may_deliver(jobs.front(), begin);
   std::vector<Outcome> outcomes;
   if (ours) {
     const Job& first = jobs.front();
     {
       MutexLock lock(worker.mutex);
-      worker.call = {.since = begin,
-                     .event_id = first.row.event.id(),
-                     .route = first.route != nullptr ? first.route->route().name : "no listener",
-                     .running = true};
+      worker.call = {.since = begin, .event = first.row.event, .route = first.route};
     }
     outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
     MutexLock lock(worker.mutex);
-    worker.call.running = false;
+    worker.call.event.reset();
   }
   const Clock::Steady end = clock_.steady();
   if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
 
-  std::vector<Judgement> judgements;
-  std::vector<WorkQueue::Finished> finished;
-  judgements.reserve(jobs.size());
-  finished.reserve(jobs.size());
+  std::vector<Judgement>& judgements = worker.judgements;
+  std::vector<WorkQueue::Finished>& finished = worker.finished;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
     finished.push_back({.job = std::move(jobs[i]),
@@ -371,6 +365,8 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   for (Job& job : followers.aside) set_aside(std::move(job));
   for (Job& job : followers.park) park(std::move(job));
   for (const Job& job : followers.dropped) release(job);
+  judgements.clear();
+  finished.clear();
   if (paused) {
     count(Counter::deferred);
     if (events_.timer_changed) events_.timer_changed();
@@ -557,7 +553,7 @@ std::optional<Clock::Steady> Core::tick() {
     {
       MutexLock lock(worker->mutex);
       Call& call = worker->call;
-      if (!call.running || call.reported) continue;
+      if (!call.event || call.reported) continue;
       const Clock::Steady limit = call.since + options_.hung_after;
       if (now < limit) {
         next = std::min(next.value_or(limit), limit);
@@ -567,8 +563,9 @@ std::optional<Clock::Steady> Core::tick() {
       hung = call;
     }
     count(Counter::hung_calls);
-    log_(LogLevel::error, "the listener of " + hung.route + " has been working on event " +
-                              hung.event_id + " for more than " +
+    const std::string route = hung.route != nullptr ? hung.route->route().name : "no listener";
+    log_(LogLevel::error, "the listener of " + route + " has been working on event " +
+                              hung.event->id() + " for more than " +
                               std::to_string(options_.hung_after.count()) +
                               " ms and is still at it; its worker is lost until it returns");
   }

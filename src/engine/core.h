@@ -107,26 +107,30 @@ class Core final : public PollHandler {
   // What one worker is doing, for those who watch over it.
   struct Call {
     Clock::Steady since{};
-    std::string event_id{};
-    std::string route{};
-    bool running = false;
+    std::optional<Event> event{};  // its first; absent: nothing is running
+    const Breaker* route = nullptr;
     bool reported = false;
   };
-  struct Worker {
-    Mutex mutex;
-    Call call OUTBOX_GUARDED_BY(mutex);
-    std::jthread thread;
-  };
-
-  void work(Worker& worker);
-  void deliver(Worker& worker, std::vector<Job>& jobs);
   struct Judgement {
     WorkQueue::After after = WorkQueue::After::next;
     Mark mark{};
     Completion::Landing landing = Completion::Landing::done;
   };
+  struct Worker {
+    Mutex mutex;
+    Call call OUTBOX_GUARDED_BY(mutex);
+
+    // Its thread's alone: their memory serves one delivery after the other.
+    std::vector<Judgement> judgements{};
+    std::vector<WorkQueue::Finished> finished{};
+
+    std::jthread thread;
+  };
+
+  void work(Worker& worker);
+  void deliver(Worker& worker, std::vector<Job>& jobs);
   Judgement judge(const Job& job, const Outcome& outcome) const;
-  bool may_deliver(const Job& job) const;
+  bool may_deliver(const Job& job, Clock::Steady now) const;
 
   Job job_of(Row row, bool hot) const;
   // False: no room, and the job is left as it was.
