@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <span>
@@ -34,9 +35,13 @@ class PollHandler {
   // nothing is in flight.
   virtual void handle_suspects(std::vector<Row> rows);
 
-  // A read is about to start / its rows have all been handled. A row that was
-  // marked in between may still be among them.
-  virtual void read_begins() {}
+  // From now on, or no longer, suspects are delivered, and nothing else may be
+  // beside them.
+  virtual void quarantine(bool /*on*/) {}
+
+  // A read is about to start, in the tenure of that epoch / its rows have all
+  // been handled. A row that was marked in between may still be among them.
+  virtual void read_begins(std::int64_t /*epoch*/) {}
   virtual void read_ends() {}
 
   // What the instance owns from now on, and until when no later renewal moves
@@ -75,7 +80,7 @@ struct PollerOptions {
   // How long to wait after an empty one (with jitter), unless woken.
   std::chrono::milliseconds interval{5'000};
 
-  // With row claims only: leave events alone that are younger than this.
+  // Leave events alone that are younger than this. It keeps no order.
   std::chrono::milliseconds skip_recent{0};
 
   // As the instance was joined.

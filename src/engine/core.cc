@@ -92,8 +92,8 @@ void Core::start() {
 
 // --- Admission ---
 
-Job Core::job_of(Row row, bool hot) const {
-  Job job{.row = std::move(row), .hot = hot};
+Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
+  Job job{.row = std::move(row), .hot = hot, .epoch = epoch};
   const Event& event = job.row.event;
   const Route* route = listeners_.find(event.aggregate_type(), event.type());
   if (route != nullptr) job.route = breakers_.at(route).get();
@@ -108,8 +108,8 @@ Job Core::job_of(Row row, bool hot) const {
 bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
 
 bool Core::enqueue_reserved(Row row) {
-  if (closing_ || epoch_ == 0) return false;
-  Job job = job_of(std::move(row), true);
+  if (closing_ || !direct()) return false;
+  Job job = job_of(std::move(row), true, epoch_);
   return admit(job);
 }
 
@@ -124,7 +124,7 @@ void Core::leave_to_reader(const Event& event, const RowRef& row) {
 bool Core::enqueue(Row row, bool hot) {
   if (closing_) return false;
   if (!tracker_->try_acquire(row.event.id())) return true;
-  Job job = job_of(std::move(row), hot);
+  Job job = job_of(std::move(row), hot, epoch_);
   if (admit(job)) return true;
   release(job);
   return false;
@@ -179,11 +179,14 @@ std::size_t Core::room() { return cold_room(); }
 
 std::size_t Core::in_flight() { return queue_.in_flight(); }
 
-void Core::read_begins() {
+void Core::read_begins(std::int64_t epoch) {
+  reading_epoch_ = epoch;
+  reading_ = true;
   if (gate_) gate_->read_begins();
 }
 
 void Core::read_ends() {
+  reading_ = false;
   if (gate_) gate_->read_ends();
   queue_.read_ends();
 }
@@ -193,9 +196,9 @@ bool Core::handle(Row row) {
   const bool wait = row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0;
   if (closing_) return false;
   if (!tracker_->try_acquire(row.event.id())) return true;
-  Job job = job_of(std::move(row), false);
+  Job job = job_of(std::move(row), false, reading_epoch_);
   if (!wait) {
-    if (admitted(job, queue_.admit_quietly(job))) return true;
+    if (admitted(job, reading_ ? queue_.admit_quietly(job) : queue_.admit(job))) return true;
     release(job);
     return false;
   }
@@ -212,7 +215,7 @@ void Core::handle_suspects(std::vector<Row> rows) {
   std::vector<Completion> completions;
   for (Row& row : rows) {
     if (!tracker_->try_acquire(row.event.id())) continue;
-    Job job = job_of(std::move(row), false);
+    Job job = job_of(std::move(row), false, reading_epoch_);
     // Rows set aside stay in the lane that they wait in.
     if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
     if (!queue_.reserve(job)) {
@@ -279,7 +282,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
       continue;
     }
     if (!tracker_->try_acquire(row->event.id())) continue;
-    Job job = job_of(std::move(*row), false);
+    Job job = job_of(std::move(*row), false, reading_epoch_);
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));
   }
@@ -288,7 +291,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
   // Suspects are still to come: the lane is to be read again after them.
   if (!suspects.empty()) filling.more = true;
   if (!suspects.empty()) handle_suspects(std::move(suspects));
-  queue_.fill(lane.key, std::move(filling));
+  for (const Job& job : queue_.fill(lane.key, std::move(filling))) release(job);
   if (!blocked || options_.on_dead != OnDead::park) return;
   for (; row != rows.rows.end(); ++row) {
     if (row->status != Status::dead && !handle(std::move(*row))) return;
@@ -310,7 +313,8 @@ void Core::work(Worker& worker) {
 }
 
 bool Core::may_deliver(const Job& job, Clock::Steady now) const {
-  return now < deadline_.load(std::memory_order_relaxed) && now < job.expires;
+  return job.epoch == epoch_ && now < deadline_.load(std::memory_order_relaxed) &&
+         now < job.expires;
 }
 
 void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
@@ -533,10 +537,10 @@ void Core::publish_gauges() const {
 void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
   deadline_.store(valid_until, std::memory_order_relaxed);
   if (tenure.epoch == epoch_) return;
-  for (const Job& job : queue_.drop_all()) release(job);
-  queue_.set_epoch(tenure.epoch);
+  // The completer first: it must know the epoch before anything is read in it.
   completer_.set_epoch(tenure.epoch);
   epoch_ = tenure.epoch;
+  for (const Job& job : queue_.enter(tenure.epoch)) release(job);
 }
 
 bool Core::drained(int shard) {

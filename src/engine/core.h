@@ -61,6 +61,10 @@ class Core final : public PollHandler {
   // up because there is no row, or left to the reader.
   bool reserve(const Event& event);
   bool enqueue_reserved(Row row);
+
+  // Whether events are taken directly at all: this instance owns them, and has
+  // no suspects to watch.
+  bool direct() const { return epoch_ != 0 && !quarantine_; }
   void give_up(const Event& event);
   void leave_to_reader(const Event& event, const RowRef& row);
 
@@ -72,7 +76,8 @@ class Core final : public PollHandler {
   std::size_t in_flight() override;
   bool handle(Row row) override;
   void handle_suspects(std::vector<Row> rows) override;
-  void read_begins() override;
+  void quarantine(bool on) override { quarantine_ = on; }
+  void read_begins(std::int64_t epoch) override;
   void read_ends() override;
   void restore(const HeldLane& lane) override;
   Wanted next_lane(std::span<const Seq> read_through) override;
@@ -132,7 +137,7 @@ class Core final : public PollHandler {
   Judgement judge(const Job& job, const Outcome& outcome) const;
   bool may_deliver(const Job& job, Clock::Steady now) const;
 
-  Job job_of(Row row, bool hot) const;
+  Job job_of(Row row, bool hot, std::int64_t epoch) const;
   // False: no room, and the job is left as it was.
   bool admit(Job& job);
   bool admitted(Job& job, WorkQueue::Admission admission);
@@ -165,6 +170,9 @@ class Core final : public PollHandler {
   std::atomic<Clock::Steady> deadline_{Clock::Steady::max()};
   std::atomic<bool> closing_{false};
   std::atomic<std::int64_t> epoch_{0};
+  std::atomic<bool> quarantine_{false};
+  std::atomic<std::int64_t> reading_epoch_{0};  // of the read under way
+  std::atomic<bool> reading_{false};            // between read_begins() and read_ends()
   std::stop_source stop_calls_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

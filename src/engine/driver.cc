@@ -37,9 +37,6 @@ PollerOptions Driver::checked_options(PollerOptions options) {
     throw MisuseError("skip_recent must not be negative, got " +
                       std::to_string(options.skip_recent.count()) + " ms");
   }
-  if (options.skip_recent.count() > 0 && !options.row_claims) {
-    throw MisuseError("skip_recent works with row claims only");
-  }
   if (options.max_deaths_alone < 1) {
     throw MisuseError("max_deaths_alone must be at least 1, got " +
                       std::to_string(options.max_deaths_alone));
@@ -116,7 +113,7 @@ void Driver::wake() {
   if (!helpers_.wanted) keeper_.wake();
 }
 
-void Driver::commit_seen() {
+void Driver::committed() {
   // No rewind: rows never returned before come from ready() in any case, and
   // to read all that is in flight again after every commit would be slow.
   reader_.look_at_due();

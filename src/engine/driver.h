@@ -50,9 +50,8 @@ class Driver {
   // Something was committed here: new rows are ready.
   void wake();
 
-  // Somebody committed something, perhaps another process: there may be new
-  // rows, and rows that are due sooner.
-  void commit_seen();
+  // Somebody has committed something.
+  void committed();
 
   // Anything may have happened.
   void look_everywhere();

@@ -32,6 +32,11 @@ Options checked(Options options, const Store& store) {
     refuse("lock_timeout must be positive, got " + std::to_string(options.lock_timeout.count()) +
            " ms");
   }
+  if (options.skip_recent.count() > 0 && options.ordering != Ordering::none) {
+    refuse(
+        "skip_recent would let younger events of an aggregate pass: set ordering = "
+        "Ordering::none with it");
+  }
   if (options.on_dead != OnDead::skip && options.ordering == Ordering::none) {
     refuse("on_dead = block or park needs an order: without one no event waits for another");
   }
@@ -134,7 +139,7 @@ class Outbox::Impl {
     core_->start();
     driver_->start();
     hook_->set_active(true);
-    watch_ = store_->watch([driver = driver_.get()] { driver->commit_seen(); });
+    watch_ = store_->watch([driver = driver_.get()] { driver->committed(); });
     if (!watch_ && store_->capabilities().many_processes) {
       options_.log(LogLevel::info, "no news of commits by other processes from " +
                                        store_->description() + ": they are found by polling");
@@ -156,6 +161,7 @@ class Outbox::Impl {
 
   void wake() {
     check_process();
+    core_->recheck_blocked(kRecheckAtOnce);
     driver_->timer_changed();
     driver_->look_everywhere();
   }

@@ -24,7 +24,9 @@ std::size_t group_size(int crashes) {
 // Brackets a read and the handling of its rows, also when either throws.
 class Bracket {
  public:
-  explicit Bracket(PollHandler& handler) : handler_(handler) { handler_.read_begins(); }
+  Bracket(PollHandler& handler, std::int64_t epoch) : handler_(handler) {
+    handler_.read_begins(epoch);
+  }
   ~Bracket() { handler_.read_ends(); }
   Bracket(const Bracket&) = delete;
   Bracket& operator=(const Bracket&) = delete;
@@ -106,7 +108,7 @@ bool Reader::round() {
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
-    if (suspects_left_ > 0) {
+    if (suspicious_) {
       if (orders.due) note_due(clock_.steady());
       if (!read_suspects()) return false;
     }
@@ -125,7 +127,7 @@ void Reader::enter(const Tenure& tenure) {
     epoch_ = tenure.epoch;
     shards_.clear();
     read_through_.clear();
-    suspects_left_ = 0;
+    end_suspicion();
     instance_->rewind(0);
   }
   std::vector<int> gained;
@@ -149,7 +151,7 @@ void Reader::enter(const Tenure& tenure) {
     note_due(clock_.steady());
   }
   for (const Tenure::Inherited& inherited : tenure.inherited) {
-    suspects_left_ += inherited.suspects;
+    suspect(inherited.suspects);
   }
   shards_ = tenure.shards;
 }
@@ -168,7 +170,7 @@ void Reader::restore_lanes(int shard) {
 bool Reader::read_ready() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
-  const Bracket bracket(handler_);
+  const Bracket bracket(handler_, epoch_);
   Rows read = instance_->ready(shards_, handler_.in_flight(), limit);
   if (options_.metrics && !read.rows.empty()) {
     options_.metrics->observe(Timing::oldest_lag,
@@ -189,7 +191,7 @@ bool Reader::hand_over(std::vector<Row>& rows) {
   for (Row& row : rows) {
     const Seq seq = row.ref.seq;
     const auto shard = static_cast<std::size_t>(row.ref.shard);
-    if (left == kEverything && handler_.handle(judged(std::move(row)))) {
+    if (left == kEverything && !too_recent(row) && handler_.handle(judged(std::move(row)))) {
       if (shard < read_through_.size()) read_through_[shard] = std::max(read_through_[shard], seq);
     } else {
       left = std::min(left, seq);
@@ -200,13 +202,21 @@ bool Reader::hand_over(std::vector<Row>& rows) {
   return false;
 }
 
+bool Reader::too_recent(const Row& row) {
+  if (options_.skip_recent.count() == 0) return false;
+  const auto left = options_.skip_recent - (clock_.now() - row.event.occurred_at());
+  if (left <= left.zero()) return false;
+  note_due(clock_.steady() + left);
+  return true;
+}
+
 bool Reader::read_due() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) {
     note_due(clock_.steady());
     return true;
   }
-  const Bracket bracket(handler_);
+  const Bracket bracket(handler_, epoch_);
   DueRows read = instance_->due(shards_, limit + handler_.in_flight());
   if (read.next_in) note_due(clock_.steady() + *read.next_in);
   for (Row& row : read.rows) {
@@ -222,18 +232,22 @@ bool Reader::read_lanes() {
   for (std::size_t n = 0; n < options_.batch; ++n) {
     const PollHandler::Wanted lane = handler_.next_lane(read_through_);
     if (lane.key == kNoLane) return false;
-    const Bracket bracket(handler_);
-    Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
-    for (Row& row : rows.rows) row = judged(std::move(row));
-    handler_.fill(lane, std::move(rows), false);
+    read_lane(lane, false);
   }
   return true;
+}
+
+void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
+  const Bracket bracket(handler_, epoch_);
+  Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
+  for (Row& row : rows.rows) row = judged(std::move(row));
+  handler_.fill(lane, std::move(rows), suspect);
 }
 
 bool Reader::read_claims() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
-  const Bracket bracket(handler_);
+  const Bracket bracket(handler_, epoch_);
   Rows read = instance_->claim(options_.skip_recent, limit);
   std::vector<RowRef> refused;
   for (Row& row : read.rows) {
@@ -261,43 +275,54 @@ Row Reader::judged(Row row) const {
 // is: if the process dies again, one of the group did it.
 bool Reader::read_suspects() {
   if (handler_.in_flight() > 0) return false;
+  if (suspects_left_ == 0) {
+    end_suspicion();
+    return true;
+  }
   const std::size_t limit = std::min(group_size(0), handler_.room());
   if (limit == 0) return false;
   {
-    const Bracket bracket(handler_);
+    const Bracket bracket(handler_, epoch_);
     Rows ready = instance_->ready(shards_, 0, limit);
     instance_->rewind(0);
-    for (const Row& row : ready.rows) {
-      const auto shard = static_cast<std::size_t>(row.ref.shard);
-      if (shard < read_through_.size()) {
-        read_through_[shard] = std::max(read_through_[shard], row.ref.seq);
-      }
-    }
-    if (!ready.more) read_everything();
+    if (ready.rows.empty()) read_everything();
     if (try_suspects(std::move(ready.rows))) return false;
   }
   {
-    const Bracket bracket(handler_);
+    const Bracket bracket(handler_, epoch_);
     DueRows due = instance_->due(shards_, limit);
     if (try_suspects(std::move(due.rows))) return false;
   }
-  PollHandler::Wanted lane = handler_.next_lane(read_through_);
-  if (lane.key != kNoLane) {
-    const Bracket bracket(handler_);
-    Rows head = instance_->held(lane.shard, lane.key, 1);
-    for (Row& row : head.rows) row = judged(std::move(row));
-    --suspects_left_;
-    handler_.fill(lane, std::move(head), true);
+  if (PollHandler::Wanted lane = handler_.next_lane(read_through_); lane.key != kNoLane) {
+    // Only the head of a lane can have been under way.
+    const bool first_time = probed_.insert(lane.key).second;
+    if (first_time) lane.limit = 1;
+    suspects_left_ -= first_time ? 1 : 0;
+    read_lane(lane, first_time);
     return false;
   }
-  suspects_left_ = 0;
+  end_suspicion();
   return true;
+}
+
+void Reader::suspect(std::size_t n) {
+  suspects_left_ += n;
+  if (n == 0) return;
+  suspicious_ = true;
+  handler_.quarantine(true);
+}
+
+void Reader::end_suspicion() {
+  suspects_left_ = 0;
+  probed_.clear();
+  suspicious_ = false;
+  handler_.quarantine(false);
 }
 
 // Starts the first group of these; false if there is none.
 bool Reader::try_suspects(std::vector<Row> rows) {
   if (rows.empty()) return false;
-  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_.load());
+  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_);
   std::vector<Row> group;
   for (Row& row : rows) {
     if (group.size() == size ||

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/mutex.h"
@@ -40,13 +41,13 @@ class Reader {
 
   // Whether it waits for a group of suspects before it reads on; to be called
   // again once nothing is in flight.
-  bool suspicious() const { return suspects_left_ > 0; }
+  bool suspicious() const { return suspicious_; }
 
-  // The next round looks at what is due, whatever was known of it.
+  // The next round also looks at rows that are due: somebody else may have
+  // written some.
   void look_at_due();
 
-  // The next round looks at everything again: rows edited by hand, rows that
-  // are due, and what other programs have written.
+  // The next round looks at everything again, rows edited by hand included.
   void look_everywhere();
 
  private:
@@ -64,11 +65,15 @@ class Reader {
   void read_everything();
   bool read_due();
   bool read_lanes();
+  void read_lane(const PollHandler::Wanted& lane, bool suspect);
   bool read_claims();
   bool read_suspects();
   bool try_suspects(std::vector<Row> rows);
   bool hand_over(std::vector<Row>& rows);
   Row judged(Row row) const;
+  bool too_recent(const Row& row);
+  void suspect(std::size_t n);
+  void end_suspicion();
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -80,7 +85,9 @@ class Reader {
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
   std::vector<Seq> read_through_;  // by shard
-  std::atomic<std::size_t> suspects_left_{0};
+  std::size_t suspects_left_ = 0;  // not yet tried
+  std::set<LaneKey> probed_;       // lanes whose head has been tried
+  std::atomic<bool> suspicious_{false};
 
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);

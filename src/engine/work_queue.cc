@@ -38,18 +38,20 @@ void WorkQueue::read_ends() {
 }
 
 WorkQueue::Admission WorkQueue::take_in(Job& job) {
-  if (stopped_ || room_locked(job.hot) == 0) return Admission::full;
+  if (!admissible(job)) return Admission::full;
   account(job, true);
-  job.epoch = epoch_;
   return place(job);
 }
 
 bool WorkQueue::reserve(Job& job) {
   MutexLock lock(mutex_);
-  if (stopped_ || room_locked(job.hot) == 0) return false;
+  if (!admissible(job)) return false;
   account(job, true);
-  job.epoch = epoch_;
   return true;
+}
+
+bool WorkQueue::admissible(const Job& job) const {
+  return !stopped_ && job.epoch == epoch_ && room_locked(job.hot) > 0;
 }
 
 WorkQueue::Admission WorkQueue::begin(Job& job) {
@@ -71,8 +73,9 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
     return Admission::queued;
   }
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
+  const bool park = lane.blocked && options_.park;
   const bool read_back = job.row.ref.hold == lane.key;
-  if (read_back || (!lane.aside && lane.jobs.size() < lane_limit_)) {
+  if (!park && (read_back || (!lane.aside && lane.jobs.size() < lane_limit_))) {
     if (read_back) ++lane.read_back;
     ++load(job).queued;
     lane.jobs.push_back(std::move(job));
@@ -81,7 +84,6 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   }
   lane.aside = true;
   ++lane.asides_pending;
-  const bool park = lane.blocked && options_.park;
   settle(lane);
   return park ? Admission::park : Admission::aside;
 }
@@ -153,15 +155,15 @@ PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Cloc
   return {.key = lane->key, .shard = lane->shard, .limit = room + lane->read_back};
 }
 
-void WorkQueue::fill(LaneKey key, Filling filling) {
+std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
   MutexLock lock(mutex_);
   Lane* lane = lanes_.find(key);
-  if (lane == nullptr) return;
+  const bool outdated = !filling.jobs.empty() && filling.jobs.front().epoch != epoch_;
+  if (lane == nullptr || outdated) return std::move(filling.jobs);
   for (Job& job : filling.jobs) {
     account(job, true);
     ++cold_load_.queued;
     ++lane->read_back;
-    job.epoch = epoch_;
     lane->jobs.push_back(std::move(job));
   }
   if (filling.blocked) {
@@ -172,6 +174,7 @@ void WorkQueue::fill(LaneKey key, Filling filling) {
     lane->aside = false;
   }
   settle(*lane);
+  return {};
 }
 
 void WorkQueue::expect(LaneKey key) {
@@ -497,6 +500,16 @@ void WorkQueue::wait_change(std::chrono::steady_clock::time_point deadline) {
 
 std::vector<Job> WorkQueue::drop_all() {
   MutexLock lock(mutex_);
+  return drop_all_locked();
+}
+
+std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
+  MutexLock lock(mutex_);
+  epoch_ = epoch;
+  return drop_all_locked();
+}
+
+std::vector<Job> WorkQueue::drop_all_locked() {
   std::vector<Job> jobs = lanes_.clear();
   const auto take_loose = [&jobs](std::deque<Ticket>& queue) {
     for (Ticket& ticket : queue) {
@@ -513,11 +526,6 @@ std::vector<Job> WorkQueue::drop_all() {
   cold_load_.queued = 0;
   announce_quiet();
   return jobs;
-}
-
-void WorkQueue::set_epoch(std::int64_t epoch) {
-  MutexLock lock(mutex_);
-  epoch_ = epoch;
 }
 
 bool WorkQueue::shard_idle(int shard) const {

@@ -47,6 +47,7 @@ class WorkQueue {
 
   // --- Admission ---
 
+  // `full`: also if the job is of another epoch than the current one.
   // `aside`, `park`: the job was not queued; its lane waits, and the caller
   // submits the mark that sets the row aside or makes it DEAD as well.
   enum class Admission { queued, aside, park, full };
@@ -78,7 +79,8 @@ class WorkQueue {
     std::optional<Clock::Steady> due{};  // or one that is due only later,
     bool more = false;                   // or the limit cut the result
   };
-  void fill(LaneKey key, Filling filling);
+  // Returns the jobs if they are of a tenure that has ended.
+  std::vector<Job> fill(LaneKey key, Filling filling);
 
   // A row of a lane set aside is on its way through reserve() and begin().
   void expect(LaneKey key);
@@ -150,8 +152,9 @@ class WorkQueue {
   // Removes all that is queued and forgets the lanes. What runs goes on.
   std::vector<Job> drop_all();
 
-  // What was admitted before is no longer ours.
-  void set_epoch(std::int64_t epoch);
+  // The same at the beginning of a new tenure: from now on jobs of another
+  // epoch are not admitted, and those that run are no longer ours.
+  std::vector<Job> enter(std::int64_t epoch);
 
   bool shard_idle(int shard) const;
   void forget_shard(int shard);
@@ -174,6 +177,8 @@ class WorkQueue {
 
   Admission take_in(Job& job) OUTBOX_REQUIRES(mutex_);
   Admission place(Job& job) OUTBOX_REQUIRES(mutex_);
+  bool admissible(const Job& job) const OUTBOX_REQUIRES(mutex_);
+  std::vector<Job> drop_all_locked() OUTBOX_REQUIRES(mutex_);
   std::size_t room_locked(bool hot) const OUTBOX_REQUIRES(mutex_);
   void account(const Job& job, bool in) OUTBOX_REQUIRES(mutex_);
   Lane* current_lane(const Job& job) OUTBOX_REQUIRES(mutex_);

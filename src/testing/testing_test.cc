@@ -66,7 +66,7 @@ TEST(RecordingListener, GivesTheAnswerThatItWasTold) {
   EXPECT_EQ(listener.count(), 2u) << "a call that failed is a call";
 }
 
-TEST(RecordingLog, KeepsLinesAndOutlivesNothing) {
+TEST(RecordingLog, KeepsLinesAndItsLogMayOutliveIt) {
   Logger log;
   {
     RecordingLog recording;

@@ -36,6 +36,17 @@ TEST_P(ClaimingTest, ClaimedRowsComeInOrderAndSayWhoseTheyAre) {
   EXPECT_TRUE(claimer->claim(0ms, 2).rows.empty());
 }
 
+TEST_P(ClaimingTest, ReadyAndDueRowsTogetherComeInOrder) {
+  OUTBOX_NEEDS(capabilities().row_claims);
+  write({event({.id = "ready-1"}), event({.id = "due-late", .available_at = now() + 2s}),
+         event({.id = "ready-2"}), event({.id = "due-early", .available_at = now() + 1s})});
+  advance(3s);
+  const auto claimer = store().join(kClaimer);
+  claimer->renew();
+  EXPECT_EQ(ids(claimer->claim(0ms, 10).rows),
+            (Ids{"ready-1", "due-late", "ready-2", "due-early"}));
+}
+
 TEST_P(ClaimingTest, TwoClaimersNeverGetTheSameRow) {
   OUTBOX_NEEDS(capabilities().row_claims);
   constexpr std::size_t kRows = 400;
@@ -171,6 +182,17 @@ TEST_P(ClaimingTest, RowsInsertedAsClaimedBelongToTheirOwner) {
   EXPECT_TRUE(writer->mark(0, std::vector{mark("a", Kind::done)}).stale.empty());
   advance(6min);
   EXPECT_EQ(ids(other->claim(0ms, 10).rows), Ids{"b"}) << "the writer died";
+}
+
+TEST_P(ClaimingTest, AnExpiredLockDoesNotMakeADelayedRowDue) {
+  OUTBOX_NEEDS(capabilities().row_claims);
+  const auto claimer = store().join(kClaimer);
+  claimer->renew();
+  write({event({.id = "e", .available_at = now() + 1h})}, {.owner = "one that died"});
+  advance(6min);
+  EXPECT_TRUE(claimer->claim(0ms, 10).rows.empty());
+  advance(1h);
+  EXPECT_EQ(ids(claimer->claim(0ms, 10).rows), Ids{"e"});
 }
 
 TEST_P(ClaimingTest, ARetryFreesTheRowForAnybodyWhenItIsDue) {

@@ -1,5 +1,6 @@
 // Rules 30 and 31: lanes, in which an aggregate waits behind its head.
 #include <limits>
+#include <utility>
 
 #include "store_conformance.h"
 
@@ -127,6 +128,30 @@ TEST_P(HoldingTest, HeldAggregatesAreListedWithTheirHeads) {
   apply(owner, {dead});
   EXPECT_EQ(store().held_aggregates(10).size(), 2u);
   EXPECT_EQ(store().held_aggregates(1).size(), 1u);
+}
+
+TEST_P(HoldingTest, AggregatesThatShareALaneAreListedEachWithItsOwnHead) {
+  // Two aggregates in one shard, and then, by an unlucky hash, in one lane.
+  const int shard = write_aggregate("0", {"0a", "0b"}).at(0).shard;
+  std::string other;
+  for (int i = 1; other.empty(); ++i) {
+    const std::string id = std::to_string(i);
+    if (write_aggregate(id, {id + "a", id + "b"}).at(0).shard == shard) other = id;
+  }
+  const Owner owner = own_everything();
+  const auto lane = in_lane(42);
+  apply(owner, {lane(mark("0a", Kind::retry)), lane(mark("0b", Kind::aside)),
+                lane(mark(other + "a", Kind::dead)), lane(mark(other + "b", Kind::aside))});
+  std::vector<HeldAggregate> held = store().held_aggregates(10);
+  ASSERT_EQ(held.size(), 2u);
+  if (held[0].aggregate_id != "0") std::swap(held[0], held[1]);
+  EXPECT_EQ(held[0].aggregate_id, "0");
+  EXPECT_EQ(held[0].head_id, "0a");
+  EXPECT_EQ(held[0].waiting, 1);
+  EXPECT_EQ(held[1].aggregate_id, other);
+  EXPECT_EQ(held[1].head_id, other + "a");
+  EXPECT_EQ(held[1].head_status, Status::dead);
+  EXPECT_EQ(held[1].waiting, 1);
 }
 
 }  // namespace

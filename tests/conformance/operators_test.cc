@@ -146,10 +146,8 @@ TEST_P(OperatorsTest, AWatchIsToldOfEveryCommitSoonAfterIt) {
   const auto watch = store().watch([&] { told.raise(); });
   OUTBOX_NEEDS(watch != nullptr);
   for (int i = 0; i < 5; ++i) {
-    // Calls may be too many, never too few: one must come after each commit.
-    write(event({.id = "e" + std::to_string(i)}));
     const std::size_t before = told.count();
-    if (before > static_cast<std::size_t>(i)) continue;
+    write(event({.id = "e" + std::to_string(i)}));
     EXPECT_TRUE(told.wait(before + 1)) << "commit " << i;
   }
 }

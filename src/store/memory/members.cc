@@ -28,10 +28,8 @@ Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
     Shard& shard = shards_[i];
     if (shard.owner == 0 && kept < share) {
       ++kept;
-      shard.owner = id;
-      shard.leaving = false;
       if (shard.suspects) tenure.inherited.push_back({static_cast<int>(i), *shard.suspects});
-      shard.suspects.reset();
+      shard = {.owner = id};
     }
     if (shard.owner == id) {
       (shard.leaving ? tenure.leaving : tenure.shards).push_back(static_cast<int>(i));

@@ -1,9 +1,9 @@
 #include "store/memory/watch.h"
 
-#include <pthread.h>
-
 #include <thread>
 #include <utility>
+
+#include "core/thread_name.h"
 
 namespace outbox::memory {
 
@@ -13,7 +13,6 @@ class Watcher final : public Watch {
  public:
   Watcher(std::shared_ptr<Watchers> all, std::function<void()> on_commit)
       : all_(std::move(all)), on_commit_(std::move(on_commit)), thread_([this] { run(); }) {
-    pthread_setname_np(thread_.native_handle(), "outbox-watch");
     MutexLock lock(all_->mutex_);
     all_->watchers_.push_back(this);
   }
@@ -40,6 +39,7 @@ class Watcher final : public Watch {
 
  private:
   void run() {
+    name_this_thread("outbox-watch");
     while (wait()) on_commit_();
   }
 

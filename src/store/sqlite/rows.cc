@@ -1,6 +1,7 @@
 #include "store/sqlite/rows.h"
 
 #include <algorithm>
+#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -119,6 +120,20 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
       .available_in = available_at - now,
       .defect = std::move(defect),
   };
+}
+
+bool decode_rows(Run& run, const JsonCodec& codec, Time now, std::size_t limit,
+                 std::vector<Row>& rows) {
+  while (run.step()) {
+    if (rows.size() >= limit) return true;
+    rows.push_back(decode_row(run, codec, now));
+  }
+  return false;
+}
+
+std::int64_t one_more(std::size_t limit) {
+  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max() - 1;
+  return static_cast<std::int64_t>(std::min(limit, kMost)) + 1;
 }
 
 std::string seq_list(std::span<const Seq> seqs) {

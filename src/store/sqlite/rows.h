@@ -24,6 +24,12 @@ inline constexpr int kHoldColumn = 1;
 // defect, never an error.
 Row decode_row(const Run& run, const JsonCodec& codec, Time now);
 
+// Appends the rows of a run up to a total of `limit`; true if there was one
+// more. The statement's own LIMIT must allow for that one.
+bool decode_rows(Run& run, const JsonCodec& codec, Time now, std::size_t limit,
+                 std::vector<Row>& rows);
+std::int64_t one_more(std::size_t limit);
+
 // The hold of a row that is due at that time. Never 0, which means ready.
 inline std::int64_t hold_until(std::int64_t micros_since_1970) {
   return -std::max<std::int64_t>(micros_since_1970, 1);
