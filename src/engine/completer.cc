@@ -97,9 +97,12 @@ bool Completer::flush(std::vector<Completion>& batch) {
   for (std::size_t i = 0; i < batch.size(); ++i) {
     batch[i].stale = batch[i].job.epoch != epoch;
     if (batch[i].stale) continue;
-    marks.push_back(batch[i].mark);
+    marks.push_back(std::move(batch[i].mark));
     sent.push_back(i);
   }
+  const auto take_back = [&] {
+    for (std::size_t n = 0; n < sent.size(); ++n) batch[sent[n]].mark = std::move(marks[n]);
+  };
   bool fenced = false;
   if (!marks.empty()) {
     try {
@@ -109,9 +112,11 @@ bool Completer::flush(std::vector<Completion>& batch) {
     } catch (const std::exception& error) {
       log_(LogLevel::error, "cannot mark " + std::to_string(marks.size()) +
                                 " events, will try again: " + error.what());
+      take_back();
       return false;
     }
   }
+  take_back();
   if (fenced) {
     for (const std::size_t i : sent) batch[i].stale = true;
     events_.fenced();

@@ -119,8 +119,7 @@ bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()
 bool Core::enqueue_reserved(Row row) {
   if (closing_ || !direct(row.ref.shard)) return false;
   Job job = job_of(std::move(row), true, epoch_);
-  const WorkQueue::Admission admission = queue_.admit_direct(job);
-  return admitted(std::move(job), admission);
+  return admitted(job, queue_.admit_direct(job));
 }
 
 void Core::give_up(const Event& event) { tracker_->release(event.id()); }
@@ -131,23 +130,18 @@ void Core::leave_to_reader(const Event& event, const RowRef& row) {
   queue_.request_poll();
 }
 
-bool Core::enqueue(Row row, bool hot) { return take(std::move(row), hot, epoch_); }
-
-bool Core::take(Row row, bool hot, std::int64_t epoch) {
+bool Core::enqueue(Row row, bool hot) {
   if (closing_) return false;
-  const Event event = row.event;
-  if (!tracker_->try_acquire(event.id())) return true;
-  if (admit(job_of(std::move(row), hot, epoch))) return true;
-  tracker_->release(event.id());
+  if (!tracker_->try_acquire(row.event.id())) return true;
+  Job job = job_of(std::move(row), hot, epoch_);
+  if (admit(job)) return true;
+  release(job);
   return false;
 }
 
-bool Core::admit(Job job) {
-  const WorkQueue::Admission admission = queue_.admit(job);
-  return admitted(std::move(job), admission);
-}
+bool Core::admit(Job& job) { return admitted(job, queue_.admit(job)); }
 
-bool Core::admitted(Job job, WorkQueue::Admission admission) {
+bool Core::admitted(Job& job, WorkQueue::Admission admission) {
   const bool hot = job.hot;
   switch (admission) {
     case WorkQueue::Admission::full:
@@ -196,17 +190,26 @@ std::size_t Core::in_flight() { return queue_.in_flight(); }
 
 void Core::read_begins(std::int64_t epoch) {
   reading_epoch_ = epoch;
+  reading_ = true;
   if (gate_) gate_->read_begins();
 }
 
 void Core::read_ends() {
+  reading_ = false;
   if (gate_) gate_->read_ends();
+  queue_.read_ends();
 }
 
 bool Core::handle(Row row) {
-  if (!is_to_wait(row)) return take(std::move(row), false, reading_epoch_);
+  if (closing_) return false;
+  const bool wait = is_to_wait(row);
   if (!tracker_->try_acquire(row.event.id())) return true;
   Job job = job_of(std::move(row), false, reading_epoch_);
+  if (!wait) {
+    if (admitted(job, reading_ ? queue_.admit_quietly(job) : queue_.admit(job))) return true;
+    release(job);
+    return false;
+  }
   job.lane = kNoLane;
   if (!queue_.reserve(job)) {
     release(job);
@@ -344,23 +347,18 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
     const Job& first = jobs.front();
     {
       MutexLock lock(worker.mutex);
-      worker.call = {.since = begin,
-                     .event_id = first.row.event.id(),
-                     .route = first.route != nullptr ? first.route->route().name : "no listener",
-                     .running = true};
+      worker.call = {.since = begin, .event = first.row.event, .route = first.route};
     }
     outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
     MutexLock lock(worker.mutex);
-    worker.call.running = false;
+    worker.call.event.reset();
   }
   const Clock::Steady end = clock_.steady();
   if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
 
   bool paused = false;
-  std::vector<Judgement> judgements;
-  std::vector<WorkQueue::Finished> finished;
-  judgements.reserve(jobs.size());
-  finished.reserve(jobs.size());
+  std::vector<Judgement>& judgements = worker.judgements;
+  std::vector<WorkQueue::Finished>& finished = worker.finished;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
     if (ours && judgements.back().after == WorkQueue::After::again) paused = true;
@@ -398,6 +396,8 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   completer_.submit(std::move(marks));
   for (Job& job : followers.aside) set_aside(std::move(job));
   for (Job& job : followers.park) park(std::move(job));
+  judgements.clear();
+  finished.clear();
   if (paused) {
     count(Counter::deferred);
     if (events_.timer_changed) events_.timer_changed();
@@ -615,7 +615,7 @@ std::optional<Clock::Steady> Core::tick() {
     {
       MutexLock lock(worker->mutex);
       Call& call = worker->call;
-      if (!call.running || call.reported) continue;
+      if (!call.event || call.reported) continue;
       const Clock::Steady limit = call.since + options_.hung_after;
       if (now < limit) {
         next = std::min(next.value_or(limit), limit);
@@ -625,8 +625,9 @@ std::optional<Clock::Steady> Core::tick() {
       hung = call;
     }
     count(Counter::hung_calls);
-    log_(LogLevel::error, "the listener of " + hung.route + " has been working on event " +
-                              hung.event_id + " for more than " +
+    const std::string route = hung.route != nullptr ? hung.route->route().name : "no listener";
+    log_(LogLevel::error, "the listener of " + route + " has been working on event " +
+                              hung.event->id() + " for more than " +
                               std::to_string(options_.hung_after.count()) +
                               " ms and is still at it; its worker is lost until it returns");
   }

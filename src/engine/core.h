@@ -112,32 +112,36 @@ class Core final : public PollHandler {
   // What one worker is doing, for those who watch over it.
   struct Call {
     Clock::Steady since{};
-    std::string event_id{};
-    std::string route{};
-    bool running = false;
+    std::optional<Event> event{};  // its first; absent: nothing is running
+    const Breaker* route = nullptr;
     bool reported = false;
   };
-  struct Worker {
-    Mutex mutex;
-    Call call OUTBOX_GUARDED_BY(mutex);
-    std::jthread thread;
-  };
-
-  void work(Worker& worker);
-  void deliver(Worker& worker, std::vector<Job>& jobs);
   struct Judgement {
     WorkQueue::After after = WorkQueue::After::next;
     Mark mark{};
     Completion::Landing landing = Completion::Landing::done;
   };
+  struct Worker {
+    Mutex mutex;
+    Call call OUTBOX_GUARDED_BY(mutex);
+
+    // Its thread's alone: their memory serves one delivery after the other.
+    std::vector<Judgement> judgements{};
+    std::vector<WorkQueue::Finished> finished{};
+
+    std::jthread thread;
+  };
+
+  void work(Worker& worker);
+  void deliver(Worker& worker, std::vector<Job>& jobs);
   Judgement judge(const Job& job, const Outcome& outcome) const;
   std::chrono::milliseconds delay_of(const RetryPolicy& policy, int attempts) const;
   bool may_deliver(const std::vector<Job>& jobs);
 
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
-  bool take(Row row, bool hot, std::int64_t epoch);
-  bool admit(Job job);
-  bool admitted(Job job, WorkQueue::Admission admission);
+  // False: no room, and the job is left as it was.
+  bool admit(Job& job);
+  bool admitted(Job& job, WorkQueue::Admission admission);
   void set_aside(Job job);
   void park(Job job);
   void release(const Job& job);
@@ -172,6 +176,7 @@ class Core final : public PollHandler {
   std::atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_
   std::atomic<bool> quarantine_{false};
   std::atomic<std::int64_t> reading_epoch_{0};  // of the read under way
+  std::atomic<bool> reading_{false};            // between read_begins() and read_ends()
   std::stop_source stop_calls_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

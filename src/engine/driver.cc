@@ -124,6 +124,8 @@ void Driver::wake() {
 }
 
 void Driver::committed() {
+  // No rewind: rows never returned before come from ready() in any case, and
+  // to read all that is in flight again after every commit would be slow.
   reader_.look_at_due();
   wake();
 }

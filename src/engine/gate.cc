@@ -1,12 +1,32 @@
 #include "engine/gate.h"
 
+#include <utility>
+
 namespace outbox {
+namespace {
+
+constexpr std::size_t kSpareIds = 1'000;
+
+}  // namespace
 
 bool Gate::try_acquire(std::string_view event_id) {
   MutexLock lock(mutex_);
   if (ids_.find(event_id) != ids_.end()) return false;
-  ids_.emplace(event_id, false);
+  if (spare_.empty()) {
+    ids_.emplace(event_id, false);
+    return true;
+  }
+  Ids::node_type node = std::move(spare_.back());
+  spare_.pop_back();
+  node.key().assign(event_id);
+  node.mapped() = false;
+  ids_.insert(std::move(node));
   return true;
+}
+
+void Gate::forget(Ids::const_iterator id) {
+  Ids::node_type node = ids_.extract(id);
+  if (spare_.size() < kSpareIds) spare_.push_back(std::move(node));
 }
 
 void Gate::release(std::string_view event_id) {
@@ -14,11 +34,11 @@ void Gate::release(std::string_view event_id) {
   const auto found = ids_.find(event_id);
   if (found == ids_.end() || found->second) return;
   if (!reading_) {
-    ids_.erase(found);
+    forget(found);
     return;
   }
   found->second = true;
-  limbo_.push_back(found->first);
+  limbo_.push_back(&found->first);
 }
 
 void Gate::read_begins() {
@@ -29,7 +49,7 @@ void Gate::read_begins() {
 void Gate::read_ends() {
   MutexLock lock(mutex_);
   reading_ = false;
-  for (const std::string& id : limbo_) ids_.erase(id);
+  for (const std::string* id : limbo_) forget(ids_.find(*id));
   limbo_.clear();
 }
 

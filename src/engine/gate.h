@@ -40,10 +40,17 @@ class Gate final : public InFlightTracker {
     }
   };
 
+  // The value: whether it is in limbo.
+  using Ids = std::unordered_map<std::string, bool, Hash, std::equal_to<>>;
+
+  void forget(Ids::const_iterator id) OUTBOX_REQUIRES(mutex_);
+
   mutable Mutex mutex_;
-  std::unordered_map<std::string, bool, Hash, std::equal_to<>> ids_
-      OUTBOX_GUARDED_BY(mutex_);  // true: in limbo
-  std::vector<std::string> limbo_ OUTBOX_GUARDED_BY(mutex_);
+  Ids ids_ OUTBOX_GUARDED_BY(mutex_);
+  std::vector<const std::string*> limbo_ OUTBOX_GUARDED_BY(mutex_);  // keys of ids_
+
+  // The memory of ids that went, for those that come.
+  std::vector<Ids::node_type> spare_ OUTBOX_GUARDED_BY(mutex_);
   bool reading_ OUTBOX_GUARDED_BY(mutex_) = false;
 };
 

@@ -65,7 +65,7 @@ void Keeper::run() {
       woken_ = false;
       renew_now = std::exchange(renew_, false);
     }
-    if (renew_now || clock_.steady() >= next_renewal_) renew();
+    if (renew_now || clock_.steady() >= next_renewal_.load()) renew();
     const std::optional<Clock::Steady> next = duties_.tick();
     const Clock::Steady now = clock_.steady();
     const Clock::Steady until =

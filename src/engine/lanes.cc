@@ -2,16 +2,32 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 namespace outbox::internal {
+namespace {
+
+constexpr std::size_t kSpareLanes = 1'000;
+
+}  // namespace
 
 Lane& Lanes::at(LaneKey key, int shard) {
-  const auto [entry, inserted] = lanes_.try_emplace(key);
-  if (inserted) {
-    entry->second.key = key;
-    entry->second.shard = shard;
+  if (Lane* lane = find(key); lane != nullptr) return *lane;
+  Lane* lane = nullptr;
+  if (spare_.empty()) {
+    lane = &lanes_[key];
+  } else {
+    spare_.back().key() = key;
+    lane = &lanes_.insert(std::move(spare_.back())).position->second;
+    spare_.pop_back();
   }
-  return entry->second;
+  static_cast<LaneState&>(*lane) = {.key = key, .shard = shard};
+  return *lane;
+}
+
+void Lanes::forget(LaneKey key) {
+  Map::node_type node = lanes_.extract(key);
+  if (spare_.size() < kSpareLanes) spare_.push_back(std::move(node));
 }
 
 Lane* Lanes::find(LaneKey key) {

@@ -17,14 +17,11 @@
 
 namespace outbox::internal {
 
-// One lane: what is known of the events of one aggregate. (Aggregates whose
-// 63-bit keys collide share a lane: they wait for one another and stay in
-// order.)
-struct Lane {
+// What is known of a lane besides its jobs.
+struct LaneState {
   LaneKey key = kNoLane;
   int shard = 0;
 
-  std::deque<Job> jobs{};
   bool busy = false;     // stands in line, or its first event is running
   bool frozen = false;   // the head's mark is on its way
   bool aside = false;    // rows of it are aside in the store, or on their way
@@ -36,6 +33,13 @@ struct Lane {
   Seq open_after = 0;   // nor before the shard has been read up to here
 
   std::optional<Clock::Steady> listed{};  // under which time in Lanes::wanting_
+};
+
+// One lane: what is known of the events of one aggregate. (Aggregates whose
+// 63-bit keys collide share a lane: they wait for one another and stay in
+// order.)
+struct Lane : LaneState {
+  std::deque<Job> jobs{};
 };
 
 // All lanes, and which of them want their rows back that were set aside.
@@ -82,9 +86,16 @@ class Lanes {
   std::size_t size() const { return lanes_.size(); }
 
  private:
-  void unlist(Lane& lane);
+  using Map = std::unordered_map<LaneKey, Lane>;
 
-  std::unordered_map<LaneKey, Lane> lanes_;
+  void unlist(Lane& lane);
+  void forget(LaneKey key);
+
+  Map lanes_;
+
+  // Lanes come and go with every event of an aggregate that has no other: the
+  // memory of those that went serves those that come.
+  std::vector<Map::node_type> spare_;
   std::set<std::pair<Clock::Steady, LaneKey>> wanting_;
   std::deque<LaneKey> blocked_;
 };

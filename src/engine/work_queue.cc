@@ -20,6 +20,24 @@ WorkQueue::WorkQueue(WorkQueueOptions options)
 
 WorkQueue::Admission WorkQueue::admit(Job& job) {
   MutexLock lock(mutex_);
+  return take_in(job);
+}
+
+WorkQueue::Admission WorkQueue::admit_quietly(Job& job) {
+  MutexLock lock(mutex_);
+  reading_quietly_ = true;
+  const Admission admission = take_in(job);
+  reading_quietly_ = false;
+  return admission;
+}
+
+void WorkQueue::read_ends() {
+  MutexLock lock(mutex_);
+  // The reading worker keeps the first one for itself.
+  if (in_line() > (polling_ ? 1 : 0)) call_worker();
+}
+
+WorkQueue::Admission WorkQueue::take_in(Job& job) {
   if (!admissible(job)) return Admission::full;
   account(job, true);
   return place(job);
@@ -27,9 +45,8 @@ WorkQueue::Admission WorkQueue::admit(Job& job) {
 
 WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
   MutexLock lock(mutex_);
-  if (!owns_locked(job.row.ref.shard) || !admissible(job)) return Admission::full;
-  account(job, true);
-  return place(job);
+  if (!owns_locked(job.row.ref.shard)) return Admission::full;
+  return take_in(job);
 }
 
 void WorkQueue::own(std::optional<std::vector<int>> shards) {
@@ -125,6 +142,7 @@ void WorkQueue::account(const Job& job, bool in) {
     --held;
     --shard;
     held_bytes_ -= bytes;
+    if (hot_load_.held + cold_load_.held == 0) empty_.notify_all();
   }
 }
 
@@ -198,14 +216,12 @@ std::optional<Clock::Steady> WorkQueue::next_due() const {
 
 void WorkQueue::line_up(Ticket ticket) {
   (ticket.first().hot ? hot_ : cold_).push_back(std::move(ticket));
-  // The reading worker keeps the first one that it finds for itself.
-  const bool kept = polling_ && reader_ == std::this_thread::get_id();
-  const std::size_t others = hot_.size() + cold_.size() - (kept ? 1 : 0);
-  if (others > static_cast<std::size_t>(waking_)) wake_worker();
+  if (!reading_quietly_) call_worker();
 }
 
-void WorkQueue::wake_worker() {
-  if (idle_ <= waking_) return;
+// Wakes a worker, unless one is on its way already: that one will call on.
+void WorkQueue::call_worker() {
+  if (idle_ == 0 || waking_ > 0) return;
   ++waking_;
   work_.notify_one();
 }
@@ -236,11 +252,8 @@ bool WorkQueue::take(Work& work) {
     if (work.poll) {
       polling_ = true;
       poll_requested_ = false;
-      reader_ = std::this_thread::get_id();
-      if (hot_.size() + cold_.size() > static_cast<std::size_t>(waking_)) wake_worker();
-    } else if (should_poll(true)) {
-      wake_worker();
     }
+    if (in_line() > 0 || should_poll(true)) call_worker();
     return true;
   }
 }
@@ -382,7 +395,7 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
     settle(*lane);
   }
   poll_for_lanes(now);
-  if (should_poll(true)) wake_worker();
+  if (should_poll(true)) call_worker();
   announce_quiet();
 }
 
@@ -448,13 +461,13 @@ std::optional<Clock::Steady> WorkQueue::tick(Clock::Steady now) {
 void WorkQueue::enable_polling(bool enabled) {
   MutexLock lock(mutex_);
   polling_enabled_ = enabled;
-  if (enabled) wake_worker();
+  if (enabled) call_worker();
 }
 
 void WorkQueue::request_poll() {
   MutexLock lock(mutex_);
   poll_requested_ = true;
-  if (should_poll(true)) wake_worker();
+  if (should_poll(true)) call_worker();
 }
 
 // A worker with nothing else to do reads whenever it was asked to and there is
@@ -483,12 +496,13 @@ void WorkQueue::poll_done(bool more) {
 // --- The end ---
 
 void WorkQueue::announce_quiet() {
-  if ((running_ == 0 && !polling_) || hot_load_.held + cold_load_.held == 0) quiet_.notify_all();
+  if (draining_ && running_ == 0 && !polling_) quiet_.notify_all();
 }
 
 bool WorkQueue::drain(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mutex_);
-  while (running_ > 0 || polling_ || !hot_.empty() || !cold_.empty()) {
+  draining_ = true;
+  while (running_ > 0 || polling_ || in_line() > 0) {
     if (!quiet_.wait_until(mutex_, deadline)) return false;
   }
   return true;
@@ -497,14 +511,14 @@ bool WorkQueue::drain(std::chrono::steady_clock::time_point deadline) {
 bool WorkQueue::wait_empty(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mutex_);
   while (hot_load_.held + cold_load_.held > 0) {
-    if (!quiet_.wait_until(mutex_, deadline)) return false;
+    if (!empty_.wait_until(mutex_, deadline)) return false;
   }
   return true;
 }
 
 void WorkQueue::wait_change(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mutex_);
-  quiet_.wait_until(mutex_, deadline);
+  empty_.wait_until(mutex_, deadline);
 }
 
 std::vector<Job> WorkQueue::drop_all() {

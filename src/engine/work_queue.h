@@ -37,6 +37,10 @@ struct WorkQueueOptions {
 // The queue also decides when a worker reads the store instead: the one that
 // finds nothing to do becomes the reader and keeps the first event it finds.
 //
+// Sleeping workers are woken one by one: while something waits in line and a
+// worker sleeps, one is on its way, and once up it calls the next. Quick
+// listeners then keep few workers awake, and slow ones get all of them.
+//
 // Thread-safe.
 class WorkQueue {
  public:
@@ -56,6 +60,11 @@ class WorkQueue {
   // The shards to be read from now on; nullopt: rows are owned one by one.
   void own(std::optional<std::vector<int>> shards);
   bool owns(int shard) const;
+
+  // The same for the rows of a read: workers are called once, by read_ends(),
+  // not for each of them.
+  Admission admit_quietly(Job& job);
+  void read_ends();
 
   // The same in two steps, for a job that is marked in between. False, or
   // `full`: not admitted.
@@ -174,6 +183,7 @@ class WorkQueue {
     std::size_t queued = 0;
   };
 
+  Admission take_in(Job& job) OUTBOX_REQUIRES(mutex_);
   Admission place(Job& job) OUTBOX_REQUIRES(mutex_);
   bool admissible(const Job& job) const OUTBOX_REQUIRES(mutex_);
   bool owns_locked(int shard) const OUTBOX_REQUIRES(mutex_);
@@ -183,6 +193,7 @@ class WorkQueue {
   Lane* current_lane(const Job& job) OUTBOX_REQUIRES(mutex_);
   void settle(Lane& lane) OUTBOX_REQUIRES(mutex_);
   void line_up(Ticket ticket) OUTBOX_REQUIRES(mutex_);
+  std::size_t in_line() const OUTBOX_REQUIRES(mutex_) { return hot_.size() + cold_.size(); }
   bool pop_ticket(Ticket& ticket) OUTBOX_REQUIRES(mutex_);
   bool start(Ticket ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   void take_first(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
@@ -195,7 +206,7 @@ class WorkQueue {
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
   bool should_poll(bool idle) const OUTBOX_REQUIRES(mutex_);
   void poll_for_lanes(Clock::Steady now) OUTBOX_REQUIRES(mutex_);
-  void wake_worker() OUTBOX_REQUIRES(mutex_);
+  void call_worker() OUTBOX_REQUIRES(mutex_);
   void announce_quiet() OUTBOX_REQUIRES(mutex_);
 
   // Constant after construction.
@@ -204,7 +215,8 @@ class WorkQueue {
 
   mutable Mutex mutex_;
   CondVar work_;
-  CondVar quiet_;
+  CondVar quiet_;  // while draining: nothing runs
+  CondVar empty_;  // nothing is in flight
   std::deque<Ticket> hot_ OUTBOX_GUARDED_BY(mutex_);
   std::deque<Ticket> cold_ OUTBOX_GUARDED_BY(mutex_);
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
@@ -224,7 +236,8 @@ class WorkQueue {
   bool polling_enabled_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool poll_requested_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool polling_ OUTBOX_GUARDED_BY(mutex_) = false;
-  std::thread::id reader_ OUTBOX_GUARDED_BY(mutex_);  // while polling_
+  bool reading_quietly_ OUTBOX_GUARDED_BY(mutex_) = false;  // see admit_quietly()
+  bool draining_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
 };
 
