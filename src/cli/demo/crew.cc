@@ -175,6 +175,7 @@ void Crew::bury(Post post) {
                            " times; the last words were: " + last_words);
   }
   if (at.member.state != State::restarting) {
+    accidents_.push_back(std::string("the ") + to_string(post) + ' ' + describe(ending));
     at.member.state = State::restarting;
     at.restart_at = Moment::clock::now() + kRestartAfter;
   }

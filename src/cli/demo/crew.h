@@ -67,6 +67,9 @@ class Crew {
   const std::deque<LogLine>& log() const { return log_; }
   int kills() const { return kills_; }
 
+  // Deaths that nobody here had ordered; each with who and how.
+  const std::vector<std::string>& accidents() const { return accidents_; }
+
  private:
   struct Place {
     std::vector<std::string> command{};
@@ -88,6 +91,7 @@ class Crew {
   Tally tally_;
   std::deque<LogLine> log_;
   int kills_ = 0;
+  std::vector<std::string> accidents_;
 };
 
 }  // namespace outbox::demo

@@ -109,7 +109,8 @@ class Run {
     Evidence result{.orders = orders(*store),
                     .rolled_back = read_ledger(workplace_.rollbacks()),
                     .pending = pending_events(*store),
-                    .kills = crew_.kills()};
+                    .kills = crew_.kills(),
+                    .accidents = crew_.accidents()};
     for (const std::string& line : read_ledger(workplace_.receipts())) {
       if (auto parcel = Parcel::parse(line)) result.receipts.push_back(std::move(*parcel));
     }

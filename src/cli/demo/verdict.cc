@@ -57,14 +57,15 @@ std::string duplicates_line(const Verdict& verdict) {
 }  // namespace
 
 bool Verdict::good() const {
-  return lost == 0 && ghosts == 0 && order_breaks == 0 && pending == 0 &&
+  return lost == 0 && ghosts == 0 && order_breaks == 0 && pending == 0 && accidents.empty() &&
          (duplicates == 0 || kills > 0);
 }
 
 Verdict judge(const Evidence& evidence) {
   Verdict verdict{.committed = static_cast<std::int64_t>(evidence.orders.size()),
                   .rolled_back = static_cast<std::int64_t>(evidence.rolled_back.size()),
-                  .kills = evidence.kills};
+                  .kills = evidence.kills,
+                  .accidents = evidence.accidents};
   std::unordered_set<std::string> committed;
   for (const Order& order : evidence.orders) committed.insert(order.event_id);
 
@@ -106,6 +107,10 @@ std::string to_text(const Verdict& verdict, bool color) {
   if (verdict.pending > 0) {
     text += count_of(verdict.pending, "event") +
             " still waited in the outbox when the demo stopped waiting for them.\n";
+  }
+  if (!verdict.accidents.empty()) {
+    text += count_of(static_cast<std::int64_t>(verdict.accidents.size()), "process death") +
+            " by accident, the first: " + verdict.accidents.front() + ".\n";
   }
   if (verdict.good()) text += "Nothing lost, no ghosts, every customer's orders in order.\n";
   return text;

@@ -18,6 +18,7 @@ struct Evidence {
   std::vector<Parcel> receipts{};          // in order, repeats included
   std::vector<std::string> pending{};      // ids that were still to be delivered
   int kills = 0;                           // of the dispatcher and the receiver
+  std::vector<std::string> accidents{};    // deaths that were not ordered
 };
 
 struct Verdict {
@@ -30,6 +31,7 @@ struct Verdict {
   std::int64_t ghosts = 0;      // delivered, and never committed
   std::int64_t order_breaks = 0;
   int kills = 0;
+  std::vector<std::string> accidents{};
 
   bool good() const;
 };

@@ -89,6 +89,16 @@ TEST(Verdict, AcceptsNoDuplicateWithoutAKill) {
   EXPECT_FALSE(judge(evidence).good());
 }
 
+TEST(Verdict, IsBadWhenAProcessDiedThatNobodyKilled) {
+  Evidence evidence = all_is_well();
+  evidence.accidents = {"the writer was killed (signal 11)"};
+  const Verdict verdict = judge(evidence);
+  EXPECT_FALSE(verdict.good());
+  EXPECT_NE(to_text(verdict, false)
+                .find("1 process death by accident, the first: the writer was killed (signal 11)."),
+            std::string::npos);
+}
+
 TEST(Verdict, IsATable) {
   EXPECT_EQ(to_text(judge(all_is_well()), false),
             "  committed             3       orders, each with its event in one transaction\n"
