@@ -460,7 +460,8 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
         die();
       } else {
         mark.error = cut_error_text(outcome.error());
-        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
+        wait(Mark::Kind::retry,
+             outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
       }
       break;
     }
