@@ -54,7 +54,7 @@ void CommitHook::outcome_unknown(std::span<const Written> events) {
 
 void CommitHook::leave_to_reader(const Written& written) {
   core_->leave_to_reader(written.event, written.row);
-  if (!active_ || !core_->direct()) return;  // nobody takes events here now
+  if (!active_ || !core_->direct() || !core_->owns(written.row)) return;  // not ours
   core_->count(Counter::hot_dropped);
   if (!warnings_.allow(clock_.steady())) return;
   log_(LogLevel::warning,

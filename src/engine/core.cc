@@ -109,7 +109,16 @@ bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()
 
 bool Core::enqueue_reserved(Row row) {
   if (closing_ || !direct()) return false;
-  return admit(job_of(std::move(row), true, epoch_));
+  Job job = job_of(std::move(row), true, epoch_);
+  // A claimed row is ours whatever its shard; others belong to the shard's
+  // owner, who may be another instance.
+  const bool claimed = options_.lock_timeout.has_value();
+  const auto admission = claimed ? queue_.admit(job) : queue_.admit_direct(job);
+  return settle(std::move(job), admission);
+}
+
+bool Core::owns(const RowRef& row) const {
+  return options_.lock_timeout.has_value() || queue_.owns(row.shard);
 }
 
 void Core::give_up(const Event& event) { tracker_->release(event.id()); }
@@ -132,8 +141,14 @@ bool Core::take(Row row, bool hot, std::int64_t epoch) {
 }
 
 bool Core::admit(Job job) {
+  const auto admission = queue_.admit(job);
+  return settle(std::move(job), admission);
+}
+
+// Does what is left to do for a job that was admitted so.
+bool Core::settle(Job job, WorkQueue::Admission admission) {
   const bool hot = job.hot;
-  switch (queue_.admit(job)) {
+  switch (admission) {
     case WorkQueue::Admission::full:
       return false;
     case WorkQueue::Admission::aside:
@@ -277,7 +292,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));
   }
-  if (filling.more && dead == rows.rows.size()) filling.blocked = true;
+  if (filling.more && dead > 0 && dead == rows.rows.size()) filling.blocked = true;
   const bool blocked = filling.blocked;
   // Suspects are still to come: the lane is to be read again after them.
   if (!suspects.empty()) filling.more = true;
@@ -531,6 +546,7 @@ void Core::publish_gauges() const {
 
 void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
   deadline_.store(valid_until, std::memory_order_relaxed);
+  queue_.own(tenure.shards);
   if (tenure.epoch == epoch_) return;
   // The completer first: it must know the epoch before anything is read in it.
   completer_.set_epoch(tenure.epoch);

@@ -64,6 +64,7 @@ class Core final : public PollHandler {
 
   // Whether events are taken directly at all: this instance owns them, and has
   // no suspects to watch.
+  bool owns(const RowRef& row) const;
   bool direct() const { return epoch_ != 0 && !quarantine_; }
   void give_up(const Event& event);
   void leave_to_reader(const Event& event, const RowRef& row);
@@ -136,6 +137,7 @@ class Core final : public PollHandler {
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
   bool take(Row row, bool hot, std::int64_t epoch);
   bool admit(Job job);
+  bool settle(Job job, WorkQueue::Admission admission);
   void set_aside(Job job);
   void park(Job job);
   void release(const Job& job);

@@ -16,6 +16,9 @@ using std::chrono::milliseconds;
 // The database is away: it is asked again soon, but not in a loop.
 constexpr milliseconds kAfterFailedRead{250};
 
+// How often a poller on its own thread looks whether there is room again.
+constexpr milliseconds kWithoutRoom{10};
+
 // Spread by a tenth either way, so that instances that started together do not
 // ask together for ever.
 milliseconds with_jitter(milliseconds interval) {
@@ -69,10 +72,11 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
                                        : "this instance delivers no events");
   }
   handler_.tenure(tenure, valid_until);
-  for (const int shard : tenure.leaving) {
-    if (handler_.drained(shard)) instance_->release(shard);
-  }
   if (reader_.set_tenure(tenure)) want();
+  for (const int shard : tenure.leaving) {
+    // A read that began earlier may still bring rows of it.
+    if (!reader_.reads(shard) && handler_.drained(shard)) instance_->release(shard);
+  }
 }
 
 // --- Reading ---
@@ -80,7 +84,10 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
 bool Driver::read() {
   try {
     const std::lock_guard lock(round_);
-    return reader_.round();
+    const Clock::Steady began = clock_.steady();
+    const bool more = reader_.round();
+    set_timer(began);
+    return more;
   } catch (const std::exception& error) {
     const Clock::Steady now = clock_.steady();
     if (warnings_.allow(now)) {
@@ -97,7 +104,19 @@ bool Driver::read_now() {
   if (!owner_) keeper_.renew();
   reader_.look_everywhere();
   const std::lock_guard lock(round_);
-  return reader_.round();
+  const Clock::Steady began = clock_.steady();
+  const bool more = reader_.round();
+  set_timer(began);
+  return more;
+}
+
+// The keeper knew of what was due first. That has been read now: what comes
+// after it may be due before the keeper wakes by itself. (What was due when
+// the read began and is still there waits for something else than the time.)
+void Driver::set_timer(Clock::Steady began) {
+  for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
+    if (due && *due > began && *due < wakes_at_.load()) keeper_.wake();
+  }
 }
 
 void Driver::want() {
@@ -135,6 +154,7 @@ void Driver::emptied() {
 // --- Time ---
 
 std::optional<Clock::Steady> Driver::tick() {
+  wakes_at_ = Clock::Steady::max();  // until it is known, any news wakes it
   const Clock::Steady now = clock_.steady();
   std::optional<Clock::Steady> next;
   if (helpers_.tick) next = helpers_.tick();
@@ -159,11 +179,17 @@ std::optional<Clock::Steady> Driver::tick() {
   if (retry_at_.load() <= now) retry_at_ = Clock::Steady::max();
 
   if (!helpers_.wanted && wanted_.exchange(false)) {
-    if (read() && handler_.room() > 0) {
+    if (read()) {
+      // There is more; but nobody says when a handler has room again.
       wanted_ = true;
-      return now;
+      if (handler_.room() > 0) return now;
+      by(now + kWithoutRoom);
+    }
+    for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
+      if (due && *due > now) by(*due);
     }
   }
+  wakes_at_ = *next;
   return next;
 }
 

@@ -68,6 +68,7 @@ class Driver {
   void adopt(const Tenure& tenure, Clock::Steady valid_until);
   std::optional<Clock::Steady> tick();
   void want();
+  void set_timer(Clock::Steady began);
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -81,6 +82,7 @@ class Driver {
   RateLimit warnings_{std::chrono::seconds{10}};
   std::atomic<bool> owner_{false};
   std::atomic<bool> wanted_{false};  // without helpers_.wanted
+  std::atomic<Clock::Steady> wakes_at_{Clock::Steady::max()};
   std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
 
   // Used by tick() only.

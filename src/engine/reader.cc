@@ -49,6 +49,7 @@ Reader::Reader(std::shared_ptr<Instance> instance, PollHandler& handler,
 bool Reader::set_tenure(Tenure tenure) {
   MutexLock lock(mutex_);
   const bool news = tenure.epoch != known_.epoch || tenure.shards != known_.shards;
+  if (!news && tenure.inherited.empty()) return false;
   known_ = tenure;
   if (orders_.tenure) {
     // The last one was not seen yet: its inheritance counts all the same.
@@ -59,6 +60,12 @@ bool Reader::set_tenure(Tenure tenure) {
   }
   orders_.tenure = std::move(tenure);
   return news;
+}
+
+bool Reader::reads(int shard) const {
+  MutexLock lock(mutex_);
+  if (orders_.tenure) return true;  // a round in the last tenure may be under way
+  return std::find(entered_.begin(), entered_.end(), shard) != entered_.end();
 }
 
 void Reader::note_due(Clock::Steady due) {
@@ -95,16 +102,31 @@ Reader::Orders Reader::take_orders() {
   // at in the next round.
   if (next_due_ && *next_due_ <= clock_.steady()) orders.due = true;
   if (orders.due) next_due_.reset();
+  if (orders.tenure) entered_ = orders.tenure->shards;
   return orders;
+}
+
+// The tenure could not be entered: the next round tries again, and the
+// suspects that came with it are not forgotten.
+void Reader::keep_order(const Tenure& tenure) {
+  MutexLock lock(mutex_);
+  if (!orders_.tenure) {
+    orders_.tenure = tenure;
+  } else if (orders_.tenure->epoch == tenure.epoch) {
+    auto& all = orders_.tenure->inherited;
+    all.insert(all.end(), tenure.inherited.begin(), tenure.inherited.end());
+  }
 }
 
 // --- A round ---
 
 bool Reader::round() {
   const Orders orders = take_orders();
-  if (orders.tenure) enter(*orders.tenure);
   if (orders.rewind) instance_->rewind(*orders.rewind);
+  bool entered = !orders.tenure.has_value();
   try {
+    if (orders.tenure) enter(*orders.tenure);
+    entered = true;
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
@@ -116,6 +138,7 @@ bool Reader::round() {
     if (orders.due) more = read_due() || more;
     return read_lanes() || more;
   } catch (...) {
+    if (!entered) keep_order(*orders.tenure);
     if (orders.due) note_due(clock_.steady());
     for (const RowRef& row : orders.unclaim) leave_behind(row);
     throw;
@@ -233,11 +256,21 @@ bool Reader::read_lanes() {
     const PollHandler::Wanted lane = handler_.next_lane(read_through_);
     if (lane.key == kNoLane) return false;
     const Bracket bracket(handler_, epoch_);
-    Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
+    Rows rows = held(lane, lane.limit);
     for (Row& row : rows.rows) row = judged(std::move(row));
     handler_.fill(lane, std::move(rows), false);
   }
   return true;
+}
+
+Rows Reader::held(const PollHandler::Wanted& lane, std::size_t limit) {
+  try {
+    return instance_->held(lane.shard, lane.key, limit);
+  } catch (...) {
+    // The handler has struck it off its list: it is still wanted.
+    handler_.fill(lane, {.more = true}, false);
+    throw;
+  }
 }
 
 bool Reader::read_claims() {
@@ -294,7 +327,7 @@ bool Reader::read_suspects() {
   PollHandler::Wanted lane = handler_.next_lane(read_through_);
   if (lane.key != kNoLane) {
     const Bracket bracket(handler_, epoch_);
-    Rows head = instance_->held(lane.shard, lane.key, 1);
+    Rows head = held(lane, 1);
     for (Row& row : head.rows) row = judged(std::move(row));
     set_suspects(suspects_left_ - 1);
     handler_.fill(lane, std::move(head), true);

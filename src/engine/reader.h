@@ -31,6 +31,9 @@ class Reader {
   // From the next round on. True if it brings something new to read.
   bool set_tenure(Tenure tenure);
 
+  // Whether the round under way, or the next one, may read this shard.
+  bool reads(int shard) const;
+
   // A row waits alone until then.
   void note_due(Clock::Steady due);
   std::optional<Clock::Steady> next_due() const;
@@ -57,6 +60,7 @@ class Reader {
     bool due = false;
   };
   Orders take_orders();
+  void keep_order(const Tenure& tenure);
 
   void enter(const Tenure& tenure);
   void restore_lanes(int shard);
@@ -65,6 +69,7 @@ class Reader {
   bool read_due();
   bool read_lanes();
   bool read_claims();
+  Rows held(const PollHandler::Wanted& lane, std::size_t limit);
   bool read_suspects();
   bool try_suspects(std::vector<Row> rows);
   bool hand_over(std::vector<Row>& rows);
@@ -87,6 +92,7 @@ class Reader {
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
+  std::vector<int> entered_ OUTBOX_GUARDED_BY(mutex_);  // of the tenure taken last
   std::optional<Clock::Steady> next_due_ OUTBOX_GUARDED_BY(mutex_);
 };
 

@@ -25,6 +25,29 @@ WorkQueue::Admission WorkQueue::admit(Job& job) {
   return place(job);
 }
 
+WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
+  MutexLock lock(mutex_);
+  // Under the lock under which a shard is found to be drained: once it is
+  // given back nothing of it may come in.
+  if (!owns_locked(job.row.ref.shard) || !admissible(job)) return Admission::full;
+  account(job, true);
+  return place(job);
+}
+
+void WorkQueue::own(std::vector<int> shards) {
+  MutexLock lock(mutex_);
+  owned_ = std::move(shards);
+}
+
+bool WorkQueue::owns(int shard) const {
+  MutexLock lock(mutex_);
+  return owns_locked(shard);
+}
+
+bool WorkQueue::owns_locked(int shard) const {
+  return std::find(owned_.begin(), owned_.end(), shard) != owned_.end();
+}
+
 bool WorkQueue::reserve(Job& job) {
   MutexLock lock(mutex_);
   if (!admissible(job)) return false;
@@ -57,8 +80,8 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
   const bool park = lane.blocked && options_.park;
   const bool read_back = job.row.ref.hold == lane.key;
+  if (read_back) ++lane.read_back;
   if (!park && (read_back || (!lane.aside && lane.jobs.size() < lane_limit_))) {
-    if (read_back) ++lane.read_back;
     ++load(job).queued;
     lane.jobs.push_back(std::move(job));
     settle(lane);
@@ -212,6 +235,8 @@ bool WorkQueue::take(Work& work) {
     if (work.poll) {
       polling_ = true;
       poll_requested_ = false;
+    } else if (should_poll(true)) {
+      wake_worker();  // this one is busy now: let another one read
     }
     return true;
   }

@@ -49,6 +49,12 @@ class WorkQueue {
   enum class Admission { queued, aside, park, full };
   Admission admit(Job& job);
 
+  // The same for an event that no reader brought: `full` also if its shard is
+  // not one of those set by own().
+  Admission admit_direct(Job& job);
+  void own(std::vector<int> shards);
+  bool owns(int shard) const;
+
   // The same in two steps, for a job that is marked in between. False, or
   // `full`: not admitted.
   bool reserve(Job& job);
@@ -167,6 +173,7 @@ class WorkQueue {
   };
 
   Admission place(Job& job) OUTBOX_REQUIRES(mutex_);
+  bool owns_locked(int shard) const OUTBOX_REQUIRES(mutex_);
   bool admissible(const Job& job) const OUTBOX_REQUIRES(mutex_);
   std::vector<Job> drop_all_locked() OUTBOX_REQUIRES(mutex_);
   std::size_t room_locked(bool hot) const OUTBOX_REQUIRES(mutex_);
@@ -201,6 +208,7 @@ class WorkQueue {
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
   Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  std::vector<int> owned_ OUTBOX_GUARDED_BY(mutex_);
 
   Load hot_load_ OUTBOX_GUARDED_BY(mutex_);
   Load cold_load_ OUTBOX_GUARDED_BY(mutex_);
