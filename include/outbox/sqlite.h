@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -40,6 +41,10 @@ struct Options {
   // Create the tables or bring them up to date. Without it, open() refuses a
   // database that is not up to date.
   bool migrate = true;
+
+  // Called with each new connection that transactions run on, before they do:
+  // to switch foreign keys on, to register functions.
+  std::function<void(sqlite3*)> on_open{};
 
   std::shared_ptr<const JsonCodec> codec{};  // empty: default_json_codec()
   Logger log{};                              // empty: standard_error_log()

@@ -249,7 +249,8 @@ using Value = std::variant<std::nullptr_t, std::int64_t, double, std::string, Bl
 using ResultRow = std::vector<Value>;
 
 struct InsertOptions {
-  // Not empty: the rows are inserted as claimed by this owner.
+  // Not empty: the rows are inserted as claimed by this owner; those that are
+  // not yet available are not, because nobody would deliver them in its name.
   std::string owner{};
 };
 

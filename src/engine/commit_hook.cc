@@ -53,8 +53,13 @@ void CommitHook::outcome_unknown(std::span<const Written> events) {
 }
 
 void CommitHook::leave_to_reader(const Written& written) {
+  if (!active_) {
+    // Nobody reads here: an order to the reader would be kept for ever.
+    core_->give_up(written.event);
+    return;
+  }
   core_->leave_to_reader(written.event, written.row);
-  if (!active_ || !core_->direct() || !core_->owns(written.row)) return;  // not ours
+  if (!core_->direct() || !core_->owns(written.row)) return;  // not ours to take now
   core_->count(Counter::hot_dropped);
   if (!warnings_.allow(clock_.steady())) return;
   log_(LogLevel::warning,

@@ -220,6 +220,10 @@ bool Core::handle(Row row) {
 void Core::handle_suspects(std::vector<Row> rows) {
   std::vector<Completion> completions;
   for (Row& row : rows) {
+    if (row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0) {
+      handle(std::move(row));  // it cannot have been under way
+      continue;
+    }
     if (!tracker_->try_acquire(row.event.id())) continue;
     Job job = job_of(std::move(row), false, reading_epoch_);
     // Rows set aside stay in the lane that they wait in.
@@ -344,19 +348,20 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   const Clock::Steady end = clock_.steady();
   if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
 
+  bool paused = false;
   std::vector<Judgement> judgements;
   std::vector<WorkQueue::Finished> finished;
   judgements.reserve(jobs.size());
   finished.reserve(jobs.size());
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
+    if (ours && judgements.back().after == WorkQueue::After::again) paused = true;
     finished.push_back({.job = std::move(jobs[i]),
                         .after = ours ? judgements.back().after : WorkQueue::After::drop});
   }
   WorkQueue::Followers followers = queue_.finish(finished, end);
 
   std::vector<Completion> marks;
-  bool paused = false;
   for (std::size_t i = 0; i < finished.size(); ++i) {
     switch (finished[i].after) {
       case WorkQueue::After::next:
@@ -368,8 +373,7 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
                          .landing = judgements[i].landing});
         break;
       case WorkQueue::After::again:
-        paused = true;
-        break;
+        break;  // in the queue again
       case WorkQueue::After::drop:
         release(finished[i].job);
         break;
@@ -377,13 +381,25 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
         break;  // one of the followers
     }
   }
+  // Before the mark of their head can land, after which the lane is read again:
+  // whoever is still in the gate then is skipped, and never looked for again.
+  for (const Job& job : followers.dropped) release(job);
   completer_.submit(std::move(marks));
   for (Job& job : followers.aside) set_aside(std::move(job));
   for (Job& job : followers.park) park(std::move(job));
-  for (const Job& job : followers.dropped) release(job);
   if (paused) {
     count(Counter::deferred);
     if (events_.timer_changed) events_.timer_changed();
+  }
+}
+
+std::chrono::milliseconds Core::delay_of(const RetryPolicy& policy, int attempts) const {
+  try {
+    return policy.delay(attempts);
+  } catch (...) {
+    log_(LogLevel::error, "the retry policy failed, the default is used instead: " +
+                              outcome_of(std::current_exception()).error());
+    return ExponentialBackoff().delay(attempts);
   }
 }
 
@@ -416,7 +432,13 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
     case Outcome::Kind::done:
       break;
     case Outcome::Kind::unavailable:
-      result.after = WorkQueue::After::again;
+      if (job.suspect) {
+        // It has answered, and killed nobody. Kept in memory it would keep all
+        // other listeners waiting for the end of its group.
+        wait(Mark::Kind::defer, options_.pause);
+      } else {
+        result.after = WorkQueue::After::again;
+      }
       break;
     case Outcome::Kind::retry_after:
       wait(Mark::Kind::defer, outcome.delay().value_or(std::chrono::milliseconds::zero()));
@@ -434,7 +456,7 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
         die();
       } else {
         mark.error = cut_error_text(outcome.error());
-        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : policy.delay(mark.attempts));
+        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
       }
       break;
     }

@@ -132,6 +132,7 @@ class Core final : public PollHandler {
     Completion::Landing landing = Completion::Landing::done;
   };
   Judgement judge(const Job& job, const Outcome& outcome) const;
+  std::chrono::milliseconds delay_of(const RetryPolicy& policy, int attempts) const;
   bool may_deliver(const Job& job) const;
 
   Job job_of(Row row, bool hot, std::int64_t epoch) const;

@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 // The database is away: it is asked again soon, but not in a loop.
 constexpr milliseconds kAfterFailedRead{250};
 
-// How often a poller on its own thread looks whether there is room again.
-constexpr milliseconds kWithoutRoom{10};
+// A handler does not say when it has room again.
+constexpr milliseconds kWithoutRoom{5};
 
 // Spread by a tenth either way, so that instances that started together do not
 // ask together for ever.
@@ -74,7 +74,7 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
   handler_.tenure(tenure, valid_until);
   if (reader_.set_tenure(tenure)) want();
   for (const int shard : tenure.leaving) {
-    // A read that began earlier may still bring rows of it.
+    // In this order: what the reader has found is in flight before it stops.
     if (!reader_.reads(shard) && handler_.drained(shard)) instance_->release(shard);
   }
 }
@@ -86,7 +86,11 @@ bool Driver::read() {
     const std::lock_guard lock(round_);
     const Clock::Steady began = clock_.steady();
     const bool more = reader_.round();
-    set_timer(began);
+    // It may have found what is due before the keeper would look again. (What
+    // was due when it began and is still there waits for something else.)
+    for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
+      if (due && *due > began && *due < scheduled_.load()) keeper_.wake();
+    }
     return more;
   } catch (const std::exception& error) {
     const Clock::Steady now = clock_.steady();
@@ -104,19 +108,7 @@ bool Driver::read_now() {
   if (!owner_) keeper_.renew();
   reader_.look_everywhere();
   const std::lock_guard lock(round_);
-  const Clock::Steady began = clock_.steady();
-  const bool more = reader_.round();
-  set_timer(began);
-  return more;
-}
-
-// The keeper knew of what was due first. That has been read now: what comes
-// after it may be due before the keeper wakes by itself. (What was due when
-// the read began and is still there waits for something else than the time.)
-void Driver::set_timer(Clock::Steady began) {
-  for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
-    if (due && *due > began && *due < wakes_at_.load()) keeper_.wake();
-  }
+  return reader_.round();
 }
 
 void Driver::want() {
@@ -154,7 +146,14 @@ void Driver::emptied() {
 // --- Time ---
 
 std::optional<Clock::Steady> Driver::tick() {
-  wakes_at_ = Clock::Steady::max();  // until it is known, any news wakes it
+  // Until it is known, whoever finds something due wakes the keeper again.
+  scheduled_ = Clock::Steady::max();
+  const std::optional<Clock::Steady> next = do_what_is_due();
+  scheduled_ = next.value_or(Clock::Steady::max());
+  return next;
+}
+
+std::optional<Clock::Steady> Driver::do_what_is_due() {
   const Clock::Steady now = clock_.steady();
   std::optional<Clock::Steady> next;
   if (helpers_.tick) next = helpers_.tick();
@@ -180,16 +179,10 @@ std::optional<Clock::Steady> Driver::tick() {
 
   if (!helpers_.wanted && wanted_.exchange(false)) {
     if (read()) {
-      // There is more; but nobody says when a handler has room again.
       wanted_ = true;
-      if (handler_.room() > 0) return now;
-      by(now + kWithoutRoom);
-    }
-    for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
-      if (due && *due > now) by(*due);
+      by(handler_.room() > 0 ? now : now + kWithoutRoom);
     }
   }
-  wakes_at_ = *next;
   return next;
 }
 

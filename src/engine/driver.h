@@ -70,8 +70,8 @@ class Driver {
  private:
   void adopt(const Tenure& tenure, Clock::Steady valid_until);
   std::optional<Clock::Steady> tick();
+  std::optional<Clock::Steady> do_what_is_due();
   void want();
-  void set_timer(Clock::Steady began);
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -85,8 +85,8 @@ class Driver {
   RateLimit warnings_{std::chrono::seconds{10}};
   std::atomic<bool> owner_{false};
   std::atomic<bool> wanted_{false};  // without helpers_.wanted
-  std::atomic<Clock::Steady> wakes_at_{Clock::Steady::max()};
   std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
+  std::atomic<Clock::Steady> scheduled_{Clock::Steady::max()};  // when tick() is called again
 
   // Used by tick() only.
   Clock::Steady next_sweep_{};

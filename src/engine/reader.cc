@@ -49,7 +49,6 @@ Reader::Reader(std::shared_ptr<Instance> instance, PollHandler& handler,
 bool Reader::set_tenure(Tenure tenure) {
   MutexLock lock(mutex_);
   const bool news = tenure.epoch != known_.epoch || tenure.shards != known_.shards;
-  if (!news && tenure.inherited.empty()) return false;
   known_ = tenure;
   if (orders_.tenure) {
     // The last one was not seen yet: its inheritance counts all the same.
@@ -64,8 +63,7 @@ bool Reader::set_tenure(Tenure tenure) {
 
 bool Reader::reads(int shard) const {
   MutexLock lock(mutex_);
-  if (orders_.tenure) return true;  // a round in the last tenure may be under way
-  return std::find(entered_.begin(), entered_.end(), shard) != entered_.end();
+  return std::find(reading_.begin(), reading_.end(), shard) != reading_.end();
 }
 
 void Reader::note_due(Clock::Steady due) {
@@ -102,55 +100,61 @@ Reader::Orders Reader::take_orders() {
   // at in the next round.
   if (next_due_ && *next_due_ <= clock_.steady()) orders.due = true;
   if (orders.due) next_due_.reset();
-  if (orders.tenure) entered_ = orders.tenure->shards;
   return orders;
-}
-
-// The tenure could not be entered: the next round tries again, and the
-// suspects that came with it are not forgotten.
-void Reader::keep_order(const Tenure& tenure) {
-  MutexLock lock(mutex_);
-  if (!orders_.tenure) {
-    orders_.tenure = tenure;
-  } else if (orders_.tenure->epoch == tenure.epoch) {
-    auto& all = orders_.tenure->inherited;
-    all.insert(all.end(), tenure.inherited.begin(), tenure.inherited.end());
-  }
 }
 
 // --- A round ---
 
 bool Reader::round() {
-  const Orders orders = take_orders();
-  if (orders.rewind) instance_->rewind(*orders.rewind);
-  bool entered = !orders.tenure.has_value();
+  Orders orders = take_orders();
   try {
-    if (orders.tenure) enter(*orders.tenure);
-    entered = true;
+    if (orders.tenure) {
+      orders.due = enter(*orders.tenure) || orders.due;
+      orders.tenure.reset();
+    }
+    if (orders.rewind) instance_->rewind(*orders.rewind);
+    orders.rewind.reset();
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
+    orders.unclaim.clear();
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
-    if (suspects_left_ > 0) {
+    if (suspicious_) {
       if (orders.due) note_due(clock_.steady());
-      if (!read_suspects()) return false;
+      // Where nothing is under way, nobody will come back and say so.
+      if (!read_suspects()) return handler_.in_flight() == 0;
     }
     bool more = read_ready();
     if (orders.due) more = read_due() || more;
     return read_lanes() || more;
   } catch (...) {
-    if (!entered) keep_order(*orders.tenure);
-    if (orders.due) note_due(clock_.steady());
-    for (const RowRef& row : orders.unclaim) leave_behind(row);
+    give_back(std::move(orders));
     throw;
   }
 }
 
-void Reader::enter(const Tenure& tenure) {
+// What was not carried out is for the next round.
+void Reader::give_back(Orders orders) {
+  for (const RowRef& row : orders.unclaim) leave_behind(row);
+  if (orders.due) note_due(clock_.steady());
+  MutexLock lock(mutex_);
+  if (orders.rewind) orders_.rewind = std::min(orders_.rewind.value_or(*orders.rewind), *orders.rewind);
+  if (!orders.tenure) return;
+  if (!orders_.tenure) {
+    orders_.tenure = std::move(orders.tenure);
+  } else if (orders_.tenure->epoch == orders.tenure->epoch) {
+    auto& inherited = orders_.tenure->inherited;
+    inherited.insert(inherited.end(), orders.tenure->inherited.begin(),
+                     orders.tenure->inherited.end());
+  }
+}
+
+// True if rows may be due that this instance does not know of.
+bool Reader::enter(const Tenure& tenure) {
   if (tenure.epoch != epoch_) {
     epoch_ = tenure.epoch;
     shards_.clear();
     read_through_.clear();
-    set_suspects(0);
+    end_suspicion();
     instance_->rewind(0);
   }
   std::vector<int> gained;
@@ -169,14 +173,14 @@ void Reader::enter(const Tenure& tenure) {
     read_through_[index] = 0;
     restore_lanes(shard);
   }
-  if (!gained.empty()) {
-    instance_->rewind(0);
-    note_due(clock_.steady());
-  }
+  if (!gained.empty()) instance_->rewind(0);
   for (const Tenure::Inherited& inherited : tenure.inherited) {
-    set_suspects(suspects_left_ + inherited.suspects);
+    suspect(inherited.suspects);
   }
   shards_ = tenure.shards;
+  MutexLock lock(mutex_);
+  reading_ = tenure.shards;
+  return !gained.empty();
 }
 
 // Before the first row of the shard is admitted: a row must not pass those of
@@ -199,30 +203,35 @@ bool Reader::read_ready() {
     options_.metrics->observe(Timing::oldest_lag,
                               clock_.now() - read.rows.front().event.available_at());
   }
-  const bool all = hand_over(read.rows);
-  if (all && !read.more) read_everything();
-  return read.more || !all;
+  const Handed handed = hand_over(read.rows);
+  if (handed == Handed::all && !read.more) read_everything();
+  if (handed == Handed::not_recent) return false;  // their time has been noted
+  return read.more || handed == Handed::some;
 }
 
 void Reader::read_everything() {
   for (const int shard : shards_) read_through_[static_cast<std::size_t>(shard)] = kEverything;
 }
 
-// False if the handler had no room for all; the rest is read again.
-bool Reader::hand_over(std::vector<Row>& rows) {
+// What is not handed over is read again.
+Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
+  Handed result = Handed::all;
   Seq left = kEverything;
   for (Row& row : rows) {
     const Seq seq = row.ref.seq;
     const auto shard = static_cast<std::size_t>(row.ref.shard);
-    if (left == kEverything && !too_recent(row) && handler_.handle(judged(std::move(row)))) {
+    if (result != Handed::some && too_recent(row)) {
+      result = Handed::not_recent;
+    } else if (result != Handed::some && handler_.handle(judged(std::move(row)))) {
       if (shard < read_through_.size()) read_through_[shard] = std::max(read_through_[shard], seq);
+      continue;
     } else {
-      left = std::min(left, seq);
+      result = Handed::some;
     }
+    left = std::min(left, seq);
   }
-  if (left == kEverything) return true;
-  instance_->rewind(left);
-  return false;
+  if (left != kEverything) instance_->rewind(left);
+  return result;
 }
 
 bool Reader::too_recent(const Row& row) {
@@ -255,22 +264,23 @@ bool Reader::read_lanes() {
   for (std::size_t n = 0; n < options_.batch; ++n) {
     const PollHandler::Wanted lane = handler_.next_lane(read_through_);
     if (lane.key == kNoLane) return false;
-    const Bracket bracket(handler_, epoch_);
-    Rows rows = held(lane, lane.limit);
-    for (Row& row : rows.rows) row = judged(std::move(row));
-    handler_.fill(lane, std::move(rows), false);
+    read_lane(lane, false);
   }
   return true;
 }
 
-Rows Reader::held(const PollHandler::Wanted& lane, std::size_t limit) {
+void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
+  const Bracket bracket(handler_, epoch_);
+  Rows rows;
   try {
-    return instance_->held(lane.shard, lane.key, limit);
+    rows = instance_->held(lane.shard, lane.key, lane.limit);
   } catch (...) {
     // The handler has struck it off its list: it is still wanted.
     handler_.fill(lane, {.more = true}, false);
     throw;
   }
+  for (Row& row : rows.rows) row = judged(std::move(row));
+  handler_.fill(lane, std::move(rows), suspect);
 }
 
 bool Reader::read_claims() {
@@ -283,7 +293,12 @@ bool Reader::read_claims() {
     const RowRef ref = row.ref;
     if (!refused.empty() || !handler_.handle(judged(std::move(row)))) refused.push_back(ref);
   }
-  if (!refused.empty()) instance_->unclaim(refused);
+  try {
+    if (!refused.empty()) instance_->unclaim(refused);
+  } catch (...) {
+    for (const RowRef& row : refused) leave_behind(row);
+    throw;
+  }
   return read.more || !refused.empty();
 }
 
@@ -304,19 +319,17 @@ Row Reader::judged(Row row) const {
 // is: if the process dies again, one of the group did it.
 bool Reader::read_suspects() {
   if (handler_.in_flight() > 0) return false;
+  if (suspects_left_ == 0) {
+    end_suspicion();
+    return true;
+  }
   const std::size_t limit = std::min(group_size(0), handler_.room());
   if (limit == 0) return false;
   {
     const Bracket bracket(handler_, epoch_);
     Rows ready = instance_->ready(shards_, 0, limit);
     instance_->rewind(0);
-    for (const Row& row : ready.rows) {
-      const auto shard = static_cast<std::size_t>(row.ref.shard);
-      if (shard < read_through_.size()) {
-        read_through_[shard] = std::max(read_through_[shard], row.ref.seq);
-      }
-    }
-    if (!ready.more) read_everything();
+    if (ready.rows.empty()) read_everything();
     if (try_suspects(std::move(ready.rows))) return false;
   }
   {
@@ -324,28 +337,36 @@ bool Reader::read_suspects() {
     DueRows due = instance_->due(shards_, limit);
     if (try_suspects(std::move(due.rows))) return false;
   }
-  PollHandler::Wanted lane = handler_.next_lane(read_through_);
-  if (lane.key != kNoLane) {
-    const Bracket bracket(handler_, epoch_);
-    Rows head = held(lane, 1);
-    for (Row& row : head.rows) row = judged(std::move(row));
-    set_suspects(suspects_left_ - 1);
-    handler_.fill(lane, std::move(head), true);
+  if (PollHandler::Wanted lane = handler_.next_lane(read_through_); lane.key != kNoLane) {
+    // Only the head of a lane can have been under way.
+    const bool first_time = probed_.insert(lane.key).second;
+    if (first_time) lane.limit = 1;
+    suspects_left_ -= first_time ? 1 : 0;
+    read_lane(lane, first_time);
     return false;
   }
-  set_suspects(0);
+  end_suspicion();
   return true;
 }
 
-void Reader::set_suspects(std::size_t n) {
-  suspects_left_ = n;
-  handler_.quarantine(n > 0);
+void Reader::suspect(std::size_t n) {
+  suspects_left_ += n;
+  if (n == 0) return;
+  suspicious_ = true;
+  handler_.quarantine(true);
+}
+
+void Reader::end_suspicion() {
+  suspects_left_ = 0;
+  probed_.clear();
+  suspicious_ = false;
+  handler_.quarantine(false);
 }
 
 // Starts the first group of these; false if there is none.
 bool Reader::try_suspects(std::vector<Row> rows) {
   if (rows.empty()) return false;
-  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_.load());
+  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_);
   std::vector<Row> group;
   for (Row& row : rows) {
     if (group.size() == size ||
@@ -353,9 +374,8 @@ bool Reader::try_suspects(std::vector<Row> rows) {
       break;
     group.push_back(judged(std::move(row)));
   }
-  const std::size_t left = suspects_left_ - group.size();
+  suspects_left_ -= group.size();
   handler_.handle_suspects(std::move(group));
-  set_suspects(left);
   return true;
 }
 

@@ -7,6 +7,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <vector>
 
 #include "core/mutex.h"
@@ -31,7 +32,7 @@ class Reader {
   // From the next round on. True if it brings something new to read.
   bool set_tenure(Tenure tenure);
 
-  // Whether the round under way, or the next one, may read this shard.
+  // Whether a round may still bring rows of this shard.
   bool reads(int shard) const;
 
   // A row waits alone until then.
@@ -43,7 +44,7 @@ class Reader {
 
   // Whether it waits for a group of suspects before it reads on; to be called
   // again once nothing is in flight.
-  bool suspicious() const { return suspects_left_ > 0; }
+  bool suspicious() const { return suspicious_; }
 
   // The next round also looks at rows that are due: somebody else may have
   // written some.
@@ -60,22 +61,28 @@ class Reader {
     bool due = false;
   };
   Orders take_orders();
-  void keep_order(const Tenure& tenure);
 
-  void enter(const Tenure& tenure);
+  void give_back(Orders orders);
+  bool enter(const Tenure& tenure);
   void restore_lanes(int shard);
   bool read_ready();
   void read_everything();
   bool read_due();
   bool read_lanes();
+  void read_lane(const PollHandler::Wanted& lane, bool suspect);
   bool read_claims();
-  Rows held(const PollHandler::Wanted& lane, std::size_t limit);
   bool read_suspects();
   bool try_suspects(std::vector<Row> rows);
-  bool hand_over(std::vector<Row>& rows);
+  enum class Handed {
+    all,
+    not_recent,  // all but those that are too recent
+    some,        // there was no room for the rest
+  };
+  Handed hand_over(std::vector<Row>& rows);
   Row judged(Row row) const;
   bool too_recent(const Row& row);
-  void set_suspects(std::size_t n);
+  void suspect(std::size_t n);
+  void end_suspicion();
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -87,12 +94,14 @@ class Reader {
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
   std::vector<Seq> read_through_;  // by shard
-  std::atomic<std::size_t> suspects_left_{0};
+  std::size_t suspects_left_ = 0;  // not yet tried
+  std::set<LaneKey> probed_;       // lanes whose head has been tried
+  std::atomic<bool> suspicious_{false};
 
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);
+  std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
-  std::vector<int> entered_ OUTBOX_GUARDED_BY(mutex_);  // of the tenure taken last
   std::optional<Clock::Steady> next_due_ OUTBOX_GUARDED_BY(mutex_);
 };
 

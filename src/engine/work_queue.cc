@@ -174,7 +174,7 @@ std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
     lanes_.block(*lane);
   } else if (filling.due) {
     lane->due = *filling.due;
-  } else if (!filling.more) {
+  } else if (!filling.more && lane->asides_pending == 0) {
     lane->aside = false;
   }
   settle(*lane);
@@ -200,8 +200,9 @@ std::optional<Clock::Steady> WorkQueue::next_due() const {
 
 void WorkQueue::line_up(Ticket ticket) {
   (ticket.first().hot ? hot_ : cold_).push_back(std::move(ticket));
-  // The reading worker keeps the first one for itself.
-  const std::size_t others = hot_.size() + cold_.size() - (polling_ ? 1 : 0);
+  // The reading worker keeps the first one that it finds for itself.
+  const bool kept = polling_ && reader_ == std::this_thread::get_id();
+  const std::size_t others = hot_.size() + cold_.size() - (kept ? 1 : 0);
   if (others > static_cast<std::size_t>(waking_)) wake_worker();
 }
 
@@ -232,11 +233,15 @@ bool WorkQueue::take(Work& work) {
       if (waking_ > 0) --waking_;
       continue;
     }
+    // What this one leaves undone, an idle one may do: a read or a call may
+    // take its time.
     if (work.poll) {
       polling_ = true;
       poll_requested_ = false;
+      reader_ = std::this_thread::get_id();
+      if (hot_.size() + cold_.size() > static_cast<std::size_t>(waking_)) wake_worker();
     } else if (should_poll(true)) {
-      wake_worker();  // this one is busy now: let another one read
+      wake_worker();
     }
     return true;
   }
@@ -392,6 +397,7 @@ void WorkQueue::end_call(std::span<const Finished> finished, Clock::Steady now) 
                                 [](const Finished& one) { return one.after == After::again; });
   if (away) {
     route->unavailable(now);
+    parked_.try_emplace(route);  // tick() ends the pause, whoever waits by then
   } else {
     const bool was_well = route->well();
     route->answered();
@@ -525,7 +531,6 @@ std::vector<Job> WorkQueue::drop_all_locked() {
   take_loose(hot_);
   take_loose(cold_);
   for (auto& [route, tickets] : parked_) take_loose(tickets);
-  parked_.clear();
   for (const Job& job : jobs) account(job, false);
   hot_load_.queued = 0;
   cold_load_.queued = 0;

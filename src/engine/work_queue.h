@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <thread>
 #include <vector>
 
 #include "core/mutex.h"
@@ -222,6 +223,7 @@ class WorkQueue {
   bool polling_enabled_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool poll_requested_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool polling_ OUTBOX_GUARDED_BY(mutex_) = false;
+  std::thread::id reader_ OUTBOX_GUARDED_BY(mutex_);  // while polling_
   bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
 };
 

@@ -51,11 +51,12 @@ Row to_row(const StoredRow& stored, Time now) {
 
 StoredRow Table::make_row(const Event& event, const std::string& owner, Time now) {
   const Time available_at = event.available_at();
+  const bool ready = available_at <= now;
   return {.event = event,
           .seq = ++last_seq_,
           .shard = shard_of(event, index_.shards()),
-          .hold = available_at > now ? hold_until(available_at) : 0,
-          .locked_by = owner,
+          .hold = ready ? 0 : hold_until(available_at),
+          .locked_by = ready ? owner : std::string(),
           .locked_at = now,
           .available_at = available_at};
 }

@@ -39,25 +39,17 @@ bool Claims::any(const Candidates& which) {
 
 void Claims::read(const Candidates& which, std::size_t limit, Rows& result) {
   const JsonCodec& codec = *database_.environment().options.codec;
-  const auto append = [&](Run& run) {
-    while (run.step()) {
-      if (result.rows.size() == limit) {
-        result.more = true;
-        return;
-      }
-      result.rows.push_back(decode_row(run, codec, which.now));
-    }
-  };
   // First what has waited once before, so that a long backlog of fresh rows
   // cannot starve it.
   {
-    Run due(database_[sql::kClaimableDue], which.expired, which.created, limit + 1,
+    Run due(database_[sql::kClaimableDue], which.expired, which.created, one_more(limit),
             hold_until(micros(which.now)));
-    append(due);
+    result.more = decode_rows(due, codec, which.now, limit, result.rows);
   }
+  if (result.more) return;
   Run ready(database_[sql::kClaimableReady], which.expired, which.created,
-            limit + 1 - result.rows.size());
-  append(ready);
+            one_more(limit - result.rows.size()));
+  result.more = decode_rows(ready, codec, which.now, limit, result.rows);
 }
 
 void Claims::unclaim(std::span<const RowRef> rows) {

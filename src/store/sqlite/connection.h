@@ -11,7 +11,7 @@ namespace outbox::sqlite {
 // A connection from the pool. Used by one thread at a time.
 class PooledConnection final : public Connection {
  public:
-  explicit PooledConnection(std::unique_ptr<Pool::Lease> lease) : lease_(std::move(lease)) {}
+  explicit PooledConnection(Lease lease) : lease_(std::move(lease)) {}
 
   void begin() override;
   void commit() override;
@@ -29,13 +29,13 @@ class PooledConnection final : public Connection {
   sqlite3* handle() const { return database().handle(); }
 
  private:
-  Database& database() const { return **lease_; }
+  Database& database() const { return *lease_; }
   void check_usable() const;
   void check_in_transaction(const char* call) const;
   template <class Work>
   auto run_statement(std::string_view sql, std::span<const Value> values, Work work);
 
-  const std::unique_ptr<Pool::Lease> lease_;
+  const Lease lease_;
 };
 
 }  // namespace outbox::sqlite

@@ -118,7 +118,8 @@ void Database::take_turn(Instant deadline) {
     throw RetryableError("cannot begin a transaction (" + environment_->description + "): waited " +
                          in_ms(environment_->options.wait_timeout) +
                          " behind other transactions of this process, the present one open for " +
-                         in_ms(environment_->turn.held_for()) +
+                         in_ms(environment_->turn.held_for()) + " and " +
+                         std::to_string(environment_->turn.waiting()) + " more in line" +
                          "; keep transactions short, or raise sqlite::Options::wait_timeout");
   }
   has_turn_ = true;
@@ -153,24 +154,32 @@ void Database::commit() {
     give_turn_back();
     return;
   }
-  const bool undone = session().in_transaction();
+  const bool undone = certainly_undone();
   try {
     run.fail();
   } catch (const Error& error) {
     rollback();
     if (undone) throw;
-    // SQLite ended the transaction on its own, after part of it may have
-    // reached the disk.
     throw OutcomeUnknownError(std::string(error.what()) +
                               "; whether the transaction happened is not known");
   }
+}
+
+bool Database::certainly_undone() {
+  // Still open: it can be rolled back.
+  if (session().in_transaction()) return true;
+  // SQLite has given it up. The record that makes it a transaction is written
+  // last: if a write failed, it is not there. If anything failed later, such as
+  // the disk's answer, a recovery may or may not find it.
+  const int code = sqlite3_extended_errcode(handle());
+  return (code & 0xff) == SQLITE_FULL || code == SQLITE_IOERR_WRITE;
 }
 
 void Database::rollback() noexcept {
   // Errors such as a full disk have rolled it back already. If this ROLLBACK
   // fails, SQLite is about to do it anyway.
   if (session().in_transaction()) {
-    sqlite3_exec(handle(), sql::kRollback.text.data(), nullptr, nullptr, nullptr);
+    sqlite3_exec(handle(), "ROLLBACK", nullptr, nullptr, nullptr);
   }
   give_turn_back();
 }

@@ -86,6 +86,7 @@ class Database {
   void switch_to_wal();
   void take_turn(Instant deadline);
   void give_turn_back() noexcept;
+  bool certainly_undone();
 
   const EnvironmentPtr environment_;
   std::unique_ptr<Opened> opened_;

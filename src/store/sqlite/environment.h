@@ -30,7 +30,8 @@ class WriteTurn {
   }
   void give_back() { slot_.give_back(); }
 
-  // For messages: how long the present holder has had it.
+  // For messages: how many wait, and how long the present holder has had it.
+  std::size_t waiting() const { return slot_.waiting(); }
   std::chrono::milliseconds held_for() const {
     return std::chrono::duration_cast<std::chrono::milliseconds>(std::chrono::steady_clock::now() -
                                                                  since_.load());

@@ -30,4 +30,9 @@ void FairSlots::give_back() {
   next.called.notify_one();  // under the lock: once it is seen, `next` is gone
 }
 
+std::size_t FairSlots::waiting() const {
+  MutexLock lock(mutex_);
+  return line_.size();
+}
+
 }  // namespace outbox::sqlite

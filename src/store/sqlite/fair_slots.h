@@ -21,13 +21,16 @@ class FairSlots {
   bool take(Instant deadline) OUTBOX_EXCLUDES(mutex_);
   void give_back() OUTBOX_EXCLUDES(mutex_);
 
+  // How many stand in line.
+  std::size_t waiting() const OUTBOX_EXCLUDES(mutex_);
+
  private:
   struct Waiter {
     CondVar called;
     bool granted = false;
   };
 
-  Mutex mutex_;
+  mutable Mutex mutex_;
   std::size_t free_ OUTBOX_GUARDED_BY(mutex_);
   std::list<Waiter*> line_ OUTBOX_GUARDED_BY(mutex_);
 };

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/time_text.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 
@@ -79,7 +80,7 @@ std::int64_t Marks::change(const Mark& mark, Time now) {
   const Seq seq = mark.row.seq;
   const auto error = null_if_empty(mark.error);
   const auto progress = null_if_empty(mark.progress);
-  const std::int64_t available_at = micros(now + mark.delay);
+  const std::int64_t available_at = micros(now + std::min(mark.delay, kLatestTime - now));
   switch (mark.kind) {
     case Mark::Kind::done:
       break;  // see finish()

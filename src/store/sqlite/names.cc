@@ -2,7 +2,9 @@
 
 #include <algorithm>
 
+#include "core/quote.h"
 #include "outbox/error.h"
+#include "store/sqlite/rows.h"
 
 namespace outbox::sqlite {
 
@@ -15,16 +17,13 @@ void check_table_name(const std::string& table) {
       !table.empty() && is_letter(table.front()) &&
       std::all_of(table.begin(), table.end(), [&](char c) { return is_letter(c) || is_digit(c); });
   if (!valid) {
-    throw MisuseError("'" + table +
-                      "' is no table name: it needs letters, digits and _ only, and no digit "
+    throw MisuseError(quote(table) +
+                      " is no table name: it needs letters, digits and _ only, and no digit "
                       "first ([A-Za-z_][A-Za-z0-9_]*)");
   }
 }
 
 std::string expand(std::string_view text, const std::string& table) {
-  static constexpr std::string_view kColumns =
-      "seq, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts,"
-      " crashes, available_at, created_at, content_type, progress, headers, payload";
   std::string expanded;
   expanded.reserve(text.size() + 64);
   while (!text.empty()) {
@@ -34,7 +33,7 @@ std::string expand(std::string_view text, const std::string& table) {
     const auto close = text.find('}', open);
     const std::string_view name = text.substr(open + 1, close - open - 1);
     if (name == "columns") {
-      expanded.append(kColumns);
+      expanded.append(kRowColumnNames);
     } else {
       expanded.append("\"").append(table);
       if (name != "table") expanded.append("_").append(name);

@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "core/quote.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/names.h"
@@ -21,8 +22,8 @@ void refuse_memory(const std::string& path) {
   const bool is_uri = path.starts_with("file:");
   if (path.empty() || path == ":memory:" ||
       (is_uri && (has(":memory:") || has("mode=memory") || has("vfs=memdb")))) {
-    throw MisuseError("'" + path +
-                      "' names a database without a file: use outbox::memory::open(), or give a "
+    throw MisuseError(quote(path) +
+                      " names a database without a file: use outbox::memory::open(), or give a "
                       "path");
   }
 }

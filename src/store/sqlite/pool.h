@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -13,45 +14,46 @@
 
 namespace outbox::sqlite {
 
+class Pool;
+
+// Puts a connection back into its pool, rolled back if need be.
+struct GiveBack {
+  std::shared_ptr<Pool> pool;
+  void operator()(Database* database) const noexcept;
+};
+
+// A connection on loan; keeps its pool alive. Used by one thread at a time.
+using Lease = std::unique_ptr<Database, GiveBack>;
+
+struct PoolOptions {
+  std::size_t size = 1;
+
+  // Ends the error of those who waited in vain: what to do.
+  std::string hint{};
+
+  // Called with each new connection.
+  std::function<void(sqlite3*)> on_open{};
+};
+
 // A limited number of connections, lent to one user each. Those who find none
 // free wait in line. Thread-safe.
 class Pool : public std::enable_shared_from_this<Pool> {
  public:
-  // Gives the connection back, rolled back if need be. Keeps the pool alive.
-  // Used by one thread at a time.
-  class Lease {
-   public:
-    Lease(std::shared_ptr<Pool> pool, std::unique_ptr<Database> database);
-    ~Lease();
-    Lease(const Lease&) = delete;
-    Lease& operator=(const Lease&) = delete;
-
-    Database& operator*() const { return *database_; }
-    Database* operator->() const { return database_.get(); }
-
-   private:
-    std::shared_ptr<Pool> pool_;
-    std::unique_ptr<Database> database_;
-  };
-
-  // `hint` ends the error of those who waited in vain. `first` is an open
-  // connection to begin with, or null.
-  Pool(EnvironmentPtr environment, std::size_t size, std::string hint,
-       std::unique_ptr<Database> first);
+  // `first`: a connection to begin with, or null.
+  Pool(EnvironmentPtr environment, PoolOptions options, std::unique_ptr<Database> first = nullptr);
 
   // Throws RetryableError if none became free within wait_timeout.
-  std::unique_ptr<Lease> lease() OUTBOX_EXCLUDES(mutex_);
-
-  const Environment& environment() const { return *environment_; }
+  Lease lease() OUTBOX_EXCLUDES(mutex_);
 
  private:
+  friend GiveBack;
+
+  std::unique_ptr<Database> idle_or_new() OUTBOX_EXCLUDES(mutex_);
   void give_back(std::unique_ptr<Database> database) OUTBOX_EXCLUDES(mutex_);
-  std::unique_ptr<Database> idle_or_null() OUTBOX_EXCLUDES(mutex_);
 
   // Constant after construction.
   const EnvironmentPtr environment_;
-  const std::size_t size_;
-  const std::string hint_;
+  const PoolOptions options_;
 
   FairSlots slots_;
 

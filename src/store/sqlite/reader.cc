@@ -8,42 +8,22 @@
 #include "store/sqlite/sql.h"
 
 namespace outbox::sqlite {
-namespace {
 
 using std::chrono::microseconds;
-
-// For statements that end in LIMIT: one more than asked for tells whether the
-// limit cut the result.
-std::int64_t one_more(std::size_t limit) {
-  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max() - 1;
-  return static_cast<std::int64_t>(std::min(limit, kMost)) + 1;
-}
-
-// Appends rows up to a total of `limit`; true if there was one more.
-bool decode_up_to(std::size_t limit, Run& run, const Environment& environment, Time now,
-                  std::vector<Row>& rows) {
-  while (run.step()) {
-    if (rows.size() >= limit) return true;
-    rows.push_back(decode_row(run, *environment.options.codec, now));
-  }
-  return false;
-}
-
-}  // namespace
 
 Rows Reader::ready(std::int64_t epoch, std::size_t in_flight, std::size_t limit) {
   if (epoch != floor_epoch_) {
     floor_epoch_ = epoch;
     rewind(0);
   }
-  // What is in flight may stand before the first new row.
-  if (rewound_) limit += in_flight;
+  // After a rewind, what is in flight may stand before the first new row.
+  if (rewound_) limit += std::min(in_flight, std::numeric_limits<std::size_t>::max() - limit);
   const Environment& environment = database_.environment();
   Rows result;
   Run run(database_[sql::kReady], floor_, one_more(limit));
-  result.more = decode_up_to(limit, run, environment, environment.now(), result.rows);
+  result.more = decode_rows(run, *environment.options.codec, environment.now(), limit, result.rows);
   if (!result.rows.empty()) floor_ = result.rows.back().ref.seq;
-  rewound_ = rewound_ && result.more;
+  rewound_ = false;
   return result;
 }
 
@@ -70,10 +50,10 @@ DueRows Reader::due(std::size_t limit) {
     below = *hold;
     if (below < latest) break;
     Run run(database_[sql::kDueAt], below, one_more(limit - result.rows.size()));
-    result.more = decode_up_to(limit, run, environment, now, result.rows);
+    result.more = decode_rows(run, *environment.options.codec, now, limit, result.rows);
   }
   if (const auto next = database_.integer(sql::kEarliest, latest)) {
-    result.next_in = microseconds{-*next - micros(now)};
+    result.next_in = microseconds{-(*next + micros(now))};
   }
   return result;
 }
@@ -82,7 +62,7 @@ Rows Reader::held(LaneKey key, std::size_t limit) {
   const Environment& environment = database_.environment();
   Rows result;
   Run run(database_[sql::kHeld], key, one_more(limit));
-  result.more = decode_up_to(limit, run, environment, environment.now(), result.rows);
+  result.more = decode_rows(run, *environment.options.codec, environment.now(), limit, result.rows);
   return result;
 }
 
@@ -98,7 +78,7 @@ std::vector<HeldLane> Reader::held_lanes(LaneKey after, std::size_t limit) {
                      .shard = 0,
                      .first = run.integer(1),
                      .status = static_cast<Status>(run.integer(2)),
-                     .available_in = time_of(run.integer(3)) - now});
+                     .available_in = stored_time(run.integer(3)) - now});
   }
   return lanes;
 }

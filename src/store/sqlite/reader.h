@@ -34,7 +34,7 @@ class Reader {
   Seq floor_ = 0;
   std::int64_t floor_epoch_ = 0;
 
-  // Rows above the floor may be in flight.
+  // The floor was lowered: rows above it may be in flight.
   bool rewound_ = true;
 };
 

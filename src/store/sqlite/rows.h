@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "outbox/event.h"
@@ -15,14 +16,27 @@
 
 namespace outbox::sqlite {
 
-// How many columns `{columns}` stands for; what a statement selects beside
-// them starts here.
+// What decode_row() reads, in this order: `{columns}` in sql.h. What a statement
+// selects beside them comes behind.
+inline constexpr std::string_view kRowColumnNames =
+    "seq, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts,"
+    " crashes, available_at, created_at, content_type, progress, headers, payload";
 inline constexpr int kRowColumns = 16;
 inline constexpr int kHoldColumn = 1;
 
 // The row that the run stands on. Contents that cannot be decoded make a
 // defect, never an error.
 Row decode_row(const Run& run, const JsonCodec& codec, Time now);
+
+// A time from the table, within the bounds of what the library writes: another
+// program may have stored any number, and reckoning with it must not overflow.
+Time stored_time(std::int64_t micros_since_1970);
+
+// Appends the rows of a run up to a total of `limit`; true if there was one
+// more. The statement's own LIMIT must allow for that one.
+bool decode_rows(Run& run, const JsonCodec& codec, Time now, std::size_t limit,
+                 std::vector<Row>& rows);
+std::int64_t one_more(std::size_t limit);
 
 // The hold of a row that is due at that time. Never 0, which means ready.
 inline std::int64_t hold_until(std::int64_t micros_since_1970) {

@@ -83,11 +83,13 @@ std::string schema_sql(const std::string& table) {
   check_table_name(table);
   std::string text = expand(kMigrationTable, table);
   for (const Migration& migration : kMigrations) {
-    text += "\n" + expand(migration.sql, table);
-    text +=
-        expand("\nINSERT OR IGNORE INTO {migration} (version, name, applied_at) VALUES (", table) +
-        std::to_string(migration.version) + ", '" + migration.name +
-        "', CAST(strftime('%s', 'now') AS INTEGER) * 1000000);\n";
+    text.append("\n").append(expand(migration.sql, table)).append("\n");
+    text.append(
+            expand("INSERT OR IGNORE INTO {migration} (version, name, applied_at) VALUES (", table))
+        .append(std::to_string(migration.version))
+        .append(", '")
+        .append(migration.name)
+        .append("', CAST(strftime('%s', 'now') AS INTEGER) * 1000000);\n");
   }
   return text;
 }

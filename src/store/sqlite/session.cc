@@ -5,6 +5,7 @@
 #include <cctype>
 #include <utility>
 
+#include "core/quote.h"
 #include "outbox/error.h"
 #include "store/sqlite/names.h"
 
@@ -71,13 +72,13 @@ Statement& Session::user_statement(std::string_view text, std::size_t values) {
     recent_.splice(recent_.begin(), recent_, found);
   } else {
     refuse_transaction_control(text);
-    Statement prepared(db_, text, "execute '" + std::string(text) + "'", environment_->description);
+    Statement prepared(db_, text, "execute " + quote(text), environment_->description);
     recent_.push_front({std::string(text), std::move(prepared)});
     if (recent_.size() > kUserStatements) recent_.pop_back();
   }
   Statement& statement = recent_.front().statement;
   if (static_cast<std::size_t>(statement.parameters()) != values) {
-    throw MisuseError("cannot execute '" + std::string(text) + "': it takes " +
+    throw MisuseError("cannot execute " + quote(text) + ": it takes " +
                       std::to_string(statement.parameters()) + " values and was given " +
                       std::to_string(values));
   }

@@ -20,7 +20,6 @@ namespace sql {
 
 inline constexpr Sql kBegin{"begin a transaction", "BEGIN IMMEDIATE"};
 inline constexpr Sql kCommit{"commit the transaction", "COMMIT"};
-inline constexpr Sql kRollback{"roll back the transaction", "ROLLBACK"};
 
 // Differs from last time if another connection has committed.
 inline constexpr Sql kDataVersion{"look for commits", "PRAGMA data_version"};
@@ -98,14 +97,16 @@ ORDER BY seq LIMIT 1
 inline constexpr Sql kClaimableReady{"look for ready events to claim", R"sql(
 SELECT {columns} FROM {table}
 WHERE hold = 0 AND status IN (0, 2)
-  AND (locked_by IS NULL OR locked_at <= ?1) AND created_at <= ?2
+  AND (locked_by IS NULL OR locked_at <= ?1)
+  AND (created_at <= ?2 OR typeof(created_at) <> 'integer')
 ORDER BY seq LIMIT ?3
 )sql"};
 
 inline constexpr Sql kClaimableDue{"look for due events to claim", R"sql(
 SELECT {columns} FROM {table}
 WHERE hold < 0 AND hold >= ?4 AND status IN (0, 2)
-  AND (locked_by IS NULL OR locked_at <= ?1) AND created_at <= ?2
+  AND (locked_by IS NULL OR locked_at <= ?1)
+  AND (created_at <= ?2 OR typeof(created_at) <> 'integer')
 ORDER BY hold DESC LIMIT ?3
 )sql"};
 

@@ -46,10 +46,13 @@ void add_aggregates(Database& database, LaneKey lane, std::size_t limit,
 SqliteStore::SqliteStore(EnvironmentPtr environment, std::unique_ptr<Database> first)
     : environment_(std::move(environment)),
       connections_(std::make_shared<Pool>(
-          environment_, environment_->options.connections,
-          "end transactions sooner, or raise sqlite::Options::connections", std::move(first))),
-      operators_(
-          std::make_shared<Pool>(environment_, 1, "an operator's query is running", nullptr)) {}
+          environment_,
+          PoolOptions{.size = environment_->options.connections,
+                      .hint = "end transactions sooner, or raise sqlite::Options::connections",
+                      .on_open = environment_->options.on_open})),
+      operators_(std::make_shared<Pool>(
+          environment_, PoolOptions{.size = 1, .hint = "an operator's query is running"},
+          std::move(first))) {}
 
 Capabilities SqliteStore::capabilities() const {
   return {.shards = 1,
@@ -74,19 +77,19 @@ std::unique_ptr<Watch> SqliteStore::watch(std::function<void()> on_commit) {
 
 bool SqliteStore::has_pending() {
   const auto database = operators_->lease();
-  return (*database)->integer(sql::kHasPending) == 1;
+  return database->integer(sql::kHasPending) == 1;
 }
 
 Counts SqliteStore::counts() {
   const auto database = operators_->lease();
-  Run run((**database)[sql::kCounts]);
+  Run run((*database)[sql::kCounts]);
   run.step();
   return {.pending = run.integer(0), .dead = run.integer(1)};
 }
 
 std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
   const auto database = operators_->lease();
-  Run run((**database)[sql::kFind], event_id);
+  Run run((*database)[sql::kFind], event_id);
   if (!run.step()) return std::nullopt;
   EventRecord record{
       .row = decode_row(run, *environment_->options.codec, environment_->now()),
@@ -102,17 +105,16 @@ std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
 
 bool SqliteStore::replay(std::string_view event_id) {
   const auto database = operators_->lease();
-  WriteTransaction transaction(**database);
-  const bool replayed =
-      (*database)->execute(sql::kReplay, event_id, micros(environment_->now())) == 1;
+  WriteTransaction transaction(*database);
+  const bool replayed = database->execute(sql::kReplay, event_id, micros(environment_->now())) == 1;
   transaction.commit();
   return replayed;
 }
 
 bool SqliteStore::discard(std::string_view event_id) {
   const auto database = operators_->lease();
-  WriteTransaction transaction(**database);
-  const bool discarded = (*database)->execute(sql::kDiscard, event_id) == 1;
+  WriteTransaction transaction(*database);
+  const bool discarded = database->execute(sql::kDiscard, event_id) == 1;
   transaction.commit();
   return discarded;
 }
@@ -122,10 +124,10 @@ std::vector<HeldAggregate> SqliteStore::held_aggregates(std::size_t limit) {
   std::vector<HeldAggregate> aggregates;
   LaneKey lane = kNoLane;
   while (aggregates.size() < limit) {
-    const auto next = (*database)->integer(sql::kHeldLane, lane);
+    const auto next = database->integer(sql::kHeldLane, lane);
     if (!next) break;
     lane = *next;
-    add_aggregates(**database, lane, limit, aggregates);
+    add_aggregates(*database, lane, limit, aggregates);
   }
   return aggregates;
 }

@@ -44,16 +44,21 @@ class Descriptor {
   const int descriptor_;
 };
 
-// When to look again after the log was written to. The kernel tells of the
+// When to look again after the log was written to: the kernel tells of the
 // write, and the commit becomes visible only after it, with full durability
-// after the disk has answered: soon as a rule, and late on a bad day.
-constexpr std::array<microseconds, 10> kLooks{
-    microseconds{100}, microseconds{300}, milliseconds{1},   milliseconds{3},   milliseconds{10},
-    milliseconds{30},  milliseconds{100}, milliseconds{300}, milliseconds{600}, milliseconds{1000}};
+// after the disk has answered. Soon as a rule, and late on a bad day; so the
+// pauses grow, and the delay they add stays in proportion.
+constexpr microseconds kFirstPause{100};
+constexpr microseconds kLastPause = milliseconds{500};
 
-// Shorter waits are not cut short by more writing: each commit writes to the
+std::optional<microseconds> longer(microseconds pause) {
+  pause = pause * 3 / 2;
+  return pause > kLastPause ? std::nullopt : std::optional(pause);
+}
+
+// Shorter pauses are not cut short by more writing: each commit writes to the
 // log many times, and a look costs microseconds.
-constexpr microseconds kShortWait = milliseconds{1};
+constexpr microseconds kShortPause = milliseconds{1};
 
 // After a call: commits that come in a burst are told of together.
 constexpr microseconds kBetweenCalls = milliseconds{1};
@@ -93,31 +98,31 @@ class CommitWatch final : public Watch {
  private:
   void run() {
     name_this_thread("outbox-watch");
-    std::size_t look = kLooks.size();  // past the last: wait for writing
+    std::optional<microseconds> pause;  // absent: nothing was written lately
     for (;;) {
-      switch (wait(look)) {
+      switch (wait(pause)) {
         case Woken::by_stop:
           return;
         case Woken::by_writing:
           drain();
-          look = 0;
+          pause = kFirstPause;
           break;
         case Woken::by_time:
           if (!attached_) attach();
-          if (look < kLooks.size()) ++look;
+          if (pause) pause = longer(*pause);
           break;
       }
       if (!changed()) continue;
       call();
       // What was written meanwhile may have become visible only after the look
       // that found this commit: look again from the start.
-      look = 0;
+      pause = kFirstPause;
       if (wait_for(kBetweenCalls, false) == Woken::by_stop) return;
     }
   }
 
-  Woken wait(std::size_t look) {
-    if (look < kLooks.size()) return wait_for(kLooks[look], kLooks[look] >= kShortWait);
+  Woken wait(std::optional<microseconds> pause) {
+    if (pause) return wait_for(pause, *pause >= kShortPause);
     if (!attached_ || failing_) return wait_for(kRepairInterval, attached_);
     return wait_for(std::nullopt, true);
   }

@@ -1,0 +1,197 @@
+// Ownership among processes; what one process can show, the conformance suite
+// shows.
+#include "store/sqlite/test_support.h"
+
+namespace outbox::sqlite {
+namespace {
+
+class OwnershipTest : public SqliteTest {
+ protected:
+  // A process that owns the table until it is killed.
+  std::unique_ptr<ChildProcess> owner_process(std::size_t capacity = 1'000) {
+    const Milestone owns;
+    auto child = std::make_unique<ChildProcess>([&] {
+      const auto store = open_store();
+      const auto instance = store->join({.capacity = capacity});
+      if (instance->renew().epoch == 0) return 1;
+      owns.reach();
+      pause();
+      return 0;
+    });
+    EXPECT_TRUE(owns.wait());
+    return child;
+  }
+
+  std::string lock_file() const { return path() + "-outbox_event.owner"; }
+};
+
+TEST_F(OwnershipTest, StandsByWhileAnotherProcessLivesAndTakesOverWhenItIsKilled) {
+  const auto other = owner_process(77);
+  const auto store = open_store();
+  const auto instance = store->join({});
+  Tenure tenure = instance->renew();
+  EXPECT_EQ(tenure.epoch, 0);
+  EXPECT_TRUE(tenure.shards.empty());
+
+  other->kill_now();
+  tenure = instance->renew();
+  EXPECT_EQ(tenure.epoch, 2);
+  EXPECT_EQ(tenure.shards, std::vector{0});
+  ASSERT_EQ(tenure.inherited.size(), 1u);
+  EXPECT_EQ(tenure.inherited[0].suspects, 77u);
+  EXPECT_TRUE(instance->renew().inherited.empty()) << "told once";
+}
+
+TEST_F(OwnershipTest, AStoppedProcessKeepsWhatItOwns) {
+  const Milestone owns;
+  ChildProcess other([&] {
+    const auto store = open_store();
+    const auto instance = store->join({});
+    instance->renew();
+    owns.reach();
+    raise(SIGSTOP);
+    return 0;
+  });
+  ASSERT_TRUE(owns.wait());
+  EXPECT_EQ(open_store()->join({})->renew().epoch, 0);
+}
+
+TEST_F(OwnershipTest, AProcessThatLeftLeavesNoSuspects) {
+  ChildProcess other([&] {
+    const auto store = open_store();
+    const auto instance = store->join({});
+    instance->renew();
+    instance->leave();
+    return 0;
+  });
+  ASSERT_EQ(other.wait(), 0);
+  const auto store = open_store();
+  const Tenure tenure = store->join({})->renew();
+  EXPECT_EQ(tenure.epoch, 2);
+  EXPECT_TRUE(tenure.inherited.empty());
+}
+
+TEST_F(OwnershipTest, TwoStoresOfOneProcessAreTwoOwners) {
+  const auto first = open_store();
+  const auto second = open_store();
+  const auto owner = first->join({});
+  const auto waiting = second->join({});
+  EXPECT_EQ(owner->renew().epoch, 1);
+  EXPECT_EQ(waiting->renew().epoch, 0);
+  owner->leave();
+  EXPECT_EQ(waiting->renew().epoch, 2);
+}
+
+TEST_F(OwnershipTest, PathsToTheSameFileMeanTheSameOwner) {
+  const auto direct = open_store();
+  std::filesystem::create_symlink(path(), file("link.db"));
+  const auto linked = sqlite::open(file("link.db"));
+  const auto owner = direct->join({});
+  EXPECT_NE(owner->renew().epoch, 0);
+  EXPECT_EQ(linked->join({})->renew().epoch, 0);
+}
+
+TEST_F(OwnershipTest, WhoeverDeletesTheLockFileGetsAnotherOwnerAndTheOldOneIsFenced) {
+  const auto store = open_store();
+  write_event(*store, simple_event("e"));
+  const auto old_owner = store->join({});
+  EXPECT_EQ(old_owner->renew().epoch, 1);
+  std::filesystem::remove(lock_file());
+
+  const auto new_owner = store->join({});
+  EXPECT_EQ(new_owner->renew().epoch, 2);
+  const Mark mark{.row = store->find("e")->row.ref};
+  EXPECT_TRUE(old_owner->mark(1, {&mark, 1}).fenced);
+  EXPECT_EQ(store->find("e")->row.status, Status::fresh);
+  EXPECT_EQ(old_owner->renew().epoch, 0) << "it has noticed";
+
+  old_owner->leave();
+  EXPECT_FALSE(new_owner->mark(2, {&mark, 1}).fenced) << "not given back by the old one";
+}
+
+TEST_F(OwnershipTest, AloneAfterTheLockFileWasDeletedItStartsANewEpochWithoutSuspects) {
+  const auto store = open_store();
+  const auto instance = store->join({});
+  EXPECT_EQ(instance->renew().epoch, 1);
+  std::filesystem::remove(lock_file());
+  const Tenure tenure = instance->renew();
+  EXPECT_EQ(tenure.epoch, 2);
+  EXPECT_TRUE(tenure.inherited.empty()) << "nobody died";
+}
+
+TEST_F(OwnershipTest, TheEpochNeverGoesBack) {
+  const auto store = open_store();
+  const auto instance = store->join({});
+  EXPECT_EQ(instance->renew().epoch, 1);
+  ForeignConnection(path()).run("DELETE FROM outbox_event_instance");
+  EXPECT_EQ(instance->renew().epoch, 2);
+}
+
+TEST_F(OwnershipTest, ClaimersShareTheTableAndKeepOutOneThatWouldOwnItAll) {
+  const auto store = open_store();
+  const auto first = store->join({.row_claims = true});
+  const auto second = store->join({.row_claims = true});
+  const auto whole = store->join({});
+  EXPECT_NE(first->renew().epoch, 0);
+  EXPECT_NE(second->renew().epoch, 0);
+  EXPECT_EQ(whole->renew().epoch, 0);
+  first->leave();
+  second->leave();
+  EXPECT_NE(whole->renew().epoch, 0);
+  EXPECT_EQ(first->renew().epoch, 0);
+}
+
+TEST_F(OwnershipTest, AChildMadeByForkIsRefusedAndHarmsNobody) {
+  const auto store = open_store();
+  const auto instance = store->join({});
+  EXPECT_EQ(instance->renew().epoch, 1);
+  auto connection = store->connect();
+  ChildProcess child([&] {
+    const auto refused = [](const auto& call) {
+      try {
+        call();
+      } catch (const MisuseError&) {
+        return true;
+      }
+      return false;
+    };
+    const Mark mark{.row = {.seq = 1}};
+    const Event event = simple_event("e");
+    if (!refused([&] { store->connect(); })) return 1;
+    if (!refused([&] { store->join({}); })) return 2;
+    if (!refused([&] { store->watch([] {}); })) return 3;
+    if (!refused([&] { store->has_pending(); })) return 4;
+    if (!refused([&] { instance->renew(); })) return 5;
+    if (!refused([&] { instance->mark(1, {&mark, 1}); })) return 6;
+    if (!refused([&] { instance->due(std::vector{0}, 1); })) return 7;
+    if (!refused([&] { connection->begin(); })) return 8;
+    if (!refused([&] { connection->query("SELECT 1", {}); })) return 9;
+    connection.reset();
+    return 0;
+  });
+  EXPECT_EQ(child.wait(), 0);
+  EXPECT_EQ(instance->renew().epoch, 1);
+  write_event(*store, simple_event("e"));
+  EXPECT_TRUE(store->find("e"));
+}
+
+TEST_F(OwnershipTest, ProcessesThatWriteAtOnceLoseNothing) {
+  constexpr int kProcesses = 4;
+  constexpr int kEach = 100;
+  open_store();
+  std::vector<std::unique_ptr<ChildProcess>> children;
+  for (int process = 0; process < kProcesses; ++process) {
+    children.push_back(std::make_unique<ChildProcess>([this, process] {
+      const auto store = open_store({.wait_timeout = 20s});
+      for (int i = 0; i < kEach; ++i) {
+        write_event(*store, simple_event(std::to_string(process) + "/" + std::to_string(i)));
+      }
+      return 0;
+    }));
+  }
+  for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
+  EXPECT_EQ(open_store()->counts().pending, kProcesses * kEach);
+}
+
+}  // namespace
+}  // namespace outbox::sqlite

@@ -1,0 +1,95 @@
+#include "store/sqlite/schema.h"
+
+#include "store/sqlite/test_support.h"
+
+namespace outbox::sqlite {
+namespace {
+
+class SchemaTest : public SqliteTest {};
+
+TEST_F(SchemaTest, OpeningTwiceAppliesEachMigrationOnce) {
+  open_store();
+  const ForeignConnection db(path());
+  const auto applied = db.column("SELECT version || ' ' || name FROM outbox_event_migration");
+  EXPECT_EQ(applied, std::vector<std::string>{"1 001_outbox"});
+  const auto schema = db.column("SELECT sql FROM sqlite_schema ORDER BY name");
+  open_store();
+  EXPECT_EQ(db.column("SELECT sql FROM sqlite_schema ORDER BY name"), schema);
+  EXPECT_EQ(db.column("SELECT version || ' ' || name FROM outbox_event_migration"), applied);
+}
+
+TEST_F(SchemaTest, ManyProcessesMayMigrateAtOnce) {
+  for (int round = 0; round < 5; ++round) {
+    const std::string database = file("round" + std::to_string(round) + ".db");
+    const Milestone start;
+    std::vector<std::unique_ptr<ChildProcess>> children;
+    for (int i = 0; i < 6; ++i) {
+      children.push_back(std::make_unique<ChildProcess>([&] {
+        if (!start.wait()) return 1;
+        const auto store = sqlite::open(database, {.wait_timeout = 20s});
+        return store->has_pending() ? 2 : 0;
+      }));
+    }
+    for (std::size_t i = 0; i < children.size(); ++i) start.reach();
+    for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
+  }
+}
+
+TEST_F(SchemaTest, ANewerSchemaIsRefusedWithBothVersions) {
+  open_store();
+  ForeignConnection(path()).run("INSERT INTO outbox_event_migration VALUES (1000, 'future', 0)");
+  for (const bool migrate : {true, false}) {
+    const auto message = message_of<PermanentError>([&] { open_store({.migrate = migrate}); });
+    EXPECT_TRUE(contains(message, "version 1000"));
+    EXPECT_TRUE(contains(message, "up to " + std::to_string(latest_schema_version())));
+    EXPECT_TRUE(contains(message, "update"));
+  }
+}
+
+TEST_F(SchemaTest, WithoutMigrationAnOldSchemaIsRefusedAndNoFileIsMade) {
+  EXPECT_THROW(open_store({.migrate = false}), PermanentError);
+  EXPECT_FALSE(std::filesystem::exists(path()));
+  ForeignConnection(path()).run("CREATE TABLE theirs (a)");
+  const auto message = message_of<PermanentError>([&] { open_store({.migrate = false}); });
+  EXPECT_TRUE(contains(message, "has version 0"));
+  EXPECT_TRUE(contains(message, "sqlite::Options::migrate"));
+  EXPECT_EQ(ForeignConnection(path()).column("SELECT name FROM sqlite_schema"),
+            std::vector<std::string>{"theirs"});
+}
+
+TEST_F(SchemaTest, TheSchemaCanBeAppliedByOtherMeans) {
+  const ForeignConnection db(path());
+  db.run(schema_sql("orders_outbox"));
+  db.run(schema_sql("orders_outbox"));  // harmless
+  const auto store = open_store({.table = "orders_outbox", .migrate = false});
+  write_event(*store, simple_event("e"));
+  EXPECT_EQ(db.value("SELECT event_id FROM orders_outbox"), "e");
+}
+
+TEST_F(SchemaTest, LivesBesideTheUsersOwnTablesAndOtherOutboxes) {
+  const ForeignConnection db(path());
+  db.run("CREATE TABLE orders (id)");
+  const auto first = open_store({.table = "a"});
+  const auto second = open_store({.table = "b"});
+  write_event(*first, simple_event("one"));
+  EXPECT_TRUE(first->has_pending());
+  EXPECT_FALSE(second->has_pending());
+  const auto owner_of_first = first->join({});
+  const auto owner_of_second = second->join({});
+  EXPECT_NE(owner_of_first->renew().epoch, 0);
+  EXPECT_NE(owner_of_second->renew().epoch, 0);
+}
+
+TEST_F(SchemaTest, TableNamesAreCheckedAndQuoted) {
+  for (const char* bad : {"", "1st", "a-b", "a b", "a;b", "a.b", "a\"b", "ta\xc3\xa4", "x'"}) {
+    EXPECT_TRUE(contains(message_of<MisuseError>([&] { open_store({.table = bad}); }),
+                         " is no table name"));
+    EXPECT_THROW(schema_sql(bad), MisuseError);
+  }
+  const auto store = open_store({.table = "select"});  // a name that only works in quotes
+  write_event(*store, simple_event("e"));
+  EXPECT_TRUE(store->find("e"));
+}
+
+}  // namespace
+}  // namespace outbox::sqlite

@@ -1,0 +1,74 @@
+#include "store/sqlite/sql.h"
+
+#include "store/sqlite/names.h"
+#include "store/sqlite/test_support.h"
+
+namespace outbox::sqlite {
+namespace {
+
+class QueryPlanTest : public SqliteTest {
+ protected:
+  QueryPlanTest() {
+    // Statistics of a large table must not tempt SQLite away from the index.
+    db_.run(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
+        "INSERT INTO outbox_event (event_id, event_type, payload, status, hold) "
+        "SELECT 'e' || i, 'T', '{}', i % 4, "
+        "CASE i % 5 WHEN 0 THEN 0 WHEN 1 THEN i WHEN 2 THEN -i END FROM n");
+    db_.run("ANALYZE");
+  }
+
+  // The steps of the plan, one a line.
+  std::string plan(const Sql& sql) {
+    std::string lines;
+    for (const std::string& step :
+         db_.column("EXPLAIN QUERY PLAN " + expand(sql.text, "outbox_event"), 3)) {
+      lines += step + "\n";
+    }
+    return lines;
+  }
+
+  const std::shared_ptr<Store> store_ = open_store();
+  const ForeignConnection db_{path()};
+};
+
+TEST_F(QueryPlanTest, EveryReadOfTheEngineIsServedByTheIndexWithoutScanOrSort) {
+  for (const Sql* sql : {&sql::kReady, &sql::kEarliest, &sql::kDueAt, &sql::kHeld, &sql::kHeldLane,
+                         &sql::kClaimableReady, &sql::kClaimableDue, &sql::kLaneOverview}) {
+    const std::string steps = plan(*sql);
+    EXPECT_TRUE(contains(steps, "outbox_event_hold")) << sql->text;
+    EXPECT_EQ(steps.find("SCAN outbox_event"), std::string::npos) << sql->text << steps;
+    EXPECT_EQ(steps.find("TEMP B-TREE"), std::string::npos) << sql->text << steps;
+  }
+}
+
+TEST_F(QueryPlanTest, EveryMarkGoesStraightToItsRow) {
+  for (const Sql* sql : {&sql::kDone, &sql::kDoneMany, &sql::kRemove, &sql::kRemoveMany,
+                         &sql::kRetry, &sql::kDefer, &sql::kDead, &sql::kAside, &sql::kSuspect,
+                         &sql::kState, &sql::kClaim, &sql::kUnclaim, &sql::kUninsert}) {
+    EXPECT_TRUE(contains(plan(*sql), "SEARCH outbox_event USING INTEGER PRIMARY KEY"))
+        << sql->text << plan(*sql);
+  }
+}
+
+TEST_F(QueryPlanTest, FinishedRowsCostOperatorsNothing) {
+  for (const Sql* sql : {&sql::kHasPending, &sql::kCounts, &sql::kClaimedBy}) {
+    const std::string steps = plan(*sql);
+    EXPECT_TRUE(contains(steps, "USING INDEX outbox_event_hold")) << steps;
+    EXPECT_EQ(steps.find("SCAN outbox_event\n"), std::string::npos) << steps;
+  }
+  EXPECT_TRUE(contains(plan(sql::kCounts), "outbox_event_dead"));
+  for (const Sql* sql : {&sql::kFind, &sql::kReplay, &sql::kDiscard, &sql::kExists}) {
+    EXPECT_TRUE(contains(plan(*sql), "(event_id=?)")) << plan(*sql);
+  }
+}
+
+TEST(Names, AreFilledIn) {
+  EXPECT_EQ(expand("SELECT {columns_} FROM {table} JOIN {instance}", "t"),
+            "SELECT \"t_columns_\" FROM \"t\" JOIN \"t_instance\"");
+  EXPECT_EQ(expand("no names", "t"), "no names");
+  EXPECT_EQ(quoted("a\"b"), "\"a\"\"b\"");
+}
+
+}  // namespace
+}  // namespace outbox::sqlite

@@ -1,0 +1,205 @@
+// What the tests of the SQLite store share.
+#pragma once
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "outbox/error.h"
+#include "outbox/event.h"
+#include "outbox/sqlite.h"
+#include "outbox/testing.h"
+#include "store/sqlite/handle.h"
+
+namespace outbox::sqlite {
+
+using namespace std::chrono_literals;
+
+// A directory that is removed with everything in it.
+class TemporaryDirectory {
+ public:
+  TemporaryDirectory() {
+    std::string pattern = std::filesystem::temp_directory_path() / "outbox_sqlite_XXXXXX";
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
+    path_ = pattern;
+  }
+  ~TemporaryDirectory() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryDirectory(const TemporaryDirectory&) = delete;
+  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
+
+  std::string file(const std::string& name) const { return path_ / name; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// A connection past the library, as another program would have it.
+class ForeignConnection {
+ public:
+  explicit ForeignConnection(const std::string& path) {
+    sqlite3* db = nullptr;
+    const int code = sqlite3_open(path.c_str(), &db);
+    db_.reset(db);
+    if (code != SQLITE_OK) throw std::runtime_error(sqlite3_errmsg(db));
+    sqlite3_busy_timeout(db, 20'000);
+    run("PRAGMA synchronous = OFF");
+  }
+
+  sqlite3* get() const { return db_.get(); }
+
+  void run(const std::string& sql) const {
+    if (sqlite3_exec(get(), sql.c_str(), nullptr, nullptr, nullptr) != SQLITE_OK) {
+      throw std::runtime_error(sql + ": " + sqlite3_errmsg(get()));
+    }
+  }
+
+  // The first column of each row, as text; NULL is "NULL".
+  std::vector<std::string> column(const std::string& sql, int index = 0) const {
+    sqlite3_stmt* prepared = nullptr;
+    if (sqlite3_prepare_v2(get(), sql.c_str(), -1, &prepared, nullptr) != SQLITE_OK) {
+      throw std::runtime_error(sql + ": " + sqlite3_errmsg(get()));
+    }
+    const StatementHandle statement(prepared);
+    std::vector<std::string> values;
+    while (sqlite3_step(prepared) == SQLITE_ROW) {
+      const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(prepared, index));
+      values.emplace_back(text == nullptr ? "NULL" : text);
+    }
+    return values;
+  }
+  std::string value(const std::string& sql) const { return column(sql).at(0); }
+
+ private:
+  DatabaseHandle db_;
+};
+
+// A pipe that tells one process how far the other has come.
+class Milestone {
+ public:
+  Milestone() {
+    if (pipe(ends_) != 0) throw std::runtime_error("pipe");
+  }
+  ~Milestone() {
+    close(ends_[0]);
+    close(ends_[1]);
+  }
+  Milestone(const Milestone&) = delete;
+  Milestone& operator=(const Milestone&) = delete;
+
+  void reach() const { static_cast<void>(write(ends_[1], "x", 1)); }
+  bool wait() const {
+    pollfd polled{ends_[0], POLLIN, 0};
+    char byte = 0;
+    return poll(&polled, 1, 20'000) == 1 && read(ends_[0], &byte, 1) == 1;
+  }
+
+ private:
+  int ends_[2];
+};
+
+// Runs a function in a child process; its result is the exit code, and 99 an
+// exception. Killed at the end if it still runs.
+class ChildProcess {
+ public:
+  explicit ChildProcess(const std::function<int()>& work) {
+    std::fflush(nullptr);  // or the child writes it once more
+    pid_ = fork();
+    if (pid_ != 0) return;
+    int code = 99;
+    try {
+      code = work();
+    } catch (const std::exception& error) {
+      static_cast<void>(write(STDERR_FILENO, error.what(), std::string(error.what()).size()));
+    }
+    _exit(code);
+  }
+  ~ChildProcess() {
+    if (pid_ > 0) kill_now();
+  }
+  ChildProcess(const ChildProcess&) = delete;
+  ChildProcess& operator=(const ChildProcess&) = delete;
+
+  void kill_now() {
+    kill(pid_, SIGKILL);
+    wait();
+  }
+
+  // The exit code, or minus the signal.
+  int wait() {
+    int status = 0;
+    waitpid(std::exchange(pid_, -1), &status, 0);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
+  }
+
+ private:
+  pid_t pid_ = -1;
+};
+
+// The message of the error of kind E that the work must throw.
+template <class E, class Work>
+std::string message_of(Work work) {
+  try {
+    work();
+  } catch (const E& error) {
+    return error.what();
+  } catch (const std::exception& error) {
+    ADD_FAILURE() << "another kind of error: " << error.what();
+    return error.what();
+  }
+  ADD_FAILURE() << "nothing was thrown";
+  return {};
+}
+
+inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
+  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
+  return ::testing::AssertionFailure() << "\"" << text << "\" does not contain \"" << part << "\"";
+}
+
+inline Event simple_event(const std::string& id, const std::string& payload = "{}") {
+  EventFields fields;
+  fields.id = id;
+  fields.type = "Happened";
+  fields.payload = json(payload);
+  fields.occurred_at = fields.available_at = host_clock().now();
+  return Event::restore(std::move(fields));
+}
+
+inline void write_event(Store& store, const Event& event) {
+  const auto connection = store.connect();
+  connection->begin();
+  connection->insert({&event, 1}, {});
+  connection->commit();
+}
+
+// A database file of its own for each test.
+class SqliteTest : public ::testing::Test {
+ protected:
+  std::shared_ptr<Store> open_store(Options options = {}) {
+    options.durability = Durability::normal;
+    return sqlite::open(path(), std::move(options));
+  }
+  std::string path() const { return directory_.file("outbox.db"); }
+  std::string file(const std::string& name) const { return directory_.file(name); }
+
+ private:
+  TemporaryDirectory directory_;
+};
+
+}  // namespace outbox::sqlite
