@@ -51,7 +51,7 @@ struct DispatcherOptions {
   // Bounds, in events and (for both queues together) in bytes of payload.
   std::size_t hot_capacity = 1000;
   std::size_t cold_capacity = 1000;
-  std::size_t capacity_bytes = 64 * 1024 * 1024;
+  std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
 
   Ordering ordering = Ordering::per_aggregate;
   OnDead on_dead = OnDead::skip;

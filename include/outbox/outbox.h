@@ -29,7 +29,7 @@ struct Options {
 
   std::size_t hot_capacity = 1000;
   std::size_t cold_capacity = 1000;
-  std::size_t capacity_bytes = 64 * 1024 * 1024;
+  std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
 
   // At most so many rows a read; how long to wait after an empty one unless
   // woken by a commit.

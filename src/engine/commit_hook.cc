@@ -59,7 +59,7 @@ void CommitHook::leave_to_reader(const Written& written) {
     return;
   }
   core_->leave_to_reader(written.event, written.row);
-  if (!core_->direct() || !core_->owns(written.row)) return;  // not ours to take now
+  if (!core_->direct(written.row.shard)) return;  // nobody takes events here now
   core_->count(Counter::hot_dropped);
   if (!warnings_.allow(clock_.steady())) return;
   log_(LogLevel::warning,

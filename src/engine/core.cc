@@ -46,6 +46,15 @@ WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t bat
           .park = options.on_dead == OnDead::park};
 }
 
+// Written by plain SQL, without a word to the engine that it is to wait. An
+// event that was available when it occurred never waits, whatever another clock
+// says by now (one that was set back, or that of another host): later events of
+// its aggregate would overtake it.
+bool is_to_wait(const Row& row) {
+  return row.ref.hold == 0 && row.available_in > std::chrono::microseconds::zero() &&
+         row.event.available_at() > row.event.occurred_at();
+}
+
 }  // namespace
 
 Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOptions options,
@@ -108,17 +117,10 @@ Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
 bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
 
 bool Core::enqueue_reserved(Row row) {
-  if (closing_ || !direct()) return false;
+  if (closing_ || !direct(row.ref.shard)) return false;
   Job job = job_of(std::move(row), true, epoch_);
-  // A claimed row is ours whatever its shard; others belong to the shard's
-  // owner, who may be another instance.
-  const bool claimed = options_.lock_timeout.has_value();
-  const auto admission = claimed ? queue_.admit(job) : queue_.admit_direct(job);
-  return settle(std::move(job), admission);
-}
-
-bool Core::owns(const RowRef& row) const {
-  return options_.lock_timeout.has_value() || queue_.owns(row.shard);
+  const WorkQueue::Admission admission = queue_.admit_direct(job);
+  return admitted(std::move(job), admission);
 }
 
 void Core::give_up(const Event& event) { tracker_->release(event.id()); }
@@ -141,12 +143,11 @@ bool Core::take(Row row, bool hot, std::int64_t epoch) {
 }
 
 bool Core::admit(Job job) {
-  const auto admission = queue_.admit(job);
-  return settle(std::move(job), admission);
+  const WorkQueue::Admission admission = queue_.admit(job);
+  return admitted(std::move(job), admission);
 }
 
-// Does what is left to do for a job that was admitted so.
-bool Core::settle(Job job, WorkQueue::Admission admission) {
+bool Core::admitted(Job job, WorkQueue::Admission admission) {
   const bool hot = job.hot;
   switch (admission) {
     case WorkQueue::Admission::full:
@@ -203,9 +204,7 @@ void Core::read_ends() {
 }
 
 bool Core::handle(Row row) {
-  // Written by plain SQL, without a word to the engine that it is to wait.
-  const bool wait = row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0;
-  if (!wait) return take(std::move(row), false, reading_epoch_);
+  if (!is_to_wait(row)) return take(std::move(row), false, reading_epoch_);
   if (!tracker_->try_acquire(row.event.id())) return true;
   Job job = job_of(std::move(row), false, reading_epoch_);
   job.lane = kNoLane;
@@ -220,7 +219,7 @@ bool Core::handle(Row row) {
 void Core::handle_suspects(std::vector<Row> rows) {
   std::vector<Completion> completions;
   for (Row& row : rows) {
-    if (row.available_in > std::chrono::microseconds::zero() && row.ref.hold == 0) {
+    if (is_to_wait(row)) {
       handle(std::move(row));  // it cannot have been under way
       continue;
     }
@@ -296,7 +295,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));
   }
-  if (filling.more && dead > 0 && dead == rows.rows.size()) filling.blocked = true;
+  if (filling.more && dead == rows.rows.size()) filling.blocked = true;
   const bool blocked = filling.blocked;
   // Suspects are still to come: the lane is to be read again after them.
   if (!suspects.empty()) filling.more = true;
@@ -322,15 +321,24 @@ void Core::work(Worker& worker) {
   }
 }
 
-bool Core::may_deliver(const Job& job) const {
+// Whether all of these are still ours. While the tenure may have ended but was
+// not lost for certain, the worker waits: if it is renewed after all, the events
+// must not have been dropped, for the next ones of their lanes would pass them.
+bool Core::may_deliver(const std::vector<Job>& jobs) {
+  {
+    MutexLock lock(tenure_mutex_);
+    while (jobs.front().epoch == epoch_ && clock_.steady() >= deadline_ && !stopping_) {
+      tenure_changed_.wait(tenure_mutex_);
+    }
+    if (jobs.front().epoch != epoch_ || stopping_) return false;
+  }
   const Clock::Steady now = clock_.steady();
-  return job.epoch == epoch_ && now < deadline_.load(std::memory_order_relaxed) &&
-         now < job.expires;
+  return std::all_of(jobs.begin(), jobs.end(), [&](const Job& job) { return now < job.expires; });
 }
 
 void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
+  const bool ours = may_deliver(jobs);
   const Clock::Steady begin = clock_.steady();
-  const bool ours = may_deliver(jobs.front());
   std::vector<Outcome> outcomes;
   if (ours) {
     const Job& first = jobs.front();
@@ -375,7 +383,10 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
       case WorkQueue::After::again:
         break;  // in the queue again
       case WorkQueue::After::drop:
+        // The reader may have passed it while it was in the gate.
         release(finished[i].job);
+        if (events_.left_behind) events_.left_behind(finished[i].job.row.ref);
+        queue_.request_poll();
         break;
       case WorkQueue::After::aside:
         break;  // one of the followers
@@ -456,7 +467,8 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
         die();
       } else {
         mark.error = cut_error_text(outcome.error());
-        wait(Mark::Kind::retry, outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
+        wait(Mark::Kind::retry,
+             outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
       }
       break;
     }
@@ -475,6 +487,7 @@ void Core::on_landed(std::span<Completion> completions) {
   std::vector<Job> suspects;
   std::optional<Clock::Steady> row_due;
   bool waits = false;
+  bool left_behind = false;
   landed.reserve(completions.size());
   for (Completion& completion : completions) {
     if (completion.landing == Completion::Landing::suspect && !completion.stale) {
@@ -483,6 +496,11 @@ void Core::on_landed(std::span<Completion> completions) {
     }
     // Before anything else may look for the row again; see Gate.
     release(completion.job);
+    if (completion.job.epoch != epoch_ && events_.left_behind) {
+      // A reader in the new tenure may have passed it while it was in the gate.
+      events_.left_behind(completion.job.row.ref);
+      left_behind = true;
+    }
     completion.due = now + completion.mark.delay;
     const bool alone = completion.mark.lane == kNoLane;
     switch (completion.mark.kind) {
@@ -502,6 +520,7 @@ void Core::on_landed(std::span<Completion> completions) {
     landed.push_back(std::move(completion));
   }
   queue_.landed(landed, now);
+  if (left_behind) queue_.request_poll();
   for (Job& job : suspects) begin_suspect(std::move(job));
 
   publish_gauges();
@@ -567,12 +586,18 @@ void Core::publish_gauges() const {
 // --- Ownership and time ---
 
 void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
-  deadline_.store(valid_until, std::memory_order_relaxed);
-  queue_.own(tenure.shards);
-  if (tenure.epoch == epoch_) return;
   // The completer first: it must know the epoch before anything is read in it.
-  completer_.set_epoch(tenure.epoch);
-  epoch_ = tenure.epoch;
+  const bool changed = tenure.epoch != epoch_;
+  if (changed) completer_.set_epoch(tenure.epoch);
+  {
+    MutexLock lock(tenure_mutex_);
+    deadline_ = valid_until;
+    epoch_ = tenure.epoch;
+    tenure_changed_.notify_all();
+  }
+  // Before a shard that is being given up is looked at; see drained().
+  queue_.own(options_.lock_timeout ? std::nullopt : std::optional(tenure.shards));
+  if (!changed) return;
   for (const Job& job : queue_.enter(tenure.epoch)) release(job);
 }
 
@@ -628,6 +653,11 @@ std::vector<RowRef> Core::close() {
                         .crashes = job.row.crashes});
   }
   queue_.stop();
+  {
+    MutexLock lock(tenure_mutex_);
+    stopping_ = true;
+    tenure_changed_.notify_all();
+  }
   stop_calls_.request_stop();
   for (auto& worker : workers_) worker->thread.join();
   completer_.close(steady_clock::now() +

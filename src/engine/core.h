@@ -62,10 +62,9 @@ class Core final : public PollHandler {
   bool reserve(const Event& event);
   bool enqueue_reserved(Row row);
 
-  // Whether events are taken directly at all: this instance owns them, and has
-  // no suspects to watch.
-  bool owns(const RowRef& row) const;
-  bool direct() const { return epoch_ != 0 && !quarantine_; }
+  // Whether events of a shard are taken directly at all: this instance owns
+  // them, and has no suspects to watch.
+  bool direct(int shard) const { return epoch_ != 0 && !quarantine_ && queue_.owns(shard); }
   void give_up(const Event& event);
   void leave_to_reader(const Event& event, const RowRef& row);
 
@@ -133,12 +132,12 @@ class Core final : public PollHandler {
   };
   Judgement judge(const Job& job, const Outcome& outcome) const;
   std::chrono::milliseconds delay_of(const RetryPolicy& policy, int attempts) const;
-  bool may_deliver(const Job& job) const;
+  bool may_deliver(const std::vector<Job>& jobs);
 
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
   bool take(Row row, bool hot, std::int64_t epoch);
   bool admit(Job job);
-  bool settle(Job job, WorkQueue::Admission admission);
+  bool admitted(Job job, WorkQueue::Admission admission);
   void set_aside(Job job);
   void park(Job job);
   void release(const Job& job);
@@ -165,9 +164,12 @@ class Core final : public PollHandler {
   Deliverer deliverer_;
   Completer completer_;
   RateLimit drop_warnings_;
-  std::atomic<Clock::Steady> deadline_{Clock::Steady::max()};
+  Mutex tenure_mutex_;
+  CondVar tenure_changed_;
+  Clock::Steady deadline_ OUTBOX_GUARDED_BY(tenure_mutex_) = Clock::Steady::max();
+  bool stopping_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;
   std::atomic<bool> closing_{false};
-  std::atomic<std::int64_t> epoch_{0};
+  std::atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_
   std::atomic<bool> quarantine_{false};
   std::atomic<std::int64_t> reading_epoch_{0};  // of the read under way
   std::stop_source stop_calls_;

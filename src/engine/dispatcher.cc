@@ -43,13 +43,13 @@ class Dispatcher::Impl {
   }
 
   void close() {
-    check_process();
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
     }
-    keeper_->stop();
+    // The keeper goes on renewing while the workers finish what they have.
     core_->close();
+    keeper_->stop();
   }
 
   internal::Core& core() {

@@ -38,10 +38,7 @@ class Driver {
   static PollerOptions checked_options(PollerOptions options);
 
   void start() { keeper_.start(); }
-  void stop() {
-    keeper_.stop();
-    owner_ = false;
-  }
+  void stop() { keeper_.stop(); }
 
   // Reads once, if nobody else is reading, and says whether there may be more
   // at once. Never throws: an error is logged, and another read follows.

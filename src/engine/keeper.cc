@@ -65,11 +65,11 @@ void Keeper::run() {
       woken_ = false;
       renew_now = std::exchange(renew_, false);
     }
-    if (renew_now || clock_.steady() >= next_renewal_) renew();
+    if (renew_now || clock_.steady() >= next_renewal_.load()) renew();
     const std::optional<Clock::Steady> next = duties_.tick();
     const Clock::Steady now = clock_.steady();
     const Clock::Steady until =
-        std::min({next.value_or(next_renewal_), next_renewal_, now + kLongestWait});
+        std::min({next.value_or(Clock::Steady::max()), next_renewal_.load(), now + kLongestWait});
     // The injected clock says how long to wait; only the host's can be waited on.
     const auto deadline = steady_clock::now() + (until - now);
     MutexLock lock(mutex_);
@@ -83,9 +83,16 @@ void Keeper::renew() {
     next_renewal_ = Clock::Steady::max();
     return;
   }
+  const std::lock_guard lock(renewal_);
   // The tenure counts from before the question: the answer may take its time.
   const Clock::Steady asked = clock_.steady();
   try {
+    if (lapsed_) {
+      // All that was owned has been dropped. Had nobody else taken over, it
+      // would come back under the same epoch, and with it what is still running.
+      instance_->leave();
+      lapsed_ = false;
+    }
     const Tenure tenure = instance_->renew();
     const std::optional<milliseconds> lease = instance_->lease();
     valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
@@ -99,6 +106,7 @@ void Keeper::renew() {
     }
     if (asked >= valid_until_) {
       valid_until_ = Clock::Steady::max();
+      lapsed_ = true;
       duties_.expired();
     }
   }

@@ -1,9 +1,11 @@
 // Keeps an instance's tenure, and its timers.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <thread>
 
@@ -43,7 +45,7 @@ class Keeper {
   // Ends the thread. Idempotent.
   void stop();
 
-  // Renews in this thread; for those who do not start().
+  // Renews in this thread; the duties are then called on it, one at a time.
   void renew();
 
  private:
@@ -55,9 +57,11 @@ class Keeper {
   const Clock& clock_;
   const Logger log_;
 
-  // Used by renew() only.
-  Clock::Steady next_renewal_{};
+  // Held by renew(): a store takes one such call at a time.
+  std::mutex renewal_;
+  std::atomic<Clock::Steady> next_renewal_{Clock::Steady{}};
   Clock::Steady valid_until_ = Clock::Steady::max();
+  bool lapsed_ = false;  // it could not be renewed in time
   RateLimit warnings_{std::chrono::seconds{10}};
 
   Mutex mutex_;

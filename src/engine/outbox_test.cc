@@ -50,6 +50,7 @@ class OutboxTest : public ::testing::Test {
   }
 
   RecordingLog log;
+  testing::ManualClock clock;  // for those who open a store with it
   std::shared_ptr<RecordingListener> recorder = std::make_shared<RecordingListener>();
   std::shared_ptr<Store> store = memory::open();
   std::unique_ptr<Outbox> box;
@@ -116,6 +117,21 @@ TEST_F(OutboxTest, KeepsTheOrderOverFailures) {
     ASSERT_EQ(numbers.size(), 300u) << aggregate;
     for (int n = 0; n < 300; ++n) ASSERT_EQ(numbers[static_cast<std::size_t>(n)], n);
   }
+}
+
+TEST_F(OutboxTest, EventsWaitedBecauseTheClockWasSetBack) {
+  store = memory::open({.clock = &clock});
+  {
+    Writer writer{store};
+    auto tx = writer.begin();
+    tx.write(order_event("42", "1"));
+    tx.commit();
+  }
+  clock.step(-1h);
+  open();
+  write(*box, order_event("42", "2"));
+  ASSERT_TRUE(recorder->wait_for(2));
+  EXPECT_EQ(recorder->payloads(), (std::vector<std::string>{"1", "2"}));
 }
 
 TEST_F(OutboxTest, GivesUpAfterTheLastAttempt) {

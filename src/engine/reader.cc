@@ -1,6 +1,7 @@
 #include "engine/reader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
 #include <string>
 #include <utility>
@@ -11,6 +12,10 @@ namespace {
 constexpr Seq kEverything = std::numeric_limits<Seq>::max();
 constexpr Seq kNothing = -1;
 constexpr std::size_t kLanesAtOnce = 1'000;
+
+// With row claims: how many due times are remembered. What is due after these
+// is found by a sweep.
+constexpr std::size_t kDueTimes = 10'000;
 
 // How many suspects are tried together, by the deaths that they have seen:
 // first many, then few, then each alone.
@@ -68,12 +73,16 @@ bool Reader::reads(int shard) const {
 
 void Reader::note_due(Clock::Steady due) {
   MutexLock lock(mutex_);
-  if (!next_due_ || due < *next_due_) next_due_ = due;
+  due_times_.insert(due);
+  // A read of due rows tells when the next one is; a claim does not.
+  const std::size_t kept = options_.row_claims ? kDueTimes : 1;
+  if (due_times_.size() > kept) due_times_.erase(std::prev(due_times_.end()));
 }
 
 std::optional<Clock::Steady> Reader::next_due() const {
   MutexLock lock(mutex_);
-  return next_due_;
+  if (due_times_.empty()) return std::nullopt;
+  return *due_times_.begin();
 }
 
 void Reader::leave_behind(const RowRef& row) {
@@ -98,8 +107,9 @@ Reader::Orders Reader::take_orders() {
   Orders orders = std::exchange(orders_, {});
   // Forgotten before the read begins: whatever is noted from now on is looked
   // at in the next round.
-  if (next_due_ && *next_due_ <= clock_.steady()) orders.due = true;
-  if (orders.due) next_due_.reset();
+  const auto later = due_times_.upper_bound(clock_.steady());
+  if (later != due_times_.begin()) orders.due = true;
+  if (orders.due) due_times_.erase(due_times_.begin(), options_.row_claims ? later : due_times_.end());
   return orders;
 }
 
@@ -271,14 +281,7 @@ bool Reader::read_lanes() {
 
 void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
   const Bracket bracket(handler_, epoch_);
-  Rows rows;
-  try {
-    rows = instance_->held(lane.shard, lane.key, lane.limit);
-  } catch (...) {
-    // The handler has struck it off its list: it is still wanted.
-    handler_.fill(lane, {.more = true}, false);
-    throw;
-  }
+  Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
   for (Row& row : rows.rows) row = judged(std::move(row));
   handler_.fill(lane, std::move(rows), suspect);
 }

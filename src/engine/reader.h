@@ -102,7 +102,7 @@ class Reader {
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);
   std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
-  std::optional<Clock::Steady> next_due_ OUTBOX_GUARDED_BY(mutex_);
+  std::set<Clock::Steady> due_times_ OUTBOX_GUARDED_BY(mutex_);  // the earliest
 };
 
 }  // namespace outbox::internal

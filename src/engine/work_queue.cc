@@ -27,16 +27,14 @@ WorkQueue::Admission WorkQueue::admit(Job& job) {
 
 WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
   MutexLock lock(mutex_);
-  // Under the lock under which a shard is found to be drained: once it is
-  // given back nothing of it may come in.
   if (!owns_locked(job.row.ref.shard) || !admissible(job)) return Admission::full;
   account(job, true);
   return place(job);
 }
 
-void WorkQueue::own(std::vector<int> shards) {
+void WorkQueue::own(std::optional<std::vector<int>> shards) {
   MutexLock lock(mutex_);
-  owned_ = std::move(shards);
+  shards_ = std::move(shards);
 }
 
 bool WorkQueue::owns(int shard) const {
@@ -45,7 +43,7 @@ bool WorkQueue::owns(int shard) const {
 }
 
 bool WorkQueue::owns_locked(int shard) const {
-  return std::find(owned_.begin(), owned_.end(), shard) != owned_.end();
+  return !shards_ || std::find(shards_->begin(), shards_->end(), shard) != shards_->end();
 }
 
 bool WorkQueue::reserve(Job& job) {

@@ -50,10 +50,11 @@ class WorkQueue {
   enum class Admission { queued, aside, park, full };
   Admission admit(Job& job);
 
-  // The same for an event that no reader brought: `full` also if its shard is
-  // not one of those set by own().
+  // The same for a job that no reader brings: only of a shard to be read.
   Admission admit_direct(Job& job);
-  void own(std::vector<int> shards);
+
+  // The shards to be read from now on; nullopt: rows are owned one by one.
+  void own(std::optional<std::vector<int>> shards);
   bool owns(int shard) const;
 
   // The same in two steps, for a job that is marked in between. False, or
@@ -174,8 +175,8 @@ class WorkQueue {
   };
 
   Admission place(Job& job) OUTBOX_REQUIRES(mutex_);
-  bool owns_locked(int shard) const OUTBOX_REQUIRES(mutex_);
   bool admissible(const Job& job) const OUTBOX_REQUIRES(mutex_);
+  bool owns_locked(int shard) const OUTBOX_REQUIRES(mutex_);
   std::vector<Job> drop_all_locked() OUTBOX_REQUIRES(mutex_);
   std::size_t room_locked(bool hot) const OUTBOX_REQUIRES(mutex_);
   void account(const Job& job, bool in) OUTBOX_REQUIRES(mutex_);
@@ -209,7 +210,7 @@ class WorkQueue {
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
   Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
-  std::vector<int> owned_ OUTBOX_GUARDED_BY(mutex_);
+  std::optional<std::vector<int>> shards_ OUTBOX_GUARDED_BY(mutex_);
 
   Load hot_load_ OUTBOX_GUARDED_BY(mutex_);
   Load cold_load_ OUTBOX_GUARDED_BY(mutex_);

@@ -300,7 +300,7 @@ TEST_F(WorkQueueTest, TakesNothingDirectlyThatIsInAnotherInstancesShard) {
   Job mine = job("mine", kNoLane, true);
   Job foreign = job("foreign", kNoLane, true);
   foreign.row.ref.shard = 3;
-  queue.own({0, 1});
+  queue.own(std::vector{0, 1});
   EXPECT_EQ(queue.admit_direct(mine), Admission::queued);
   EXPECT_EQ(queue.admit_direct(foreign), Admission::full);
 }

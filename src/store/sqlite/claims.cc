@@ -9,25 +9,30 @@
 namespace outbox::sqlite {
 
 Rows Claims::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
-  const Time now = database_.environment().now();
-  const Candidates which{
-      .now = now, .expired = micros(now - lock_timeout_), .created = micros(now - skip_recent)};
   Rows result;
   // An idle claimer must not stand in the writers' way.
-  if (limit == 0 || !any(which)) return result;
+  if (limit == 0 || !any(candidates(skip_recent))) return result;
 
   WriteTransaction transaction(database_);
+  // Asked again: the wait for the writers may have been long, and a claim that
+  // begins in the past would be over before its time.
+  const Candidates which = candidates(skip_recent);
   read(which, limit, result);
   std::vector<Seq> seqs;
   seqs.reserve(result.rows.size());
   for (const Row& row : result.rows) seqs.push_back(row.ref.seq);
   const std::string list = seq_list(seqs);
-  database_.execute(sql::kClaim, owner_, micros(now), list);
+  database_.execute(sql::kClaim, owner_, micros(which.now), list);
   transaction.commit();
 
   std::sort(result.rows.begin(), result.rows.end(),
             [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
   return result;
+}
+
+Claims::Candidates Claims::candidates(std::chrono::milliseconds skip_recent) const {
+  const Time now = database_.environment().now();
+  return {.now = now, .expired = micros(now - lock_timeout_), .created = micros(now - skip_recent)};
 }
 
 bool Claims::any(const Candidates& which) {
@@ -38,18 +43,18 @@ bool Claims::any(const Candidates& which) {
 }
 
 void Claims::read(const Candidates& which, std::size_t limit, Rows& result) {
-  const JsonCodec& codec = *database_.environment().options.codec;
+  const Environment& environment = database_.environment();
   // First what has waited once before, so that a long backlog of fresh rows
   // cannot starve it.
   {
     Run due(database_[sql::kClaimableDue], which.expired, which.created, one_more(limit),
             hold_until(micros(which.now)));
-    result.more = decode_rows(due, codec, which.now, limit, result.rows);
+    result.more = decode_rows(due, environment, limit, result.rows);
   }
   if (result.more) return;
   Run ready(database_[sql::kClaimableReady], which.expired, which.created,
             one_more(limit - result.rows.size()));
-  result.more = decode_rows(ready, codec, which.now, limit, result.rows);
+  result.more = decode_rows(ready, environment, limit, result.rows);
 }
 
 void Claims::unclaim(std::span<const RowRef> rows) {

@@ -28,6 +28,7 @@ class Claims {
     std::int64_t created;  // events up to here
   };
 
+  Candidates candidates(std::chrono::milliseconds skip_recent) const;
   bool any(const Candidates& which);
   void read(const Candidates& which, std::size_t limit, Rows& result);
 

@@ -21,7 +21,7 @@ Rows Reader::ready(std::int64_t epoch, std::size_t in_flight, std::size_t limit)
   const Environment& environment = database_.environment();
   Rows result;
   Run run(database_[sql::kReady], floor_, one_more(limit));
-  result.more = decode_rows(run, *environment.options.codec, environment.now(), limit, result.rows);
+  result.more = decode_rows(run, environment, limit, result.rows);
   if (!result.rows.empty()) floor_ = result.rows.back().ref.seq;
   rewound_ = false;
   return result;
@@ -50,7 +50,7 @@ DueRows Reader::due(std::size_t limit) {
     below = *hold;
     if (below < latest) break;
     Run run(database_[sql::kDueAt], below, one_more(limit - result.rows.size()));
-    result.more = decode_rows(run, *environment.options.codec, now, limit, result.rows);
+    result.more = decode_rows(run, environment, limit, result.rows);
   }
   if (const auto next = database_.integer(sql::kEarliest, latest)) {
     result.next_in = microseconds{-(*next + micros(now))};
@@ -62,7 +62,7 @@ Rows Reader::held(LaneKey key, std::size_t limit) {
   const Environment& environment = database_.environment();
   Rows result;
   Run run(database_[sql::kHeld], key, one_more(limit));
-  result.more = decode_rows(run, *environment.options.codec, environment.now(), limit, result.rows);
+  result.more = decode_rows(run, environment, limit, result.rows);
   return result;
 }
 

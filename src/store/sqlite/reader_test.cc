@@ -1,4 +1,6 @@
 #include <atomic>
+#include <functional>
+#include <utility>
 
 #include "store/sqlite/test_support.h"
 
@@ -91,6 +93,39 @@ TEST_F(ReaderTest, MissesNothingWhileOthersWrite) {
     }
   }
   EXPECT_EQ(read, 2u * kEach);
+}
+
+// Lets something happen right after the time was asked for.
+class InterruptedClock final : public Clock {
+ public:
+  Time now() const override {
+    const Time time = host_clock().now();
+    if (const auto interruption = std::exchange(next, {})) interruption();
+    return time;
+  }
+  Steady steady() const override { return host_clock().steady(); }
+
+  mutable std::function<void()> next{};
+};
+
+TEST_F(ReaderTest, ARowCommittedWhileTheClockWasReadPassedForADelayedOne) {
+  const InterruptedClock clock;
+  const auto store = open_store({.clock = &clock});
+  instance_->leave();
+  const auto instance = store->join({});
+  instance->renew();
+  write_many(1, 1);
+  clock.next = [&] {
+    // Not on the same tick of the clock.
+    for (const Time begin = host_clock().now(); host_clock().now() == begin;) {
+    }
+    write_many(2, 2);
+  };
+  for (int read = 0; read < 2; ++read) {
+    for (const Row& row : instance->ready(kShard, 0, 10).rows) {
+      EXPECT_LE(row.available_in, 0us) << row.event.id();
+    }
+  }
 }
 
 TEST_F(ReaderTest, ManyRowsDueAtOneMomentComeInTheirOrderAndUpToTheLimit) {

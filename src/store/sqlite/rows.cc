@@ -134,11 +134,11 @@ Time stored_time(std::int64_t micros_since_1970) {
   return std::clamp(time_of(micros_since_1970), kEarliestTime, kLatestTime);
 }
 
-bool decode_rows(Run& run, const JsonCodec& codec, Time now, std::size_t limit,
+bool decode_rows(Run& run, const Environment& environment, std::size_t limit,
                  std::vector<Row>& rows) {
   while (run.step()) {
     if (rows.size() >= limit) return true;
-    rows.push_back(decode_row(run, codec, now));
+    rows.push_back(decode_row(run, *environment.options.codec, environment.now()));
   }
   return false;
 }

@@ -34,7 +34,11 @@ Time stored_time(std::int64_t micros_since_1970);
 
 // Appends the rows of a run up to a total of `limit`; true if there was one
 // more. The statement's own LIMIT must allow for that one.
-bool decode_rows(Run& run, const JsonCodec& codec, Time now, std::size_t limit,
+//
+// The clock is read after each step: the first one takes the snapshot, and a row
+// in it that was available when it was committed is available now. Read before,
+// the time may lie before the commit, and the row would pass for a delayed one.
+bool decode_rows(Run& run, const Environment& environment, std::size_t limit,
                  std::vector<Row>& rows);
 std::int64_t one_more(std::size_t limit);
 

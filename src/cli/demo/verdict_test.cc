@@ -1,0 +1,113 @@
+#include "cli/demo/verdict.h"
+
+#include <gtest/gtest.h>
+
+#include <utility>
+
+namespace outbox::demo {
+namespace {
+
+Order order(const std::string& id, const std::string& customer, int number) {
+  return {.event_id = id, .customer = customer, .number = number};
+}
+
+Parcel receipt(const std::string& id, const std::string& customer, int number) {
+  return {.id = id, .customer = customer, .number = number};
+}
+
+Evidence all_is_well() {
+  return {.orders = {order("1", "ann", 1), order("2", "bob", 1), order("4", "ann", 2)},
+          .rolled_back = {"3"},
+          .receipts = {receipt("2", "bob", 1), receipt("1", "ann", 1), receipt("4", "ann", 2)}};
+}
+
+TEST(Verdict, IsGoodWhenEverythingArrivedOnce) {
+  const Verdict verdict = judge(all_is_well());
+  EXPECT_TRUE(verdict.good());
+  EXPECT_EQ(verdict.committed, 3);
+  EXPECT_EQ(verdict.rolled_back, 1);
+  EXPECT_EQ(verdict.delivered, 3);
+  EXPECT_EQ(verdict.duplicates, 0);
+}
+
+TEST(Verdict, FindsWhatWasLost) {
+  Evidence evidence = all_is_well();
+  evidence.receipts.pop_back();
+  const Verdict verdict = judge(evidence);
+  EXPECT_EQ(verdict.lost, 1);
+  EXPECT_FALSE(verdict.good());
+}
+
+TEST(Verdict, TellsWhatIsPendingFromWhatIsLost) {
+  Evidence evidence = all_is_well();
+  evidence.receipts.pop_back();
+  evidence.pending = {"4"};
+  const Verdict verdict = judge(evidence);
+  EXPECT_EQ(verdict.lost, 0);
+  EXPECT_EQ(verdict.pending, 1);
+  EXPECT_FALSE(verdict.good());
+  EXPECT_NE(to_text(verdict, false).find("1 event still waited"), std::string::npos);
+}
+
+TEST(Verdict, FindsARolledBackOrderThatWasDelivered) {
+  Evidence evidence = all_is_well();
+  evidence.receipts.push_back(receipt("3", "bob", 2));
+  const Verdict verdict = judge(evidence);
+  EXPECT_EQ(verdict.ghosts, 1);
+  EXPECT_FALSE(verdict.good());
+}
+
+TEST(Verdict, FindsADeliveryThatNobodyRemembers) {
+  Evidence evidence = all_is_well();
+  evidence.receipts.push_back(receipt("99", "bob", 2));
+  EXPECT_EQ(judge(evidence).ghosts, 1);
+}
+
+TEST(Verdict, FindsAnOrderThatOvertookAnother) {
+  Evidence evidence = all_is_well();
+  std::swap(evidence.receipts[1], evidence.receipts[2]);
+  const Verdict verdict = judge(evidence);
+  EXPECT_EQ(verdict.order_breaks, 1);
+  EXPECT_FALSE(verdict.good());
+}
+
+TEST(Verdict, TakesARepeatForADuplicateAndNotForABreakOfTheOrder) {
+  Evidence evidence = all_is_well();
+  evidence.receipts.push_back(receipt("1", "ann", 1));
+  evidence.kills = 1;
+  const Verdict verdict = judge(evidence);
+  EXPECT_EQ(verdict.duplicates, 1);
+  EXPECT_EQ(verdict.order_breaks, 0);
+  EXPECT_TRUE(verdict.good());
+  EXPECT_NE(to_text(verdict, false).find("1 duplicate after 1 kill: at-least-once"),
+            std::string::npos);
+}
+
+TEST(Verdict, AcceptsNoDuplicateWithoutAKill) {
+  Evidence evidence = all_is_well();
+  evidence.receipts.push_back(receipt("1", "ann", 1));
+  EXPECT_FALSE(judge(evidence).good());
+}
+
+TEST(Verdict, IsATable) {
+  EXPECT_EQ(to_text(judge(all_is_well()), false),
+            "  committed             3       orders, each with its event in one transaction\n"
+            "  rolled back           1       on purpose; nobody may hear of these\n"
+            "  delivered             3       different events that the receiver wrote down\n"
+            "  duplicates            0       events that it was sent once more\n"
+            "  lost                  0  ok   committed, never delivered\n"
+            "  ghosts                0  ok   delivered, never committed\n"
+            "  order breaks          0  ok   overtook an older order of the same customer\n"
+            "\n"
+            "No duplicates: without a fault every event is delivered once.\n"
+            "Nothing lost, no ghosts, every customer's orders in order.\n");
+}
+
+TEST(Verdict, HasColorOnlyWhereItIsWanted) {
+  const Verdict verdict = judge(all_is_well());
+  EXPECT_EQ(to_text(verdict, false).find('\x1b'), std::string::npos);
+  EXPECT_NE(to_text(verdict, true).find("\x1b[32mok "), std::string::npos);
+}
+
+}  // namespace
+}  // namespace outbox::demo

@@ -1,0 +1,277 @@
+// The checker is tested too: with a broken store it must report the fault, and
+// without one, in the same scenario, nothing.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <stop_token>
+#include <thread>
+
+#include "faulty_store.h"
+#include "observer.h"
+#include "oracle.h"
+#include "outbox/outbox.h"
+#include "outbox/poller.h"
+#include "outbox/testing.h"
+#include "settings.h"
+#include "temporary_directory.h"
+#include "workload.h"
+
+namespace outbox::chaos {
+namespace {
+
+using namespace std::chrono_literals;
+
+// A ledger in memory. Thread-safe.
+class Arrivals {
+ public:
+  void add(const Event& event, const Delivery& delivery) {
+    const Movement movement = parse_payload(event.payload());
+    const std::lock_guard lock(mutex_);
+    arrivals_.push_back({.id = event.id(),
+                         .aggregate = event.aggregate_id(),
+                         .number = movement.number,
+                         .epoch = delivery.epoch,
+                         .attempt = delivery.attempt,
+                         .at = host_clock().now().time_since_epoch().count()});
+    arrived_.raise();
+  }
+  bool wait_for(std::size_t n) { return arrived_.wait(n); }
+  std::vector<Arrival> all() const {
+    const std::lock_guard lock(mutex_);
+    return arrivals_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<Arrival> arrivals_;
+  testing::Signal arrived_;
+};
+
+// The application and one engine after the other in this process, on a faulty
+// store over SQLite.
+class CheckerTest : public ::testing::Test {
+ protected:
+  void open(const Faults& faults) {
+    sqlite_ = sqlite::open(directory_.file("shop.db"),
+                           {.durability = sqlite::Durability::normal, .log = log_.log()});
+    store_ = std::make_shared<FaultyStore>(sqlite_, faults);
+  }
+
+  Listeners listeners() {
+    Listeners on;
+    on.add(kAggregateType, kEventType, [this](const Event& event, const Delivery& delivery) {
+      arrivals_->add(event, delivery);
+    });
+    return on;
+  }
+
+  // Writes so many events, each with its business row.
+  static void write(Writer& writer, int events, const std::string& aggregate = "a") {
+    for (int n = 0; n < events; ++n) {
+      auto tx = writer.begin();
+      const auto last = tx.query(
+          "INSERT INTO counter (aggregate, last) VALUES (?, 1)"
+          " ON CONFLICT (aggregate) DO UPDATE SET last = last + 1 RETURNING last",
+          aggregate);
+      const std::int64_t number = std::get<std::int64_t>(last[0][0]);
+      const std::string id =
+          tx.write({.type = kEventType,
+                    .aggregate_type = kAggregateType,
+                    .aggregate_id = aggregate,
+                    .payload = json(to_payload({.aggregate = aggregate, .number = number}))});
+      tx.execute("INSERT INTO business VALUES (?, ?, ?, 1, 0)", id, aggregate, number);
+      tx.commit();
+    }
+  }
+
+  Verdict verdict(const Expected& expected = {}) {
+    Verdict result = judge(observer_.committed(), arrivals_->all(), expected);
+    result.dead = observer_.dead();
+    result.pending = observer_.pending();
+    return result;
+  }
+
+  TemporaryDirectory directory_;
+  testing::RecordingLog log_;
+  Observer observer_{directory_.file("shop.db")};
+  std::shared_ptr<Store> sqlite_;
+  std::shared_ptr<FaultyStore> store_;
+  std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
+};
+
+// --- A mark before the delivery ---
+
+void wait_for_stop(const std::stop_token& stop) {
+  testing::Signal stopped;
+  const std::stop_callback raise(stop, [&] { stopped.raise(); });
+  EXPECT_TRUE(stopped.wait());
+}
+
+class MarkBeforeDelivery : public CheckerTest {
+ protected:
+  // Engines that are closed with events in their queues, like killed ones but
+  // at a known place: inside the first call.
+  Verdict run(const Faults& faults) {
+    open(faults);
+    {
+      Writer writer{sqlite_};
+      write(writer, 20);
+    }
+    {
+      testing::Signal inside;
+      Listeners on;
+      on.add(kAggregateType, kEventType, [&](const Event& event, const Delivery& delivery) {
+        inside.raise();
+        wait_for_stop(delivery.stop);
+        arrivals_->add(event, delivery);
+      });
+      Outbox box{store_, on, {.drain_timeout = 0ms, .log = log_.log()}};
+      box.start();
+      EXPECT_TRUE(inside.wait());
+      box.close();
+    }
+    Outbox box{store_, listeners(), {.log = log_.log()}};
+    box.start();
+    EXPECT_TRUE(box.wait_idle(20s));
+    box.close();
+    return verdict();
+  }
+};
+
+TEST_F(MarkBeforeDelivery, LosesEventsAndIsReported) {
+  const Verdict found = run({.mark_before_delivery = true});
+  EXPECT_EQ(found.lost, 19u) << found;
+  EXPECT_FALSE(found.clean());
+}
+
+TEST_F(MarkBeforeDelivery, LosesNothingWithoutTheFault) {
+  const Verdict found = run({});
+  EXPECT_TRUE(found.clean()) << found;
+  EXPECT_EQ(found.delivered, 20u);
+}
+
+// --- A hook that runs on rollback ---
+
+class HookOnRollback : public CheckerTest {
+ protected:
+  Verdict run(const Faults& faults, Ordering ordering) {
+    open(faults);
+    Outbox box{store_, listeners(), {.ordering = ordering, .log = log_.log()}};
+    box.start();
+    // The direct hot path is for owners only.
+    write(box.writer(), 1, "first");
+    EXPECT_TRUE(arrivals_->wait_for(1));
+    write(box.writer(), 29);
+    EXPECT_TRUE(box.wait_idle(20s));
+    box.close();
+    return verdict({.ordered = ordering == Ordering::per_aggregate});
+  }
+};
+
+TEST_F(HookOnRollback, DeliversGhostsAndIsReported) {
+  const Verdict found = run({.hook_on_rollback = true}, Ordering::none);
+  EXPECT_EQ(found.committed, 20u);
+  EXPECT_EQ(found.ghosts, 10u) << found;
+  EXPECT_FALSE(found.clean());
+}
+
+TEST_F(HookOnRollback, DeliversNoGhostWithoutTheFault) {
+  const Verdict found = run({}, Ordering::none);
+  EXPECT_TRUE(found.clean()) << found;
+  EXPECT_EQ(found.committed, 30u);
+}
+
+// With order a commit merely wakes the reader, which finds no row.
+TEST_F(HookOnRollback, DoesNoHarmWithOrder) {
+  const Verdict found = run({.hook_on_rollback = true}, Ordering::per_aggregate);
+  EXPECT_TRUE(found.clean()) << found;
+  EXPECT_EQ(found.committed, 20u);
+}
+
+// --- A mark that is lost ---
+
+class LostMark : public CheckerTest {
+ protected:
+  Verdict run(const Faults& faults) {
+    open(faults);
+    Outbox box{store_, listeners(), {.poll_interval = 20ms, .log = log_.log()}};
+    box.start();
+    write(box.writer(), 30);
+    EXPECT_TRUE(box.wait_idle(20s));
+    box.close();
+    return verdict();
+  }
+};
+
+TEST_F(LostMark, RepeatsEventsAndIsReported) {
+  const Verdict found = run({.lose_marks = true});
+  EXPECT_GE(found.duplicates, 30u) << found;
+  EXPECT_FALSE(found.clean());
+}
+
+TEST_F(LostMark, RepeatsNothingWithoutTheFault) {
+  const Verdict found = run({});
+  EXPECT_TRUE(found.clean()) << found;
+}
+
+// --- Rows that are read again while they are in flight ---
+
+// Forgets what it was told.
+class NoTracker final : public InFlightTracker {
+ public:
+  bool try_acquire(std::string_view /*event_id*/) override { return true; }
+  void release(std::string_view /*event_id*/) override {}
+};
+
+class RereadRows : public CheckerTest {
+ protected:
+  // A poller that sees each row again until it is marked; the first call does
+  // not return before the reader has come round several times.
+  Verdict run(std::shared_ptr<InFlightTracker> tracker) {
+    open({.reread = true});
+    testing::Signal polled;
+    testing::Signal inside;
+    Listeners on;
+    on.add(kAggregateType, kEventType, [&](const Event& event, const Delivery& delivery) {
+      inside.raise();
+      EXPECT_TRUE(polled.wait(3));
+      arrivals_->add(event, delivery);
+    });
+    const std::shared_ptr<Instance> instance = store_->join({});
+    Dispatcher dispatcher{instance, on, {.tracker = std::move(tracker), .log = log_.log()}};
+    Poller poller{instance, dispatcher.poll_handler(), {.log = log_.log()}};
+    dispatcher.start();
+    Writer writer{sqlite_};
+    write(writer, 5);
+    poller.poll();
+    EXPECT_TRUE(inside.wait());
+    for (int round = 0; round < 3; ++round) {
+      poller.poll();
+      polled.raise();
+    }
+    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    while (dispatcher.in_flight() > 0 && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    dispatcher.close();
+    poller.close();
+    return verdict();
+  }
+};
+
+TEST_F(RereadRows, AreRepeatedWithoutATrackerAndThatIsReported) {
+  const Verdict found = run(std::make_shared<NoTracker>());
+  EXPECT_GT(found.duplicates, 0u) << found;
+  EXPECT_FALSE(found.clean());
+}
+
+TEST_F(RereadRows, AreRecognisedByTheGate) {
+  const Verdict found = run(nullptr);
+  EXPECT_TRUE(found.clean()) << found;
+  EXPECT_EQ(found.delivered, 5u);
+}
+
+}  // namespace
+}  // namespace outbox::chaos

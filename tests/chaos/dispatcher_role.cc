@@ -1,0 +1,95 @@
+#include <atomic>
+#include <memory>
+#include <random>
+#include <stdexcept>
+#include <string>
+#include <thread>
+
+#include "courier.h"
+#include "outbox/outbox.h"
+#include "role_signals.h"
+#include "roles.h"
+#include "workload.h"
+
+namespace outbox::chaos {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Hands events to the receiver, and fails now and then before it does: an
+// attempt that failed has delivered nothing, so that it adds no duplicate.
+class Deliverer {
+ public:
+  explicit Deliverer(const Settings& settings)
+      : courier_(socket_path(settings.directory)),
+        seed_(settings.seed * 7'919 + static_cast<std::uint64_t>(settings.incarnation)) {}
+
+  Outcome operator()(const Event& event, const Delivery& delivery) {
+    const int luck = static_cast<int>(roll() % 100);
+    if (luck < 3) throw std::runtime_error("a failure on purpose");
+    if (luck < 4) return Outcome::retry_after(5ms);
+    const Movement movement = parse_payload(event.payload());
+    courier_.deliver({.id = event.id(),
+                      .aggregate = event.aggregate_id(),
+                      .number = movement.number,
+                      .epoch = delivery.epoch,
+                      .attempt = delivery.attempt});
+    return Outcome::done();
+  }
+
+ private:
+  std::uint64_t roll() {
+    std::mt19937_64 generator(seed_ + 104'729 * calls_.fetch_add(1));
+    return generator();
+  }
+
+  Courier courier_;
+  const std::uint64_t seed_;
+  std::atomic<std::uint64_t> calls_{0};
+};
+
+Options options_of(const Settings& settings) {
+  return {.workers = kWorkers,
+          .ordering = settings.mode == Mode::ordered ? Ordering::per_aggregate : Ordering::none,
+          .hot_capacity = kHotCapacity,
+          .cold_capacity = kColdCapacity,
+          .batch = 20,
+          .poll_interval = 1s,
+          .row_claims = settings.mode == Mode::claims,
+          .lock_timeout = kLockTimeout,
+          .retry = std::make_shared<ExponentialBackoff>(
+              ExponentialBackoffOptions{.base = 5ms, .max = 50ms}),
+          .pause = 10ms,
+          .max_pause = 100ms,
+          .log = standard_error_log(LogLevel::info)};
+}
+
+}  // namespace
+
+int run_dispatcher(const Settings& settings) {
+  const RoleSignals signals;
+  const std::string database = database_path(settings.directory);
+  const auto sqlite = sqlite::open(database, {.durability = sqlite::Durability::normal});
+  const std::shared_ptr<Store> store =
+      settings.fault.empty() ? sqlite : std::make_shared<FaultyStore>(sqlite, settings.faults);
+  const auto deliverer = std::make_shared<Deliverer>(settings);
+  Listeners on;
+  on.add(kAggregateType, kEventType, [deliverer](const Event& event, const Delivery& delivery) {
+    return (*deliverer)(event, delivery);
+  });
+  Outbox box{store, on, options_of(settings)};
+  box.start();
+
+  std::jthread application([&](const std::stop_token& stop) {
+    const std::uint64_t seed =
+        settings.seed * 999'983 + static_cast<std::uint64_t>(settings.incarnation);
+    Workload(box.writer(), *sqlite, database, rollbacks_path(settings, 0), seed).run(stop);
+  });
+  while (signals.wait() != SIGTERM) application.request_stop();
+  application.request_stop();
+  application.join();
+  box.close();
+  return 0;
+}
+
+}  // namespace outbox::chaos

@@ -1,0 +1,212 @@
+#include "faulty_store.h"
+
+#include <array>
+#include <chrono>
+#include <stdexcept>
+#include <utility>
+#include <vector>
+
+namespace outbox::chaos {
+namespace {
+
+// So that a test which forgets to thaw fails instead of hanging.
+constexpr std::chrono::seconds kLongestFreeze{60};
+
+class FaultyConnection final : public Connection {
+ public:
+  FaultyConnection(std::unique_ptr<Connection> inner, std::shared_ptr<FaultState> state)
+      : inner_(std::move(inner)), state_(std::move(state)) {}
+
+  void commit() override {
+    if (state_->faults().hook_on_rollback && state_->every_third()) return inner_->rollback();
+    inner_->commit();
+  }
+
+  void begin() override { inner_->begin(); }
+  void rollback() override { inner_->rollback(); }
+  bool in_transaction() const override { return inner_->in_transaction(); }
+  void savepoint(const std::string& name) override { inner_->savepoint(name); }
+  void release(const std::string& name) override { inner_->release(name); }
+  void rollback_to(const std::string& name) override { inner_->rollback_to(name); }
+  std::int64_t execute(std::string_view sql, std::span<const Value> values) override {
+    return inner_->execute(sql, values);
+  }
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override {
+    return inner_->query(sql, values);
+  }
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
+    return inner_->insert(events, options);
+  }
+
+ private:
+  const std::unique_ptr<Connection> inner_;
+  const std::shared_ptr<FaultState> state_;
+};
+
+class FaultyInstance final : public Instance {
+ public:
+  FaultyInstance(std::shared_ptr<Instance> inner, std::string name,
+                 std::shared_ptr<FaultState> state)
+      : inner_(std::move(inner)), name_(std::move(name)), state_(std::move(state)) {}
+
+  // --- Ownership ---
+
+  Tenure renew() override {
+    state_->wait_while_frozen(name_);
+    Tenure tenure = inner_->renew();
+    if (tenure.epoch != 0) state_->set_owner(inner_, tenure.epoch);
+    epoch_ = tenure.epoch;
+    return tenure;
+  }
+  std::optional<std::chrono::milliseconds> lease() const override { return inner_->lease(); }
+  void release(int shard) override { inner_->release(shard); }
+  void leave() override { inner_->leave(); }
+
+  // --- Reading ---
+
+  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override {
+    if (state_->faults().reread) inner_->rewind(0);
+    Rows result = inner_->ready(shards, in_flight, limit);
+    mark_read(result.rows);
+    return result;
+  }
+  void rewind(Seq seq) override { inner_->rewind(seq); }
+  DueRows due(std::span<const int> shards, std::size_t limit) override {
+    return inner_->due(shards, limit);
+  }
+  Rows held(int shard, LaneKey key, std::size_t limit) override {
+    return inner_->held(shard, key, limit);
+  }
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
+    return inner_->held_lanes(shard, after, limit);
+  }
+  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
+    Rows result = inner_->claim(skip_recent, limit);
+    mark_read(result.rows);
+    return result;
+  }
+  void unclaim(std::span<const RowRef> rows) override { inner_->unclaim(rows); }
+
+  // --- Marking ---
+
+  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
+    const std::lock_guard lock(marking_);
+    if (state_->faults().drop_fence) return state_->mark_as_owner(marks);
+    if (state_->faults().lose_marks) return mark_without_first(epoch, marks);
+    return inner_->mark(epoch, marks);
+  }
+
+  const std::string& owner() const override { return inner_->owner(); }
+
+ private:
+  void mark_read(std::span<const Row> rows) {
+    if (!state_->faults().mark_before_delivery || rows.empty()) return;
+    std::vector<Mark> marks;
+    marks.reserve(rows.size());
+    for (const Row& row : rows) marks.push_back({.row = row.ref, .event_id = row.event.id()});
+    const std::lock_guard lock(marking_);
+    inner_->mark(epoch_, marks);
+  }
+
+  MarkResult mark_without_first(std::int64_t epoch, std::span<const Mark> marks) {
+    std::vector<Mark> kept;
+    std::vector<std::size_t> index;
+    for (std::size_t i = 0; i < marks.size(); ++i) {
+      if (marks[i].kind == Mark::Kind::done && state_->first_time(marks[i].event_id)) continue;
+      kept.push_back(marks[i]);
+      index.push_back(i);
+    }
+    if (kept.empty()) return {};
+    MarkResult result = inner_->mark(epoch, kept);
+    for (std::size_t& stale : result.stale) stale = index[stale];
+    return result;
+  }
+
+  // Constant after construction.
+  const std::shared_ptr<Instance> inner_;
+  const std::string name_;
+  const std::shared_ptr<FaultState> state_;
+
+  std::mutex marking_;  // reads mark as well here
+  std::atomic<std::int64_t> epoch_{0};
+};
+
+using Switch = std::pair<std::string_view, bool Faults::*>;
+constexpr std::array<Switch, 5> kSwitches{{{"drop_fence", &Faults::drop_fence},
+                                           {"mark_before_delivery", &Faults::mark_before_delivery},
+                                           {"lose_marks", &Faults::lose_marks},
+                                           {"reread", &Faults::reread},
+                                           {"hook_on_rollback", &Faults::hook_on_rollback}}};
+
+}  // namespace
+
+Faults fault_named(std::string_view name) {
+  std::string known;
+  for (const auto& [switch_name, member] : kSwitches) {
+    if (switch_name == name) {
+      Faults faults;
+      faults.*member = true;
+      return faults;
+    }
+    known.append(known.empty() ? "" : ", ").append(switch_name);
+  }
+  throw std::invalid_argument("a fault must be one of " + known + "; got '" + std::string(name) +
+                              "'");
+}
+
+// --- FaultState ---
+
+bool FaultState::first_time(const std::string& event_id) {
+  const std::lock_guard lock(mutex_);
+  return seen_.insert(event_id).second;
+}
+
+bool FaultState::every_third() {
+  const std::lock_guard lock(mutex_);
+  return ++commits_ % 3 == 0;
+}
+
+void FaultState::freeze(const std::string& name) {
+  const std::lock_guard lock(mutex_);
+  frozen_ = name;
+}
+
+void FaultState::thaw() {
+  const std::lock_guard lock(mutex_);
+  frozen_.clear();
+  thawed_.notify_all();
+}
+
+void FaultState::wait_while_frozen(const std::string& name) {
+  std::unique_lock lock(mutex_);
+  thawed_.wait_for(lock, kLongestFreeze, [&] { return frozen_.empty() || frozen_ != name; });
+}
+
+void FaultState::set_owner(std::shared_ptr<Instance> instance, std::int64_t epoch) {
+  const std::lock_guard lock(mutex_);
+  owner_ = std::move(instance);
+  epoch_ = epoch;
+}
+
+// Under the mutex: an instance takes marks from one thread at a time.
+MarkResult FaultState::mark_as_owner(std::span<const Mark> marks) {
+  const std::lock_guard lock(mutex_);
+  return owner_->mark(epoch_, marks);
+}
+
+// --- FaultyStore ---
+
+FaultyStore::FaultyStore(std::shared_ptr<Store> inner, Faults faults)
+    : inner_(std::move(inner)), state_(std::make_shared<FaultState>(faults)) {}
+
+std::unique_ptr<Connection> FaultyStore::connect() {
+  return std::make_unique<FaultyConnection>(inner_->connect(), state_);
+}
+
+std::unique_ptr<Instance> FaultyStore::join(InstanceOptions options) {
+  std::string name = options.name;
+  return std::make_unique<FaultyInstance>(inner_->join(std::move(options)), std::move(name),
+                                          state_);
+}
+
+}  // namespace outbox::chaos

@@ -1,0 +1,52 @@
+#include "ledger.h"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+
+#include "temporary_directory.h"
+
+namespace outbox::chaos {
+namespace {
+
+const Arrival kArrival{
+    .id = "01A", .aggregate = "a7", .number = 42, .epoch = 3, .attempt = 2, .at = 123456789};
+
+TEST(Ledger, GivesBackWhatWasWritten) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("ledger");
+  Ledger(path).append(to_line(kArrival));
+  Ledger(path).append(to_line({.id = "01B"}));
+  const auto arrivals = read_ledger(path);
+  ASSERT_EQ(arrivals.size(), 2u);
+  EXPECT_EQ(to_line(arrivals[0]), to_line(kArrival));
+  EXPECT_EQ(arrivals[1].id, "01B");
+  EXPECT_EQ(arrivals[1].aggregate, "");
+}
+
+TEST(Ledger, CutsALineThatADeathLeftTorn) {
+  const TemporaryDirectory directory;
+  const std::string path = directory.file("ledger");
+  std::ofstream(path) << to_line(kArrival) << "\n01B torn";
+  EXPECT_EQ(read_ledger(path).size(), 1u);
+  Ledger(path).append(to_line({.id = "01C"}));
+  const auto arrivals = read_ledger(path);
+  ASSERT_EQ(arrivals.size(), 2u);
+  EXPECT_EQ(arrivals[1].id, "01C");
+}
+
+TEST(Ledger, RefusesALineThatIsNoArrival) {
+  EXPECT_THROW(parse_line(""), std::runtime_error);
+  EXPECT_THROW(parse_line("01A a7 many 3 2 1"), std::runtime_error);
+  EXPECT_THROW(parse_line(to_line(kArrival) + " more"), std::runtime_error);
+}
+
+TEST(Ledger, IsEmptyWhereThereIsNoFile) {
+  const TemporaryDirectory directory;
+  EXPECT_TRUE(read_ledger(directory.file("ledger")).empty());
+}
+
+}  // namespace
+}  // namespace outbox::chaos

@@ -1,0 +1,76 @@
+// Chaos: see print_help() in settings.cc, or call it with --help.
+#include <exception>
+#include <iostream>
+#include <span>
+#include <stdexcept>
+
+#include "roles.h"
+#include "settings.h"
+#include "supervisor.h"
+#include "temporary_directory.h"
+
+namespace outbox::chaos {
+namespace {
+
+bool as_expected(const Settings& settings, const Verdict& verdict, const Supervisor& supervisor) {
+  if (!supervisor.violations().empty()) return false;
+  if (settings.expect.empty()) return verdict.clean();
+  const std::size_t limit = settings.expect == "duplicates" ? verdict.duplicate_bound : 0;
+  return verdict.figure(settings.expect) > limit;
+}
+
+int supervise(Settings settings) {
+  TemporaryDirectory directory;
+  settings.directory = directory.path();
+  std::cout << "chaos: seed " << settings.seed << ", mode " << to_string(settings.mode) << ", "
+            << settings.kills << " kills over " << settings.seconds.count() << " s"
+            << (settings.fault.empty() ? "" : ", with the fault " + settings.fault) << std::endl;
+  Supervisor supervisor(settings, std::cout);
+  const Verdict verdict = supervisor.run();
+  std::cout << verdict;
+  const bool good = as_expected(settings, verdict, supervisor);
+  if (settings.keep || !good) {
+    directory.keep();
+    std::cout << "kept: " << directory.path().string() << '\n';
+  }
+  std::cout << (good ? settings.expect.empty() ? "all is well" : "found, as it should be"
+                : settings.expect.empty() ? "VIOLATED"
+                                          : "NOT FOUND, the checker is blind")
+            << std::endl;
+  return good ? 0 : 1;
+}
+
+int run(const Settings& settings) {
+  switch (settings.role) {
+    case Role::writer:
+      return run_writer(settings);
+    case Role::dispatcher:
+      return run_dispatcher(settings);
+    case Role::receiver:
+      return run_receiver(settings);
+    case Role::supervisor:
+      break;
+  }
+  return supervise(settings);
+}
+
+}  // namespace
+}  // namespace outbox::chaos
+
+int main(int argc, char** argv) {
+  try {
+    const std::span arguments(argv + 1, static_cast<std::size_t>(argc > 0 ? argc - 1 : 0));
+    const auto settings = outbox::chaos::parse_settings(arguments);
+    if (settings.help) {
+      outbox::chaos::print_help(std::cout);
+      return 0;
+    }
+    return outbox::chaos::run(settings);
+  } catch (const std::invalid_argument& error) {
+    std::cerr << "outbox_chaos: " << error.what() << '\n';
+    return 2;
+  } catch (const std::exception& error) {
+    std::cerr << "outbox_chaos: " << error.what() << '\n';
+    return 1;
+  }
+}

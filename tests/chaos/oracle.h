@@ -1,0 +1,77 @@
+// Judges a run by what was committed and what arrived, and by nothing else.
+//
+// The oracle knows neither the engine nor its table: what was committed is read
+// from the application's own rows, what arrived from the receiver's own ledger.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace outbox::chaos {
+
+// A business row, written in the same transaction as its event.
+struct Committed {
+  std::string id{};
+  std::string aggregate{};
+  std::int64_t number = 0;  // grows with every event of the aggregate
+
+  // Delayed events and those without an aggregate may overtake others.
+  bool ordered = true;
+
+  // In microseconds since 1970: it must not arrive before. 0: at any time.
+  std::int64_t not_before = 0;
+};
+
+// What the receiver wrote down, in the order of arrival.
+struct Arrival {
+  std::string id{};
+  std::string aggregate{};
+  std::int64_t number = 0;
+  std::int64_t epoch = 0;
+  int attempt = 1;
+  std::int64_t at = 0;  // microseconds since 1970
+};
+
+// What a run allows.
+struct Expected {
+  bool ordered = true;              // whether the order is judged at all
+  std::size_t duplicate_bound = 0;  // how many arrivals may be repeats
+};
+
+struct Verdict {
+  std::size_t committed = 0;
+  std::size_t delivered = 0;  // committed events that arrived at least once
+  std::size_t lost = 0;       // committed, and never arrived
+  std::size_t ghosts = 0;     // arrived, and were never committed
+  std::size_t duplicates = 0;
+  std::size_t duplicate_bound = 0;
+  std::size_t order_breaks = 0;  // first arrivals behind a later one of their aggregate
+  std::size_t garbled = 0;       // arrived with another aggregate or number
+  std::size_t early = 0;         // arrived before their time
+
+  // What the table says at the end; the oracle does not fill these in.
+  std::size_t dead = 0;
+  std::size_t pending = 0;
+
+  // The first few violations, in words.
+  std::vector<std::string> examples{};
+
+  bool clean() const;
+
+  // The figure of that name ("lost", "order breaks" as "order_breaks", ...).
+  // Throws std::invalid_argument for any other.
+  std::size_t figure(std::string_view name) const;
+};
+
+Verdict judge(std::span<const Committed> committed, std::span<const Arrival> arrivals,
+              const Expected& expected);
+
+// A line for each figure, then the examples.
+std::ostream& operator<<(std::ostream& out, const Verdict& verdict);
+
+}  // namespace outbox::chaos

@@ -1,0 +1,115 @@
+#include "oracle.h"
+
+#include <gtest/gtest.h>
+
+#include <sstream>
+#include <stdexcept>
+
+namespace outbox::chaos {
+namespace {
+
+// Three events of one aggregate and one of another.
+const std::vector<Committed> kRows{{.id = "a1", .aggregate = "a", .number = 1},
+                                   {.id = "a2", .aggregate = "a", .number = 2},
+                                   {.id = "a3", .aggregate = "a", .number = 3},
+                                   {.id = "b1", .aggregate = "b", .number = 1}};
+
+Arrival arrival(const std::string& id) {
+  return {.id = id, .aggregate = id.substr(0, 1), .number = std::stoi(id.substr(1)), .at = 100};
+}
+
+Verdict judged(const std::vector<std::string>& ids, const Expected& expected = {},
+               const std::vector<Committed>& rows = kRows) {
+  std::vector<Arrival> arrivals;
+  for (const std::string& id : ids) arrivals.push_back(arrival(id));
+  return judge(rows, arrivals, expected);
+}
+
+TEST(Oracle, FindsNothingWhereEverythingArrivedOnceAndInOrder) {
+  const Verdict verdict = judged({"a1", "b1", "a2", "a3"});
+  EXPECT_TRUE(verdict.clean());
+  EXPECT_EQ(verdict.committed, 4u);
+  EXPECT_EQ(verdict.delivered, 4u);
+  EXPECT_TRUE(verdict.examples.empty());
+}
+
+TEST(Oracle, FindsNothingWhereNothingHappened) { EXPECT_TRUE(judge({}, {}, {}).clean()); }
+
+TEST(Oracle, CountsWhatNeverArrived) {
+  const Verdict verdict = judged({"a1", "a3"});
+  EXPECT_EQ(verdict.lost, 2u);
+  EXPECT_EQ(verdict.delivered, 2u);
+  EXPECT_EQ(verdict.order_breaks, 0u);
+  EXPECT_FALSE(verdict.clean());
+}
+
+TEST(Oracle, CountsAnEventThatNobodyCommittedOnce) {
+  const Verdict verdict = judged({"a1", "a2", "a3", "b1", "b2", "b2"});
+  EXPECT_EQ(verdict.ghosts, 1u);
+  EXPECT_EQ(verdict.lost, 0u);
+  EXPECT_FALSE(verdict.clean());
+}
+
+TEST(Oracle, AllowsRepeatsUpToTheBound) {
+  const std::vector<std::string> ids{"a1", "a1", "a2", "a3", "b1", "a1"};
+  EXPECT_EQ(judged(ids).duplicates, 2u);
+  EXPECT_FALSE(judged(ids, {.duplicate_bound = 1}).clean());
+  EXPECT_TRUE(judged(ids, {.duplicate_bound = 2}).clean());
+}
+
+TEST(Oracle, CountsAFirstArrivalBehindALaterOne) {
+  const Verdict verdict = judged({"a1", "a3", "a2", "b1"});
+  EXPECT_EQ(verdict.order_breaks, 1u);
+  EXPECT_FALSE(verdict.clean());
+}
+
+TEST(Oracle, DoesNotTakeARepeatForABreakOfOrder) {
+  EXPECT_EQ(judged({"a1", "a2", "a1", "a3", "b1"}).order_breaks, 0u);
+}
+
+TEST(Oracle, JudgesNoOrderWhereNoneWasPromised) {
+  EXPECT_TRUE(judged({"a3", "a2", "a1", "b1"}, {.ordered = false}).clean());
+  std::vector<Committed> rows = kRows;
+  rows[2].ordered = false;
+  EXPECT_TRUE(judged({"a3", "a1", "a2", "b1"}, {}, rows).clean());
+}
+
+TEST(Oracle, CountsWhatArrivedWithOtherContents) {
+  const std::vector<Arrival> arrivals{{.id = "a1", .aggregate = "a", .number = 2}};
+  EXPECT_EQ(judge(std::vector{kRows[0]}, arrivals, {}).garbled, 1u);
+}
+
+TEST(Oracle, CountsWhatArrivedBeforeItsTime) {
+  std::vector<Committed> rows = kRows;
+  rows[0].not_before = 101;
+  EXPECT_EQ(judged({"a1", "a2", "a3", "b1"}, {}, rows).early, 1u);
+  rows[0].not_before = 100;
+  EXPECT_EQ(judged({"a1", "a2", "a3", "b1"}, {}, rows).early, 0u);
+}
+
+TEST(Oracle, IsNotCleanWhileTheTableHasDeadOrPendingEvents) {
+  Verdict verdict = judged({"a1", "a2", "a3", "b1"});
+  verdict.dead = 1;
+  EXPECT_FALSE(verdict.clean());
+  verdict.dead = 0;
+  verdict.pending = 1;
+  EXPECT_FALSE(verdict.clean());
+}
+
+TEST(Oracle, PrintsEveryFigureAndTheFirstViolations) {
+  std::ostringstream out;
+  out << judged({"a2", "a1", "a3"});
+  EXPECT_NE(out.str().find("lost                       1\n"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("order break: a1"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("lost: b1"), std::string::npos) << out.str();
+}
+
+TEST(Oracle, KnowsItsFiguresByName) {
+  const Verdict verdict = judged({"a2", "a1", "a3"});
+  EXPECT_EQ(verdict.figure("lost"), 1u);
+  EXPECT_EQ(verdict.figure("order_breaks"), 1u);
+  EXPECT_THROW(static_cast<void>(verdict.figure("luck")), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace outbox::chaos

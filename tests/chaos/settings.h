@@ -1,0 +1,76 @@
+// What a run is told on its command line, and what its processes share.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <iosfwd>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "faulty_store.h"
+
+namespace outbox::chaos {
+
+// How the dispatchers work.
+enum class Mode { ordered, none, claims };
+
+enum class Role { supervisor, writer, dispatcher, receiver };
+
+struct Settings {
+  std::uint64_t seed = 0;
+  int kills = 60;
+  std::chrono::seconds seconds{40};  // over which the kills are spread
+  Mode mode = Mode::ordered;
+  bool keep = false;
+  bool help = false;
+
+  // To test the checker: a fault switched on in the dispatchers, and the figure
+  // of the verdict that must then not be clean.
+  Faults faults{};
+  std::string fault{};
+  std::string expect{};
+
+  // Of one process of the run.
+  Role role = Role::supervisor;
+  std::string directory{};
+  int incarnation = 0;
+};
+
+// Throws std::invalid_argument that names the option and the value. Without
+// --seed it is taken from the system.
+Settings parse_settings(std::span<const char* const> arguments);
+
+// The command line of one of the processes.
+std::vector<std::string> arguments_for(const Settings& settings, Role role, int incarnation);
+
+std::string_view to_string(Mode mode);
+std::string_view to_string(Role role);
+void print_help(std::ostream& out);
+
+// --- What the processes share ---
+
+std::string database_path(const std::string& directory);
+std::string socket_path(const std::string& directory);
+std::string ledger_path(const std::string& directory);
+
+// Of one thread of one process: files named so are append-only and never shared.
+inline constexpr std::string_view kRollbacks = "rolled_back-";
+std::string rollbacks_path(const Settings& settings, int thread);
+
+inline constexpr const char* kAggregateType = "Account";
+inline constexpr const char* kEventType = "Moved";
+inline constexpr int kDispatchers = 2;
+
+// Small, so that the bound on duplicates means something.
+inline constexpr int kWorkers = 4;
+inline constexpr std::size_t kHotCapacity = 16;
+inline constexpr std::size_t kColdCapacity = 32;
+inline constexpr std::size_t kCapacity = kHotCapacity + kColdCapacity;
+
+// Of row claims: shorter than the longest stop, so that claims do expire.
+inline constexpr std::chrono::milliseconds kLockTimeout{700};
+
+}  // namespace outbox::chaos

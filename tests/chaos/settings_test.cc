@@ -1,0 +1,56 @@
+#include "settings.h"
+
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+
+namespace outbox::chaos {
+namespace {
+
+Settings parsed(const std::vector<const char*>& arguments) { return parse_settings(arguments); }
+
+std::string refusal(const std::vector<const char*>& arguments) {
+  try {
+    parsed(arguments);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(ChaosSettings, ReadsWhatItIsTold) {
+  const Settings settings = parsed({"--seed", "7", "--kills", "3", "--mode", "claims", "--keep"});
+  EXPECT_EQ(settings.seed, 7u);
+  EXPECT_EQ(settings.kills, 3);
+  EXPECT_EQ(settings.mode, Mode::claims);
+  EXPECT_TRUE(settings.keep);
+}
+
+TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
+  Settings settings = parsed({"--seed", "7", "--mode", "none", "--fault", "lose_marks"});
+  settings.directory = "/somewhere";
+  const std::vector<std::string> told = arguments_for(settings, Role::dispatcher, 12);
+  std::vector<const char*> arguments;
+  for (const std::string& argument : told) arguments.push_back(argument.c_str());
+  const Settings child = parsed(arguments);
+  EXPECT_EQ(child.role, Role::dispatcher);
+  EXPECT_EQ(child.directory, "/somewhere");
+  EXPECT_EQ(child.incarnation, 12);
+  EXPECT_EQ(child.seed, 7u);
+  EXPECT_EQ(child.mode, Mode::none);
+  EXPECT_TRUE(child.faults.lose_marks);
+}
+
+TEST(ChaosSettings, NamesWhatItRefuses) {
+  EXPECT_EQ(refusal({"--kils", "3"}), "unknown option '--kils'; try --help");
+  EXPECT_EQ(refusal({"--kills", "-1"}), "--kills must be a whole number of at least 0; got '-1'");
+  EXPECT_EQ(refusal({"--kills", "3x"}), "--kills must be a whole number of at least 0; got '3x'");
+  EXPECT_EQ(refusal({"--kills"}), "--kills needs a value; try --help");
+  EXPECT_EQ(refusal({"--mode", "fast"}), "--mode must be one of ordered, none, claims; got 'fast'");
+  EXPECT_EQ(refusal({"--fault", "bad_luck"}),
+            "a fault must be one of drop_fence, mark_before_delivery, lose_marks, reread, "
+            "hook_on_rollback; got 'bad_luck'");
+}
+
+}  // namespace
+}  // namespace outbox::chaos
