@@ -298,7 +298,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));
   }
-  if (filling.more && dead == rows.rows.size()) filling.blocked = true;
+  if (filling.more && dead > 0 && dead == rows.rows.size()) filling.blocked = true;
   const bool blocked = filling.blocked;
   // Suspects are still to come: the lane is to be read again after them.
   if (!suspects.empty()) filling.more = true;

@@ -43,6 +43,7 @@ class Dispatcher::Impl {
   }
 
   void close() {
+    check_process();
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;

@@ -84,11 +84,13 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
 bool Driver::read() {
   try {
     const std::lock_guard lock(round_);
+    const Clock::Steady began = clock_.steady();
     const bool more = reader_.round();
-    // It may have found what is due before the keeper would look again.
-    const Clock::Steady now = clock_.steady();
+    // It may have found what is due before the keeper would look again. What
+    // was due when it began and is still there waits for something else; what
+    // became due since then was perhaps passed by.
     for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
-      if (due && *due > now && *due < scheduled_.load()) keeper_.wake();
+      if (due && *due > began && *due < scheduled_.load()) keeper_.wake();
     }
     return more;
   } catch (const std::exception& error) {

@@ -38,7 +38,10 @@ class Driver {
   static PollerOptions checked_options(PollerOptions options);
 
   void start() { keeper_.start(); }
-  void stop() { keeper_.stop(); }
+  void stop() {
+    keeper_.stop();
+    owner_ = false;
+  }
 
   // Reads once, if nobody else is reading, and says whether there may be more
   // at once. Never throws: an error is logged, and another read follows.

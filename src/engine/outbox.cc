@@ -149,6 +149,7 @@ class Outbox::Impl {
   Writer& writer() { return writer_; }
 
   bool wait_idle(milliseconds timeout) {
+    check_process();
     const auto deadline = steady_clock::now() + timeout;
     for (;;) {
       if (core_->in_flight() == 0 && !store_->has_pending()) return true;
@@ -170,6 +171,7 @@ class Outbox::Impl {
   std::size_t in_flight() const { return core_->in_flight(); }
 
   void close() {
+    check_process();
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;

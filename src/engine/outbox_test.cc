@@ -106,7 +106,7 @@ TEST_F(OutboxTest, KeepsTheOrderOverFailures) {
     const std::lock_guard lock(mutex);
     done[event.aggregate_id()].push_back(std::stoi(event.payload()));
   });
-  open({.retry = at_once(), .max_attempts = 1000}, flaky);
+  open({.poll_interval = 60s, .retry = at_once(), .max_attempts = 1000}, flaky);
   for (int n = 0; n < 300; ++n) {
     auto tx = box->begin();
     for (int a = 0; a < 5; ++a) tx.write(order_event(std::to_string(a), std::to_string(n)));

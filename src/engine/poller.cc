@@ -43,6 +43,7 @@ class Poller::Impl {
   void wake() { driver_.look_everywhere(); }
 
   void close() {
+    check_process();
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;

@@ -285,7 +285,14 @@ bool Reader::read_lanes() {
 
 void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
   const Bracket bracket(handler_, epoch_);
-  Rows rows = instance_->held(lane.shard, lane.key, lane.limit);
+  Rows rows;
+  try {
+    rows = instance_->held(lane.shard, lane.key, lane.limit);
+  } catch (...) {
+    // The handler has struck it off its list: it is still wanted.
+    handler_.fill(lane, {.more = true}, false);
+    throw;
+  }
   for (Row& row : rows.rows) row = judged(std::move(row));
   handler_.fill(lane, std::move(rows), suspect);
 }

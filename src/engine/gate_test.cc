@@ -1,0 +1,60 @@
+#include "engine/gate.h"
+
+#include <gtest/gtest.h>
+
+namespace outbox {
+namespace {
+
+TEST(Gate, LetsAnEventInOnce) {
+  Gate gate;
+  EXPECT_TRUE(gate.try_acquire("a"));
+  EXPECT_FALSE(gate.try_acquire("a"));
+  EXPECT_TRUE(gate.try_acquire("b"));
+  EXPECT_EQ(gate.size(), 2u);
+  gate.release("a");
+  EXPECT_TRUE(gate.try_acquire("a"));
+}
+
+TEST(Gate, AnEventThatFinishesDuringAReadStaysUntilItEnds) {
+  Gate gate;
+  ASSERT_TRUE(gate.try_acquire("a"));
+  gate.read_begins();
+  gate.release("a");
+  EXPECT_FALSE(gate.try_acquire("a")) << "the read may be older than the mark";
+  EXPECT_EQ(gate.size(), 0u) << "it is not in flight any more";
+  gate.read_ends();
+  EXPECT_TRUE(gate.try_acquire("a")) << "a later read sees the mark: this is a new delivery";
+}
+
+TEST(Gate, ReleasingTwiceDuringAReadIsTheSameAsOnce) {
+  Gate gate;
+  ASSERT_TRUE(gate.try_acquire("a"));
+  gate.read_begins();
+  gate.release("a");
+  gate.release("a");
+  EXPECT_EQ(gate.size(), 0u);
+  gate.read_ends();
+  EXPECT_EQ(gate.size(), 0u);
+  ASSERT_TRUE(gate.try_acquire("a"));
+  EXPECT_EQ(gate.size(), 1u);
+}
+
+TEST(Gate, WhatEntersDuringAReadStaysAfterIt) {
+  Gate gate;
+  gate.read_begins();
+  ASSERT_TRUE(gate.try_acquire("a"));
+  gate.read_ends();
+  EXPECT_FALSE(gate.try_acquire("a"));
+}
+
+TEST(Gate, ReleasingWhatItDoesNotKnowDoesNothing) {
+  Gate gate;
+  gate.release("a");
+  gate.read_begins();
+  gate.release("a");
+  gate.read_ends();
+  EXPECT_EQ(gate.size(), 0u);
+}
+
+}  // namespace
+}  // namespace outbox

@@ -1,0 +1,82 @@
+// Several instances on one store: who delivers what, and that nobody else does.
+#include <set>
+
+#include "engine/engine_fixture.h"
+
+namespace outbox::testing {
+namespace {
+
+using InstancesTest = EngineTest;
+
+// Both own part of the table.
+void settle(ManualClock& clock, Outbox& a, Outbox& b) {
+  for (int n = 0; n < 5; ++n) {
+    clock.advance(6s);
+    for (Outbox* box : {&a, &b}) box->wake();
+    ASSERT_TRUE(eventually([&] { return a.owner(); }));
+    std::this_thread::sleep_for(5ms);
+  }
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(100ms);
+    a.wake();
+    b.wake();
+    return a.owner() && b.owner();
+  }));
+}
+
+TEST_F(InstancesTest, EachEventIsDeliveredOnceByTwoInstancesWithoutOrder) {
+  auto a = open({.ordering = Ordering::none});
+  auto b = open({.ordering = Ordering::none});
+  settle(clock, *a, *b);
+  for (int n = 0; n < 200; ++n) {
+    write(n % 2 ? *a : *b, order_event(std::to_string(n), std::to_string(n)));
+  }
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(100ms);
+    a->wake();
+    b->wake();
+    return !store->has_pending();
+  }));
+  const auto ids = recorder->ids();
+  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 200u);
+  EXPECT_EQ(ids.size(), 200u) << "the owner of a shard delivers, not the one that wrote";
+  EXPECT_EQ((*metrics)[Counter::stale_marks], 0u);
+}
+
+TEST_F(InstancesTest, AShardIsNotHandedOverWhileItsOldOwnerReadsIt) {
+  Barrier read;
+  std::atomic<bool> stop_here{false};
+  faults->after([&](std::string_view call) {
+    if (call == "ready" && stop_here.exchange(false)) read.pass();
+  });
+  auto first_faults = std::exchange(faults, std::make_shared<Faults>());
+  auto a = open();
+  store = faulty(bare_store, faults);
+  ASSERT_TRUE(eventually([&] { return a->owner(); }));
+  ASSERT_TRUE(a->wait_idle(20s));
+
+  for (int n = 0; n < 40; ++n) write_elsewhere(order_event(std::to_string(n), std::to_string(n)));
+  stop_here = true;
+  a->wake();
+  ASSERT_TRUE(read.reached());
+  auto b = open();
+  for (int n = 0; n < 10; ++n) {
+    clock.advance(1s);
+    a->wake();
+    b->wake();
+    std::this_thread::sleep_for(5ms);
+  }
+  read.open();
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(100ms);
+    a->wake();
+    b->wake();
+    return !store->has_pending() && b->owner();
+  }));
+  const auto ids = recorder->ids();
+  EXPECT_EQ(ids.size(), std::set(ids.begin(), ids.end()).size()) << "delivered twice";
+  EXPECT_EQ(ids.size(), 40u);
+}
+
+}  // namespace
+}  // namespace outbox::testing

@@ -1,0 +1,269 @@
+// What the engine does when the database or a listener is away, when its lease
+// is lost, and when an event kills the process.
+#include <set>
+
+#include "engine/engine_fixture.h"
+#include "outbox/error.h"
+
+namespace outbox::testing {
+namespace {
+
+using Texts = std::vector<std::string>;
+using FaultsTest = EngineTest;
+
+// --- Listeners that are away (rule 36) ---
+
+TEST_F(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
+  std::atomic<bool> away{true};
+  auto broker = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
+    if (away) throw UnavailableError("no broker");
+    return Outcome::done();
+  });
+  auto box = open({.workers = 1, .max_attempts = 1, .pause = 1s, .max_pause = 4s}, broker);
+  Texts ids;
+  for (int n = 0; n < 20; ++n) ids.push_back(write(*box, order_event(std::to_string(n % 3), "1")));
+  ASSERT_TRUE(broker->wait_for(1));
+  std::size_t calls = 1;
+  for (const auto pause : {1s, 2s, 4s, 4s}) {
+    ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::deferred] == calls; }));
+    clock.advance(pause - 1ms);
+    box->wake();
+    EXPECT_FALSE(broker->wait_for(calls + 1, 20ms));
+    clock.advance(1ms);
+    box->wake();
+    ASSERT_TRUE(broker->wait_for(++calls)) << "one probe after each pause";
+  }
+  ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::deferred] == calls; }));
+  for (const auto& id : ids) EXPECT_EQ(attempts(id), 0);
+  away = false;
+  clock.advance(4s);
+  box->wake();
+  ASSERT_TRUE(box->wait_idle(20s));
+  for (const auto& id : ids) EXPECT_EQ(status(id), Status::done);
+}
+
+// --- A database that is away (rules 20, 36) ---
+
+class DatabaseAwayTest : public FaultsTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
+  bare_store = memory::open();
+  store = faulty(bare_store, faults);
+  std::atomic<int> calls{0};
+  auto flaky = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
+    if (calls++ % 7 == 3) throw std::runtime_error("now and then");
+    return Outcome::done();
+  });
+  auto box = open({.poll_interval = 60s, .retry = retry_every(1ms), .max_attempts = 1000}, flaky);
+  std::set<std::string> ids;
+  // Every third call of this kind fails.
+  std::atomic<int> count{0};
+  const std::string_view kind = GetParam();
+  const auto fail = [&](std::string_view call) {
+    if (call == kind && count++ % 3 != 2) throw RetryableError("away: " + std::string(call));
+  };
+  faults->before(fail);
+  for (int n = 0; n < 60; ++n) {
+    ids.insert(write(*box, order_event(std::to_string(n % 4), std::to_string(n))));
+  }
+  EXPECT_TRUE(box->wait_idle(30s)) << "stuck after " << kind << " failed";
+  faults->clear();
+  for (const auto& id : ids) EXPECT_EQ(status(id), Status::done);
+}
+
+INSTANTIATE_TEST_SUITE_P(Calls, DatabaseAwayTest,
+                         ::testing::Values("ready", "due", "held", "held_lanes", "mark", "renew"),
+                         [](const auto& test) { return std::string(test.param); });
+
+TEST_F(FaultsTest, AMarkThatFailsIsNeitherASuccessNorDeliveredAgain) {
+  faults->before(failing({"mark"}));
+  auto box = open();
+  write(*box, order_event("1", "1"));
+  ASSERT_TRUE(recorder->wait_for(1));
+  ASSERT_TRUE(eventually([&] { return faults->calls("mark") > 3; }));
+  EXPECT_EQ((*metrics)[Counter::success], 0u);
+  EXPECT_EQ(box->in_flight(), 1u);
+  faults->clear();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ((*metrics)[Counter::success], 1u);
+  EXPECT_EQ(recorder->count(), 1u);
+}
+
+// --- A lost lease (rules 22, 27) ---
+
+TEST_F(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
+  Barrier inside;
+  auto stuck = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
+    inside.pass();
+    throw PermanentError("the zombie's opinion");
+  });
+  auto zombie_faults = faults;
+  auto zombie = open({.lease = 15s}, stuck);
+  const auto id = write(*zombie, order_event("1", "1"));
+  ASSERT_TRUE(inside.reached());
+
+  zombie_faults->before(failing({"renew"}));
+  faults = std::make_shared<Faults>();
+  store = faulty(bare_store, faults);
+  auto next = make({.lease = 15s});
+  clock.advance(16s);
+  next->start();
+  ASSERT_TRUE(recorder->wait_for(1)) << "taken over";
+  ASSERT_TRUE(next->wait_idle(20s));
+  EXPECT_EQ(status(id), Status::done);
+
+  zombie_faults->clear();
+  inside.open();
+  ASSERT_TRUE(eventually([&] {
+    zombie->wake();
+    return zombie->in_flight() == 0;
+  }));
+  EXPECT_EQ(status(id), Status::done);
+  EXPECT_EQ((*metrics)[Counter::dead], 0u);
+}
+
+TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
+  Barrier inside;
+  auto stuck = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    inside.pass();
+    return Outcome::done();
+  });
+  // The zombie slept, and does not know: its keeper sees no failure.
+  Barrier asleep;
+  std::atomic<bool> sleeps{false};
+  faults->before([&](std::string_view call) {
+    if (call == "renew" && sleeps) asleep.pass();
+  });
+  auto zombie = open({.lease = 15s}, stuck);
+  const auto id = write(*zombie, order_event("1", "1"));
+  ASSERT_TRUE(inside.reached());
+  sleeps = true;
+  store = bare_store;
+  auto next = make({.lease = 15s});
+  clock.advance(16s);
+  next->start();
+  ASSERT_TRUE(next->wait_idle(20s));
+  inside.open();
+  ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::stale_marks] == 1; }));
+  EXPECT_EQ((*metrics)[Counter::success], 1u) << "the new owner's";
+  EXPECT_EQ(status(id), Status::done);
+  asleep.open();
+}
+
+TEST_F(FaultsTest, ASecondInstanceOnOneShardStandsByAndTakesOverWhenTheFirstLeaves) {
+  bare_store = memory::open({.shards = 1, .clock = &clock});
+  store = faulty(bare_store, faults);
+  auto first = open();
+  ASSERT_TRUE(eventually([&] { return first->owner(); }));
+  auto second = open();
+  for (int n = 0; n < 50; ++n) write(*second, order_event("1", std::to_string(n)));
+  ASSERT_TRUE(first->wait_idle(20s));
+  EXPECT_FALSE(second->owner());
+  EXPECT_EQ(recorder->count(), 50u);
+  first->close();
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(50ms);
+    second->wake();
+    return second->owner();
+  }));
+  write(*second, order_event("1", "50"));
+  ASSERT_TRUE(second->wait_idle(20s));
+  const auto payloads = recorder->payloads();
+  ASSERT_EQ(payloads.size(), 51u);
+  for (std::size_t n = 0; n < 51; ++n) EXPECT_EQ(payloads[n], std::to_string(n));
+}
+
+// The database is away for longer than the engine trusts its lease, but nobody
+// else takes over: while the head of an aggregate is inside its listener, the
+// events behind it must not be delivered.
+TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
+  Barrier inside;
+  std::atomic<bool> head_runs{false};
+  std::atomic<bool> overtaken{false};
+  auto slow = std::make_shared<RecordingListener>([&](const Event& event, const Delivery&) {
+    if (event.payload() == "1") {
+      head_runs = true;
+      inside.pass();
+      head_runs = false;
+    } else if (head_runs) {
+      overtaken = true;
+    }
+    return Outcome::done();
+  });
+  auto box = open({.lease = 15s}, slow);
+  write(*box, order_event("a", "1"));
+  ASSERT_TRUE(inside.reached());
+  faults->before(failing({"renew"}));
+  clock.advance(13s);
+  box->wake();
+  ASSERT_TRUE(eventually([&] { return !box->owner(); }));
+  faults->clear();
+  write_elsewhere(order_event("a", "2"));
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(100ms);
+    box->wake();
+    return box->owner();
+  }));
+  EXPECT_FALSE(slow->wait_for(2, 100ms)) << "delivered while the head is inside its listener";
+  inside.open();
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(100ms);
+    box->wake();
+    return !store->has_pending();
+  }));
+  EXPECT_FALSE(overtaken);
+}
+
+// --- Events that kill the process (rule 37) ---
+
+TEST_F(FaultsTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDelivered) {
+  Texts ids;
+  for (int n = 0; n < 100; ++n) {
+    ids.push_back(write_elsewhere(order_event(std::to_string(n), std::to_string(n))));
+  }
+  const std::string killer = ids[70];
+  std::set<std::string> done;
+  std::mutex mutex;
+  int deaths = 0;
+  bool finished = false;
+  // An engine that dies: from the moment the killer is inside its listener,
+  // nothing that it does reaches the store, and it never leaves.
+  for (int life = 0; life < 10 && !finished; ++life) {
+    auto dead = std::make_shared<std::atomic<bool>>(false);
+    auto crash = std::make_shared<Faults>();
+    crash->before([dead](std::string_view call) {
+      if (*dead && call != "rewind") throw RetryableError("the process is dead: " + std::string(call));
+    });
+    auto killed = std::make_shared<Signal>();
+    Listeners on;
+    on.add("Order", "Happened", [&, dead, killed](const Event& event) {
+      if (*dead) throw UnavailableError("dead");
+      if (event.id() == killer) {
+        *dead = true;
+        killed->raise();
+        throw UnavailableError("dead");
+      }
+      const std::lock_guard lock(mutex);
+      done.insert(event.id());
+    });
+    Outbox box{faulty(bare_store, crash), on, {.drain_timeout = 0ms, .log = log.log()}};
+    box.start();
+    finished = eventually(
+        [&] {
+          clock.advance(50ms);
+          if (!*dead) box.wake();
+          return *dead || !bare_store->has_pending();
+        },
+        15s) && !*dead;
+    deaths += *dead ? 1 : 0;
+    if (*dead) clock.advance(30s);
+  }
+  EXPECT_TRUE(finished);
+  EXPECT_EQ(deaths, 4 + 1) << "once unsuspected, then among 64, among 8, and twice alone";
+  EXPECT_EQ(bare_store->find(killer)->row.status, Status::dead);
+  EXPECT_TRUE(bare_store->find(killer)->last_error.find("the process died") == 0);
+  EXPECT_EQ(done.size(), 99u);
+}
+
+}  // namespace
+}  // namespace outbox::testing

@@ -1,0 +1,278 @@
+// Order within an aggregate, and what happens behind a dead event.
+#include <set>
+
+#include "engine/engine_fixture.h"
+#include "outbox/error.h"
+
+namespace outbox::testing {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+// Fails events by their payload until told otherwise.
+class OrderTest : public EngineTest {
+ protected:
+  std::shared_ptr<RecordingListener> picky = std::make_shared<RecordingListener>(
+      [this](const Event& event, const Delivery&) -> Outcome {
+        const std::lock_guard lock(mutex_);
+        const auto bad = bad_.find(event.payload());
+        if (bad == bad_.end()) {
+          good_.push_back(event.payload());
+          return Outcome::done();
+        }
+        return bad->second;
+      });
+
+  void answer(const std::string& payload, const Outcome& outcome) {
+    const std::lock_guard lock(mutex_);
+    bad_.insert_or_assign(payload, outcome);
+  }
+  void heal() {
+    const std::lock_guard lock(mutex_);
+    bad_.clear();
+  }
+  Texts delivered() {
+    const std::lock_guard lock(mutex_);
+    return good_;
+  }
+  bool wait_delivered(const Texts& all) {
+    return eventually([&] { return delivered() == all; }, 10s);
+  }
+  // Wakes until nothing can happen any more without a new fact.
+  bool wait_pending(Outbox& box, std::int64_t n) {
+    return eventually([&] { return box.in_flight() == 0 && store->counts().pending == n; }, 10s);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::map<std::string, Outcome> bad_;
+  Texts good_;
+};
+
+TEST_F(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
+  answer("1", Outcome::failed("not yet"));
+  auto box = open({.retry = retry_every(10s)}, picky);
+  for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
+  write(*box, order_event("b", "\"other\""));
+  ASSERT_TRUE(wait_delivered({"\"other\""}));
+  ASSERT_TRUE(wait_pending(*box, 3));
+  clock.advance(9s);
+  box->wake();
+  write(*box, order_event("a", "4"));
+  ASSERT_TRUE(wait_pending(*box, 4));
+  EXPECT_EQ(picky->count(), 2u);
+  ASSERT_EQ(store->held_aggregates(10).size(), 1u);
+  EXPECT_EQ(store->held_aggregates(10)[0].aggregate_id, "a");
+  heal();
+  clock.advance(1s);
+  box->wake();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(delivered(), (Texts{"\"other\"", "1", "2", "3", "4"}));
+}
+
+TEST_F(OrderTest, ARestartInBetweenKeepsTheOrder) {
+  answer("1", Outcome::failed("not yet"));
+  {
+    auto box = open({.retry = retry_every(10s)}, picky);
+    for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
+    ASSERT_TRUE(wait_pending(*box, 3));
+  }
+  write_elsewhere(order_event("a", "4"));
+  heal();
+  auto box = open({}, picky);
+  write(*box, order_event("b", "\"other\""));
+  ASSERT_TRUE(wait_delivered({"\"other\""}));
+  EXPECT_FALSE(eventually([&] { return delivered().size() > 1; }, 30ms)) << "not yet due";
+  clock.advance(10s);
+  box->wake();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(delivered(), (Texts{"\"other\"", "1", "2", "3", "4"}));
+}
+
+TEST_F(OrderTest, SkipGoesOnWithTheNext) {
+  answer("1", Outcome::permanent("bad"));
+  auto box = open({.on_dead = OnDead::skip}, picky);
+  for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(delivered(), (Texts{"2", "3"}));
+}
+
+TEST_F(OrderTest, BlockWaitsForAnOperatorWhoReplays) {
+  answer("1", Outcome::permanent("bad"));
+  auto box = open({.on_dead = OnDead::block}, picky);
+  const auto head = write(*box, order_event("a", "1"));
+  for (const char* n : {"2", "3"}) write(*box, order_event("a", n));
+  ASSERT_TRUE(wait_pending(*box, 2));
+  pass(*box, 60s);
+  EXPECT_TRUE(delivered().empty());
+  ASSERT_EQ(store->held_aggregates(10).size(), 1u);
+  EXPECT_EQ(store->held_aggregates(10)[0].head_status, Status::dead);
+
+  heal();
+  ASSERT_TRUE(store->replay(head));
+  box->wake();
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return !store->has_pending();
+  }));
+  EXPECT_EQ(delivered(), (Texts{"1", "2", "3"}));
+}
+
+TEST_F(OrderTest, BlockWaitsForAnOperatorWhoDiscardsAlsoAfterARestart) {
+  answer("1", Outcome::permanent("bad"));
+  std::string head;
+  {
+    auto box = open({.on_dead = OnDead::block}, picky);
+    head = write(*box, order_event("a", "1"));
+    for (const char* n : {"2", "3"}) write(*box, order_event("a", n));
+    ASSERT_TRUE(wait_pending(*box, 2));
+  }
+  auto box = open({.on_dead = OnDead::block}, picky);
+  write(*box, order_event("b", "\"other\""));
+  ASSERT_TRUE(wait_delivered({"\"other\""}));
+  pass(*box, 20s);
+  write(*box, order_event("a", "4"));
+  ASSERT_TRUE(wait_pending(*box, 3));
+  EXPECT_EQ(delivered(), Texts{"\"other\""});
+  ASSERT_TRUE(store->discard(head));
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return !store->has_pending();
+  }));
+  EXPECT_EQ(delivered(), (Texts{"\"other\"", "2", "3", "4"}));
+}
+
+TEST_F(OrderTest, AfterABlockASwitchToSkipLetsTheOthersGo) {
+  answer("1", Outcome::permanent("bad"));
+  {
+    auto box = open({.on_dead = OnDead::block}, picky);
+    for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
+    ASSERT_TRUE(wait_pending(*box, 2));
+  }
+  auto box = open({.on_dead = OnDead::skip}, picky);
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(delivered(), (Texts{"2", "3"}));
+}
+
+TEST_F(OrderTest, ParkSetsTheLaterOnesAsideUntilTheyAreReplayedInOrder) {
+  answer("1", Outcome::permanent("bad"));
+  auto box = open({.on_dead = OnDead::park}, picky);
+  Texts ids;
+  for (const char* n : {"1", "2", "3"}) ids.push_back(write(*box, order_event("a", n)));
+  ASSERT_TRUE(wait_pending(*box, 0));
+  ids.push_back(write(*box, order_event("a", "4")));
+  ASSERT_TRUE(wait_pending(*box, 0));
+  for (const auto& id : ids) EXPECT_EQ(status(id), Status::dead);
+  EXPECT_EQ(attempts(ids[1]), 0);
+  EXPECT_EQ(store->find(ids[1])->last_error, "parked: an earlier event of its aggregate is dead");
+  EXPECT_TRUE(delivered().empty());
+
+  heal();
+  ASSERT_TRUE(store->replay(ids[0]));
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return delivered() == Texts{"1"};
+  }));
+  EXPECT_EQ(status(ids[1]), Status::dead) << "only what was replayed";
+  for (std::size_t n : {3u, 1u, 2u}) ASSERT_TRUE(store->replay(ids[n]));
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return !store->has_pending();
+  }));
+  EXPECT_EQ(delivered(), (Texts{"1", "2", "3", "4"})) << "in the order of their rows";
+}
+
+TEST_F(OrderTest, TinyQueuesAndBatchesKeepTheOrder) {
+  bare_store = memory::open();
+  store = faulty(bare_store, faults);
+  std::atomic<int> calls{0};
+  std::mutex mutex;
+  std::map<std::string, std::vector<int>> seen;
+  auto flaky = listener([&](const Event& event) -> Outcome {
+    if (calls++ % 5 == 2) return Outcome::failed("now and then");
+    if (calls % 11 == 3) return Outcome::retry_after(1ms);
+    const std::lock_guard lock(mutex);
+    seen[event.aggregate_id()].push_back(std::stoi(event.payload()));
+    return Outcome::done();
+  });
+  const Options tiny{.workers = 3,
+                     .cold_capacity = 4,
+                     .batch = 2,
+                     .poll_interval = 60s,
+                     .retry = retry_every(1ms),
+                     .max_attempts = 1'000'000};
+  for (int round = 0; round < 3; ++round) {  // with a restart after each
+    auto box = open(tiny, flaky);
+    for (int n = 0; n < 60; ++n) {
+      for (const char* a : {"a", "b", "c"}) {
+        write(*box, order_event(a, std::to_string(round * 60 + n)));
+      }
+    }
+    if (round == 2) {
+      ASSERT_TRUE(box->wait_idle(60s));
+    }
+  }
+  for (const auto& [aggregate, numbers] : seen) {
+    ASSERT_EQ(numbers.size(), 180u) << aggregate;
+    for (int n = 0; n < 180; ++n) ASSERT_EQ(numbers[static_cast<std::size_t>(n)], n) << aggregate;
+  }
+}
+
+// Batches of a listener that fails some of their events.
+class FlakyBatches final : public BatchListener {
+ public:
+  std::vector<Outcome> on_events(std::span<const Item> items) override {
+    std::vector<Outcome> outcomes;
+    std::set<std::string> failed;
+    const std::lock_guard lock(mutex);
+    for (const Item& item : items) {
+      const std::string& aggregate = item.event.aggregate_id();
+      if (failed.contains(aggregate)) {
+        outcomes.push_back(Outcome::retry_after(0ms));
+      } else if (++calls % 6 == 0) {
+        failed.insert(aggregate);
+        outcomes.push_back(Outcome::failed("now and then"));
+      } else {
+        seen[aggregate].push_back(std::stoi(item.event.payload()));
+        outcomes.push_back(Outcome::done());
+      }
+    }
+    return outcomes;
+  }
+
+  std::mutex mutex;
+  int calls = 0;
+  std::map<std::string, std::vector<int>> seen;
+};
+
+TEST_F(OrderTest, BatchesKeepTheOrderOverFailures) {
+  bare_store = memory::open();
+  store = faulty(bare_store, faults);
+  auto batches = std::make_shared<FlakyBatches>();
+  Listeners on;
+  on.add_batch("Order", "Happened", batches, {.max_batch = 7});
+  Outbox box{store,
+             on,
+             {.poll_interval = 60s,
+              .retry = retry_every(1ms),
+              .max_attempts = 1'000'000,
+              .log = log.log()}};
+  box.start();
+  for (int n = 0; n < 200; ++n) {
+    auto tx = box.begin();
+    for (const char* a : {"a", "b", "c"}) tx.write(order_event(a, std::to_string(n)));
+    tx.commit();
+  }
+  ASSERT_TRUE(box.wait_idle(60s));
+  for (const auto& [aggregate, numbers] : batches->seen) {
+    ASSERT_EQ(numbers.size(), 200u) << aggregate;
+    for (int n = 0; n < 200; ++n) ASSERT_EQ(numbers[static_cast<std::size_t>(n)], n) << aggregate;
+  }
+}
+
+}  // namespace
+}  // namespace outbox::testing

@@ -1,0 +1,372 @@
+// Rules of the facade: delays, the hot path, attempts, closing.
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+#include <set>
+
+#include "engine/engine_fixture.h"
+#include "outbox/error.h"
+
+namespace outbox::testing {
+namespace {
+
+using RulesTest = EngineTest;
+using Texts = std::vector<std::string>;
+
+std::shared_ptr<RecordingListener> answering(
+    std::function<Outcome(const Event&, const Delivery&)> answer) {
+  return std::make_shared<RecordingListener>(std::move(answer));
+}
+
+// --- Delayed events (rule 6) ---
+
+TEST_F(RulesTest, ADelayedEventIsNotEarlyAndDoesNotHoldBackItsAggregate) {
+  for (const Ordering ordering : {Ordering::per_aggregate, Ordering::none}) {
+    recorder = std::make_shared<RecordingListener>();
+    auto box = open({.ordering = ordering});
+    Draft late = order_event("42", "\"late\"");
+    late.deliver_after = 10s;
+    write(*box, late);
+    write(*box, order_event("42", "\"soon\""));
+    ASSERT_TRUE(recorder->wait_for(1));
+    clock.advance(9'999ms);
+    box->wake();
+    write(*box, order_event("42", "\"next\""));
+    ASSERT_TRUE(recorder->wait_for(2));
+    EXPECT_EQ(recorder->payloads(), (Texts{"\"soon\"", "\"next\""}));
+    clock.advance(1ms);
+    box->wake();
+    ASSERT_TRUE(recorder->wait_for(3));
+    EXPECT_EQ(recorder->payloads().back(), "\"late\"");
+    ASSERT_TRUE(box->wait_idle(20s));
+  }
+  EXPECT_EQ((*metrics)[Counter::hot_skipped_delayed], 2u);
+}
+
+TEST_F(RulesTest, EachOfSeveralDelayedEventsIsDeliveredWhenItIsDueNotAtTheNextSweep) {
+  // By the host's clock, because that is what the timer waits by.
+  bare_store = memory::open();
+  store = faulty(bare_store, faults);
+  auto box = open({.poll_interval = 60s});
+  for (int n = 5; n > 0; --n) {
+    Draft late = order_event(std::to_string(n), std::to_string(n));
+    late.deliver_after = std::chrono::milliseconds{20 * n};
+    write(*box, late);
+  }
+  ASSERT_TRUE(recorder->wait_for(5));
+  EXPECT_EQ(recorder->payloads(), (Texts{"1", "2", "3", "4", "5"}));
+}
+
+// --- The hot path (rules 10, 13) ---
+
+TEST_F(RulesTest, WhenTheHotQueueIsFullTheReaderDeliversAndTheWriteSucceeds) {
+  Barrier busy;
+  auto slow = answering([&](const Event&, const Delivery&) {
+    busy.pass();
+    return Outcome::done();
+  });
+  auto box = open({.workers = 1, .ordering = Ordering::none, .hot_capacity = 2}, slow);
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  std::set<std::string> ids;
+  for (int n = 0; n < 50; ++n) ids.insert(write(*box, order_event("1", std::to_string(n))));
+  EXPECT_GE((*metrics)[Counter::hot_dropped], 40u);
+  std::size_t warnings = 0;
+  for (const auto& line : log.lines()) {
+    warnings += line.text.find("the hot queue is full") != std::string::npos;
+  }
+  EXPECT_EQ(warnings, 1u) << "rate-limited";
+  busy.open();
+  ASSERT_TRUE(box->wait_idle(20s));
+  const auto got = slow->ids();
+  EXPECT_EQ(std::set(got.begin(), got.end()), ids);
+  EXPECT_EQ(got.size(), ids.size()) << "each once";
+}
+
+TEST_F(RulesTest, ACommitWithUnknownOutcomeIsLeftToTheReaderWhetherItHappenedOrNot) {
+  for (const Ordering ordering : {Ordering::none, Ordering::per_aggregate}) {
+    recorder = std::make_shared<RecordingListener>();
+    auto box = open({.ordering = ordering});
+    ASSERT_TRUE(eventually([&] { return box->owner(); }));
+    const auto hot = (*metrics)[Counter::hot_enqueued];
+    const auto lose = [](std::string_view call) {
+      if (call == "commit") throw OutcomeUnknownError("lost");
+    };
+    faults->after(lose);
+    EXPECT_THROW(write(*box, order_event("1", "\"happened\"")), OutcomeUnknownError);
+    faults->clear();
+    faults->before(lose);
+    EXPECT_THROW(write(*box, order_event("1", "\"did not\"")), OutcomeUnknownError);
+    faults->clear();
+    ASSERT_TRUE(recorder->wait_for(1));
+    write(*box, order_event("1", "\"after\""));
+    ASSERT_TRUE(box->wait_idle(20s));
+    EXPECT_EQ(recorder->payloads(), (Texts{"\"happened\"", "\"after\""}));
+    EXPECT_EQ((*metrics)[Counter::hot_enqueued] - hot, ordering == Ordering::none ? 1u : 0u);
+  }
+}
+
+TEST_F(RulesTest, NothingOfARollbackOrOfASavepointRolledBackTakesTheHotPath) {
+  auto box = open({.ordering = Ordering::none});
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  {
+    auto tx = box->begin();
+    tx.write(order_event("1", "\"rolled back\""));
+    tx.rollback();
+  }
+  auto tx = box->begin();
+  {
+    auto undone = tx.savepoint();
+    tx.write(order_event("1", "\"undone\""));
+  }
+  tx.write(order_event("1", "\"kept\""));
+  tx.commit();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(recorder->payloads(), Texts{"\"kept\""});
+  EXPECT_EQ((*metrics)[Counter::hot_enqueued], 1u);
+}
+
+TEST_F(RulesTest, OnTheUsersOwnConnectionTheTokenStartsTheDelivery) {
+  auto box = open({.poll_interval = 60min});
+  const auto own = store->connect();
+  own->begin();
+  WriteToken token = box->writer().write(*own, order_event("1", "1"));
+  own->commit();
+  token.committed();
+  ASSERT_TRUE(recorder->wait_for(1));
+}
+
+// --- Attempts (rules 18, 19) ---
+
+TEST_F(RulesTest, RetryAfterSpendsNoAttemptAndWaitsItsOwnTime) {
+  auto patient = answering([](const Event&, const Delivery& delivery) {
+    static std::atomic<int> calls{0};
+    EXPECT_EQ(delivery.attempt, 1);
+    return ++calls < 4 ? Outcome::retry_after(5s) : Outcome::done();
+  });
+  auto box = open({.max_attempts = 1}, patient);
+  const auto id = write(*box, order_event("1", "1"));
+  for (std::size_t n = 1; n < 4; ++n) {
+    ASSERT_TRUE(patient->wait_for(n));
+    ASSERT_TRUE(eventually([&] { return box->in_flight() == 0; }));
+    EXPECT_EQ(attempts(id), 0);
+    EXPECT_EQ(status(id), Status::fresh);
+    clock.advance(4'999ms);
+    box->wake();
+    EXPECT_FALSE(patient->wait_for(n + 1, 20ms));
+    clock.advance(1ms);
+    box->wake();
+  }
+  ASSERT_TRUE(patient->wait_for(4));
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ((*metrics)[Counter::deferred], 3u);
+  EXPECT_EQ((*metrics)[Counter::failure], 0u);
+}
+
+TEST_F(RulesTest, AnErrorWithItsOwnDelayUsesThatDelayAndSpendsAnAttempt) {
+  auto failing_once = answering([](const Event&, const Delivery& delivery) -> Outcome {
+    if (delivery.attempt == 1) throw RetryAfterError("come back", 7s);
+    return Outcome::done();
+  });
+  auto box = open({.retry = retry_every(1h)}, failing_once);
+  const auto id = write(*box, order_event("1", "1"));
+  ASSERT_TRUE(eventually([&] { return status(id) == Status::retry; }));
+  EXPECT_EQ(attempts(id), 1);
+  EXPECT_EQ(store->find(id)->last_error, "come back");
+  clock.advance(6'999ms);
+  box->wake();
+  EXPECT_FALSE(failing_once->wait_for(2, 20ms));
+  clock.advance(1ms);
+  box->wake();
+  ASSERT_TRUE(failing_once->wait_for(2));
+  ASSERT_TRUE(box->wait_idle(20s));
+}
+
+TEST_F(RulesTest, APermanentErrorIsDeadAtOnceAndTheCallbackHearsOfIt) {
+  Signal told;
+  auto box = open({.on_dead_event =
+                       [&](const Event& event, std::string_view error) {
+                         EXPECT_EQ(event.payload(), "1");
+                         EXPECT_EQ(error, "never");
+                         told.raise();
+                         throw 42;
+                       }},
+                  answering([](const Event&, const Delivery&) -> Outcome {
+                    throw PermanentError("never");
+                  }));
+  const auto id = write(*box, order_event("1", "1"));
+  ASSERT_TRUE(told.wait());
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(status(id), Status::dead);
+  EXPECT_EQ(attempts(id), 1);
+  EXPECT_EQ((*metrics)[Counter::dead], 1u);
+  EXPECT_TRUE(eventually([&] { return log.contains("the on-dead callback failed"); }));
+}
+
+TEST_F(RulesTest, WhatNobodyListensToIsDeadAtOnce) {
+  auto box = open();
+  Draft draft = order_event("1", "1");
+  draft.type = "Unheard";
+  const auto id = write(*box, draft);
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(status(id), Status::dead);
+  EXPECT_EQ(store->find(id)->last_error,
+            "no listener for aggregate type \"Order\", event type \"Unheard\"");
+}
+
+TEST_F(RulesTest, ThrowingSomethingOddIsAFailedAttempt) {
+  auto box = open({.max_attempts = 1},
+                  answering([](const Event&, const Delivery&) -> Outcome { throw 42; }));
+  const auto id = write(*box, order_event("1", "1"));
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(status(id), Status::dead);
+  EXPECT_EQ(attempts(id), 1);
+}
+
+TEST_F(RulesTest, AListenerThatHangsIsReportedOnce) {
+  Barrier hang;
+  auto box = open({.hung_after = 30s}, answering([&](const Event&, const Delivery&) {
+                    hang.pass();
+                    return Outcome::done();
+                  }));
+  write(*box, order_event("1", "1"));
+  ASSERT_TRUE(hang.reached());
+  clock.advance(29s);
+  box->wake();
+  EXPECT_FALSE(eventually([&] { return (*metrics)[Counter::hung_calls] > 0; }, 20ms));
+  for (int n = 0; n < 3; ++n) {
+    clock.advance(1s);
+    box->wake();
+    EXPECT_TRUE(eventually([&] { return (*metrics)[Counter::hung_calls] == 1; }));
+  }
+  EXPECT_TRUE(log.contains("the listener of Order/Happened has been working on event"));
+  hang.open();
+  ASSERT_TRUE(box->wait_idle(20s));
+}
+
+// --- Closing (rule 23) ---
+
+TEST_F(RulesTest, ClosingWaitsForWhatRunsAndLeavesTheRestPendingWithAllItsAttempts) {
+  Barrier running;
+  std::atomic<bool> asked_to_stop{false};
+  auto slow = answering([&](const Event&, const Delivery& delivery) {
+    running.pass();
+    asked_to_stop = eventually([&] { return delivery.stop.stop_requested(); });
+    return Outcome::done();
+  });
+  auto box = open({.workers = 1, .drain_timeout = 0ms}, slow);
+  Texts ids;
+  for (int n = 0; n < 5; ++n) ids.push_back(write(*box, order_event(std::to_string(n), "1")));
+  ASSERT_TRUE(running.reached());
+  std::jthread closer([&] { box->close(); });
+  running.open();
+  closer.join();
+  EXPECT_TRUE(asked_to_stop);
+  EXPECT_EQ(slow->count(), 1u);
+  EXPECT_EQ(store->counts().pending, 4);
+  for (const auto& id : ids) EXPECT_EQ(attempts(id), 0);
+  auto next = open();
+  ASSERT_TRUE(next->wait_idle(20s)) << "a clean close hands over at once";
+  EXPECT_EQ(recorder->count(), 4u);
+}
+
+TEST_F(RulesTest, ClosingDrainsWhatIsQueued) {
+  auto box = open({.workers = 1, .ordering = Ordering::none});
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  for (int n = 0; n < 100; ++n) write(*box, order_event("1", "1"));
+  box->close();
+  EXPECT_EQ(recorder->count(), 100u);
+  EXPECT_EQ(store->counts().pending, 0) << "marks are flushed";
+}
+
+TEST_F(RulesTest, CloseTwiceOrWithoutStartIsFineAndStartAfterCloseIsNot) {
+  auto box = make();
+  box->close();
+  box->close();
+  EXPECT_THROW(box->start(), MisuseError);
+  auto started = open();
+  EXPECT_THROW(started->start(), MisuseError);
+  started->close();
+  started->close();
+}
+
+TEST_F(RulesTest, WaitIdleWaitsForDelayedEventsToo) {
+  auto box = open();
+  Draft late = order_event("42", "1");
+  late.deliver_after = 10s;
+  write(*box, late);
+  EXPECT_FALSE(box->wait_idle(30ms));
+  clock.advance(10s);
+  box->wake();
+  EXPECT_TRUE(box->wait_idle(20s));
+}
+
+// --- Row claims (rule 26) ---
+
+TEST_F(RulesTest, RowClaimsShareTheWorkWithoutDuplicates) {
+  const Options claims{.ordering = Ordering::none, .row_claims = true};
+  auto a = open(claims);
+  auto b = open(claims);
+  ASSERT_TRUE(eventually([&] { return a->owner() && b->owner(); }));
+  for (int n = 0; n < 300; ++n) {
+    if (n % 3 == 0) write(*a, order_event("1", std::to_string(n)));
+    if (n % 3 == 1) write(*b, order_event("1", std::to_string(n)));
+    if (n % 3 == 2) write_elsewhere(order_event("1", std::to_string(n)));
+  }
+  ASSERT_TRUE(a->wait_idle(20s));
+  const auto ids = recorder->ids();
+  EXPECT_EQ(ids.size(), 300u);
+  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 300u);
+}
+
+TEST_F(RulesTest, WhatIsWrittenThroughAClosedOutboxIsNotClaimedByIt) {
+  const Options claims{.ordering = Ordering::none, .row_claims = true};
+  auto a = open(claims);
+  ASSERT_TRUE(eventually([&] { return a->owner(); }));
+  a->close();
+  write(*a, order_event("1", "1"));
+  auto b = open(claims);
+  EXPECT_TRUE(b->wait_idle(5s)) << "nobody would deliver it before the lock times out";
+}
+
+TEST_F(RulesTest, RowClaimsNeedOrderingNone) {
+  EXPECT_THROW(make({.row_claims = true}), MisuseError);
+  EXPECT_THROW(make({.ordering = Ordering::none, .on_dead = OnDead::block}), MisuseError);
+}
+
+// --- Fork (rule 38) ---
+
+TEST_F(RulesTest, AfterAForkTheChildIsRefused) {
+  auto box = open();
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  const pid_t child = fork();
+  if (child == 0) {
+    const auto refused = [](auto call) {
+      try {
+        call();
+      } catch (const MisuseError&) {
+        return true;
+      }
+      return false;
+    };
+    int failures = 0;
+    failures += !refused([&] { static_cast<void>(box->begin()); });
+    failures += !refused([&] { box->wake(); });
+    failures += !refused([&] { box->wait_idle(1s); });
+    failures += !refused([&] { box->close(); });
+    box.reset();  // must not wait for threads that are not here
+    _exit(failures);
+  }
+  int state = -1;
+  if (!eventually([&] { return waitpid(child, &state, WNOHANG) == child; }, 10s)) {
+    kill(child, SIGKILL);
+    waitpid(child, &state, 0);
+    ADD_FAILURE() << "the child hung";
+  }
+  EXPECT_EQ(state, 0);
+  write(*box, order_event("1", "1"));
+  EXPECT_TRUE(box->wait_idle(20s)) << "the parent goes on";
+}
+
+}  // namespace
+}  // namespace outbox::testing

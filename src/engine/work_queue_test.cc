@@ -1,0 +1,309 @@
+#include "engine/work_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <future>
+#include <string>
+#include <thread>
+
+#include "outbox/listener.h"
+#include "outbox/testing.h"
+
+namespace outbox::internal {
+namespace {
+
+using namespace std::chrono_literals;
+using Admission = WorkQueue::Admission;
+using After = WorkQueue::After;
+
+constexpr LaneKey kLane = 77;
+const Clock::Steady kNow{std::chrono::hours{1}};
+
+class BatchEverything final : public BatchListener {
+  std::vector<Outcome> on_events(std::span<const Item> items) override {
+    return std::vector<Outcome>(items.size(), Outcome::done());
+  }
+};
+
+class WorkQueueTest : public ::testing::Test {
+ protected:
+  Job job(const std::string& id, LaneKey lane = kNoLane, bool hot = false,
+          std::size_t bytes = 1) {
+    return {.row = {.ref = {.seq = ++seq_},
+                    .event = Event::restore({.id = id, .payload = json(std::string(bytes, '1'))})},
+            .lane = lane,
+            .route = &plain_,
+            .hot = hot};
+  }
+
+  Admission admit(WorkQueue& queue, Job job) { return queue.admit(job); }
+
+  // What a worker gets now; empty if it would have to wait.
+  std::vector<std::string> take(WorkQueue& queue) {
+    if (queue.depth(true) + queue.depth(false) == 0) return {};
+    EXPECT_TRUE(queue.take(work_));
+    std::vector<std::string> ids;
+    for (const Job& one : work_.jobs) ids.push_back(one.row.event.id());
+    return ids;
+  }
+
+  // Ends what was taken last, all with the same outcome.
+  WorkQueue::Followers finish(WorkQueue& queue, After after) {
+    finished_.clear();
+    for (Job& one : work_.jobs) finished_.push_back({.job = std::move(one), .after = after});
+    return queue.finish(finished_, kNow);
+  }
+
+  Completion landing(Completion::Landing landing, std::size_t n = 0) {
+    return {.job = finished_.at(n).job, .landing = landing};
+  }
+  void land(WorkQueue& queue, const Completion& completion) {
+    queue.landed(std::span(&completion, 1), kNow);
+  }
+  void land(WorkQueue& queue, Job landed, Completion::Landing landing) {
+    land(queue, Completion{.job = std::move(landed), .landing = landing});
+  }
+
+  Route plain_route_{.listener = listener([](const Event&) {})};
+  Route batch_route_{.batch = std::make_shared<BatchEverything>(), .options = {.max_batch = 3}};
+  Breaker plain_{plain_route_, 4, {}};
+  Breaker batch_{batch_route_, 4, {}};
+  WorkQueue::Work work_;
+  std::vector<WorkQueue::Finished> finished_;
+  Seq seq_ = 0;
+};
+
+using Ids = std::vector<std::string>;
+
+TEST_F(WorkQueueTest, TakesTwoHotForOneColdWhenBothHaveWork) {
+  WorkQueue queue{{}};
+  for (int n = 0; n < 6; ++n) admit(queue, job("h" + std::to_string(n), kNoLane, true));
+  for (int n = 0; n < 6; ++n) admit(queue, job("c" + std::to_string(n)));
+  std::string order;
+  for (int n = 0; n < 12; ++n) order += take(queue).at(0).at(0);
+  EXPECT_EQ(order, "hhchhchhcccc");
+}
+
+TEST_F(WorkQueueTest, IsBoundedInEventsForEachQueueAlone) {
+  WorkQueue queue{{.hot_capacity = 2, .cold_capacity = 1}};
+  EXPECT_EQ(admit(queue, job("h1", kNoLane, true)), Admission::queued);
+  EXPECT_EQ(admit(queue, job("h2", kNoLane, true)), Admission::queued);
+  EXPECT_EQ(admit(queue, job("h3", kNoLane, true)), Admission::full);
+  EXPECT_EQ(queue.room(true), 0u);
+  EXPECT_EQ(queue.room(false), 1u);
+  EXPECT_EQ(admit(queue, job("c1")), Admission::queued);
+  EXPECT_EQ(admit(queue, job("c2")), Admission::full);
+}
+
+TEST_F(WorkQueueTest, IsBoundedInBytesForBothQueuesTogether) {
+  WorkQueue queue{{.capacity_bytes = 100}};
+  EXPECT_EQ(admit(queue, job("h", kNoLane, true, 60)), Admission::queued);
+  EXPECT_EQ(admit(queue, job("c", kNoLane, false, 60)), Admission::queued)
+      << "one event may exceed what is left, or a big one would never fit";
+  EXPECT_EQ(queue.room(true), 0u);
+  EXPECT_EQ(queue.room(false), 0u);
+  EXPECT_EQ(admit(queue, job("more", kNoLane, true, 1)), Admission::full);
+}
+
+TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheMarkHasLanded) {
+  WorkQueue queue{{.cold_capacity = 1}};
+  admit(queue, job("a"));
+  take(queue);
+  EXPECT_EQ(queue.room(false), 0u);
+  finish(queue, After::next);
+  EXPECT_EQ(queue.room(false), 0u) << "a crash would deliver it again";
+  EXPECT_EQ(queue.in_flight(), 1u);
+  land(queue, landing(Completion::Landing::done));
+  EXPECT_EQ(queue.room(false), 1u);
+  EXPECT_EQ(queue.in_flight(), 0u);
+}
+
+TEST_F(WorkQueueTest, ALaneRunsOneEventAtATimeInOrder) {
+  WorkQueue queue{{}};
+  admit(queue, job("a1", kLane));
+  admit(queue, job("a2", kLane));
+  admit(queue, job("b1", kLane + 1));
+  EXPECT_EQ(take(queue), Ids{"a1"});
+  auto first = std::move(work_);
+  EXPECT_EQ(take(queue), Ids{"b1"}) << "a2 has to wait for a1";
+  finish(queue, After::next);
+  work_ = std::move(first);
+  finish(queue, After::next);
+  EXPECT_EQ(take(queue), Ids{"a2"}) << "a1's mark need not have landed";
+}
+
+TEST_F(WorkQueueTest, FollowersOfAFailingHeadGoAsideAndComeBackAfterItsMark) {
+  WorkQueue queue{{}};
+  admit(queue, job("a1", kLane));
+  admit(queue, job("a2", kLane));
+  take(queue);
+  auto followers = finish(queue, After::wait);
+  ASSERT_EQ(followers.aside.size(), 1u);
+  const std::vector<Seq> read_through{100};
+  EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::aside) << "it must not pass a2";
+  EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "the head is not marked yet";
+  auto head = landing(Completion::Landing::head);
+  head.due = kNow + 1s;
+  land(queue, head);
+  EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kNoLane)
+      << "two rows are still on their way aside";
+  land(queue, followers.aside.at(0), Completion::Landing::aside);
+  land(queue, job("a3", kLane), Completion::Landing::aside);
+  EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "not before it is due";
+  EXPECT_EQ(queue.next_due(), kNow + 1s);
+  EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kLane);
+}
+
+TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheMarkHasLanded) {
+  WorkQueue queue{{}};
+  admit(queue, job("a1", kLane));
+  admit(queue, job("a2", kLane));
+  take(queue);
+  finish(queue, After::skip);
+  admit(queue, job("b", kNoLane));
+  EXPECT_EQ(take(queue), Ids{"b"});
+  const auto b = landing(Completion::Landing::head);
+  land(queue, b);
+  EXPECT_EQ(take(queue), Ids{"a2"});
+}
+
+TEST_F(WorkQueueTest, ParksFollowersOfADeadHead) {
+  WorkQueue queue{{.park = true}};
+  admit(queue, job("a1", kLane));
+  admit(queue, job("a2", kLane));
+  take(queue);
+  auto followers = finish(queue, After::block);
+  EXPECT_EQ(followers.park.size(), 1u);
+  EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::park);
+}
+
+TEST_F(WorkQueueTest, ARowThatWasAsideAndIsParkedLeavesNoTraceInTheCounts) {
+  WorkQueue queue{{.cold_capacity = 8, .park = true}};
+  queue.restore({.key = kLane, .first = 1}, kNow);
+  const std::vector<Seq> read_through{100};
+  ASSERT_EQ(queue.next_lane(read_through, kNow).limit, 2u);
+  queue.fill(kLane, {.blocked = true});
+  Job behind = job("a2", kLane);
+  behind.row.ref.hold = kLane;
+  const Job copy = behind;
+  ASSERT_EQ(queue.admit(behind), Admission::park);
+  land(queue, copy, Completion::Landing::aside);
+  queue.recheck_blocked(10);
+  EXPECT_EQ(queue.next_lane(read_through, kNow).limit, 2u);
+}
+
+TEST_F(WorkQueueTest, OneBusyLaneCannotFillTheWholeQueue) {
+  WorkQueue queue{{.cold_capacity = 8}};
+  EXPECT_EQ(admit(queue, job("a1", kLane)), Admission::queued);
+  EXPECT_EQ(admit(queue, job("a2", kLane)), Admission::queued);
+  EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::aside);
+  EXPECT_EQ(admit(queue, job("a4", kLane)), Admission::aside) << "once aside, all go aside";
+  EXPECT_EQ(admit(queue, job("b1", kLane + 1)), Admission::queued);
+}
+
+TEST_F(WorkQueueTest, ABatchTakesFromOneLaneInOrderAndFromThoseBehindIt) {
+  WorkQueue queue{{}};
+  for (const auto& [id, lane] : std::vector<std::pair<std::string, LaneKey>>{
+           {"a1", kLane}, {"a2", kLane}, {"b1", kLane + 1}, {"b2", kLane + 1}}) {
+    Job one = job(id, lane);
+    one.route = &batch_;
+    queue.admit(one);
+  }
+  EXPECT_EQ(take(queue), (Ids{"a1", "a2", "b1"})) << "at most max_batch";
+  EXPECT_EQ(queue.depth(false), 1u);
+  finish(queue, After::next);
+  EXPECT_EQ(take(queue), Ids{"b2"});
+}
+
+TEST_F(WorkQueueTest, WhatFollowsAFailureInABatchIsSetAsideUntried) {
+  WorkQueue queue{{}};
+  for (const auto* id : {"a1", "a2", "a3"}) {
+    Job one = job(id, kLane);
+    one.route = &batch_;
+    queue.admit(one);
+  }
+  ASSERT_EQ(take(queue).size(), 3u);
+  finished_.clear();
+  const After said[] = {After::next, After::wait, After::wait};
+  for (std::size_t i = 0; i < 3; ++i) {
+    finished_.push_back({.job = std::move(work_.jobs[i]), .after = said[i]});
+  }
+  const auto followers = queue.finish(finished_, kNow);
+  EXPECT_EQ(finished_[0].after, After::next);
+  EXPECT_EQ(finished_[1].after, After::wait);
+  EXPECT_EQ(finished_[2].after, After::aside);
+  EXPECT_EQ(followers.aside.size(), 1u);
+}
+
+TEST_F(WorkQueueTest, AListenerThatIsAwayIsProbedByOneThenByMore) {
+  WorkQueue queue{{}};
+  for (int n = 0; n < 8; ++n) admit(queue, job(std::to_string(n)));
+  take(queue);
+  finish(queue, After::again);
+  admit(queue, job("h", kNoLane, true));
+  const auto until = queue.tick(kNow);
+  ASSERT_TRUE(until);
+  EXPECT_EQ(*until, kNow + 200ms);
+
+  EXPECT_EQ(queue.tick(kNow + 200ms), std::nullopt);
+  EXPECT_EQ(take(queue), Ids{"h"});
+  finish(queue, After::next);  // the probe was answered: now two at once
+  EXPECT_EQ(take(queue), Ids{"0"}) << "the one that found out comes first again";
+  const auto one = std::move(work_);
+  EXPECT_EQ(take(queue), Ids{"1"});
+}
+
+TEST_F(WorkQueueTest, AWorkerThatIsFreeReadsWhileTheReaderDeliversWhatItKept) {
+  WorkQueue queue{{.workers = 2, .batch = 1}};
+  queue.enable_polling(true);
+  queue.request_poll();
+  ASSERT_TRUE(queue.take(work_));
+  ASSERT_TRUE(work_.poll);
+  std::promise<bool> second;
+  std::jthread other([&] {
+    WorkQueue::Work work;
+    second.set_value(queue.take(work) && work.poll);
+  });
+  // Not to be right but to be sharp: a worker that waits already has to be
+  // woken, one that comes later finds out by itself.
+  std::this_thread::sleep_for(20ms);
+  admit(queue, job("a"));
+  queue.poll_done(true);
+  EXPECT_EQ(take(queue), Ids{"a"});  // the reader keeps it, and is busy from now on
+  auto answer = second.get_future();
+  const bool read = answer.wait_for(20s) == std::future_status::ready && answer.get();
+  EXPECT_TRUE(read) << "nobody read on";
+  queue.stop();
+}
+
+TEST_F(WorkQueueTest, JobsOfAnotherEpochAreNotAdmittedAndRunningOnesAreDropped) {
+  WorkQueue queue{{}};
+  queue.enter(1);
+  Job old = job("old");
+  old.epoch = 1;
+  queue.admit(old);
+  ASSERT_EQ(take(queue), Ids{"old"});
+  Job queued = job("queued", kLane);
+  queued.epoch = 1;
+  queue.admit(queued);
+  EXPECT_EQ(queue.enter(2).size(), 1u);
+  Job late = job("late");
+  late.epoch = 1;
+  EXPECT_EQ(queue.admit(late), Admission::full);
+  finish(queue, After::next);
+  EXPECT_EQ(finished_[0].after, After::drop);
+  EXPECT_EQ(queue.in_flight(), 0u);
+}
+
+TEST_F(WorkQueueTest, TakesNothingDirectlyThatIsInAnotherInstancesShard) {
+  WorkQueue queue{{}};
+  Job mine = job("mine", kNoLane, true);
+  Job foreign = job("foreign", kNoLane, true);
+  foreign.row.ref.shard = 3;
+  queue.own(std::vector{0, 1});
+  EXPECT_EQ(queue.admit_direct(mine), Admission::queued);
+  EXPECT_EQ(queue.admit_direct(foreign), Admission::full);
+}
+
+}  // namespace
+}  // namespace outbox::internal

@@ -1,0 +1,200 @@
+#include "testing/faulty_store.h"
+
+#include <algorithm>
+#include <string>
+#include <utility>
+
+#include "outbox/error.h"
+
+namespace outbox::testing {
+namespace {
+
+// Runs a call between the two hooks.
+template <class Call>
+auto between(Faults& faults, std::string_view name, Call call) {
+  faults.begin(name);
+  if constexpr (std::is_void_v<decltype(call())>) {
+    call();
+    faults.end(name);
+  } else {
+    auto result = call();
+    faults.end(name);
+    return result;
+  }
+}
+
+class FaultyConnection final : public Connection {
+ public:
+  FaultyConnection(std::unique_ptr<Connection> to, std::shared_ptr<Faults> faults)
+      : to_(std::move(to)), faults_(std::move(faults)) {}
+
+  void begin() override {
+    between(*faults_, "begin", [&] { to_->begin(); });
+  }
+  void commit() override {
+    between(*faults_, "commit", [&] { to_->commit(); });
+  }
+  void rollback() override {
+    between(*faults_, "rollback", [&] { to_->rollback(); });
+  }
+  bool in_transaction() const override { return to_->in_transaction(); }
+  void savepoint(const std::string& name) override { to_->savepoint(name); }
+  void release(const std::string& name) override { to_->release(name); }
+  void rollback_to(const std::string& name) override { to_->rollback_to(name); }
+  std::int64_t execute(std::string_view sql, std::span<const Value> values) override {
+    return to_->execute(sql, values);
+  }
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override {
+    return to_->query(sql, values);
+  }
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
+    return between(*faults_, "insert", [&] { return to_->insert(events, options); });
+  }
+
+ private:
+  const std::unique_ptr<Connection> to_;
+  const std::shared_ptr<Faults> faults_;
+};
+
+class FaultyInstance final : public Instance {
+ public:
+  FaultyInstance(std::unique_ptr<Instance> to, std::shared_ptr<Faults> faults)
+      : to_(std::move(to)), faults_(std::move(faults)) {}
+
+  Tenure renew() override {
+    return between(*faults_, "renew", [&] { return to_->renew(); });
+  }
+  std::optional<std::chrono::milliseconds> lease() const override { return to_->lease(); }
+  void release(int shard) override {
+    between(*faults_, "release", [&] { to_->release(shard); });
+  }
+  void leave() override {
+    between(*faults_, "leave", [&] { to_->leave(); });
+  }
+  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override {
+    return between(*faults_, "ready", [&] { return to_->ready(shards, in_flight, limit); });
+  }
+  void rewind(Seq seq) override { to_->rewind(seq); }
+  DueRows due(std::span<const int> shards, std::size_t limit) override {
+    return between(*faults_, "due", [&] { return to_->due(shards, limit); });
+  }
+  Rows held(int shard, LaneKey key, std::size_t limit) override {
+    return between(*faults_, "held", [&] { return to_->held(shard, key, limit); });
+  }
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
+    return between(*faults_, "held_lanes", [&] { return to_->held_lanes(shard, after, limit); });
+  }
+  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
+    return between(*faults_, "claim", [&] { return to_->claim(skip_recent, limit); });
+  }
+  void unclaim(std::span<const RowRef> rows) override {
+    between(*faults_, "unclaim", [&] { to_->unclaim(rows); });
+  }
+  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
+    return between(*faults_, "mark", [&] { return to_->mark(epoch, marks); });
+  }
+  const std::string& owner() const override { return to_->owner(); }
+
+ private:
+  const std::unique_ptr<Instance> to_;
+  const std::shared_ptr<Faults> faults_;
+};
+
+class FaultyStore final : public Store {
+ public:
+  FaultyStore(std::shared_ptr<Store> to, std::shared_ptr<Faults> faults)
+      : to_(std::move(to)), faults_(std::move(faults)) {}
+
+  std::string description() const override { return to_->description(); }
+  Capabilities capabilities() const override { return to_->capabilities(); }
+  const Clock& clock() const override { return to_->clock(); }
+  std::unique_ptr<Connection> connect() override {
+    return between(*faults_, "connect", [&]() -> std::unique_ptr<Connection> {
+      return std::make_unique<FaultyConnection>(to_->connect(), faults_);
+    });
+  }
+  std::unique_ptr<Instance> join(InstanceOptions options) override {
+    return std::make_unique<FaultyInstance>(to_->join(std::move(options)), faults_);
+  }
+  std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
+    return to_->watch(std::move(on_commit));
+  }
+  bool has_pending() override { return to_->has_pending(); }
+  Counts counts() override { return to_->counts(); }
+  std::optional<EventRecord> find(std::string_view event_id) override {
+    return to_->find(event_id);
+  }
+  bool replay(std::string_view event_id) override { return to_->replay(event_id); }
+  bool discard(std::string_view event_id) override { return to_->discard(event_id); }
+  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
+    return to_->held_aggregates(limit);
+  }
+
+ private:
+  const std::shared_ptr<Store> to_;
+  const std::shared_ptr<Faults> faults_;
+};
+
+}  // namespace
+
+void Faults::before(Hook hook) {
+  const std::lock_guard lock(mutex_);
+  before_ = std::move(hook);
+}
+
+void Faults::after(Hook hook) {
+  const std::lock_guard lock(mutex_);
+  after_ = std::move(hook);
+}
+
+void Faults::clear() {
+  const std::lock_guard lock(mutex_);
+  before_ = nullptr;
+  after_ = nullptr;
+}
+
+std::size_t Faults::calls(std::string_view call) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [name, count] : calls_) {
+    if (name == call) return count;
+  }
+  return 0;
+}
+
+void Faults::begin(std::string_view call) {
+  Hook hook;
+  {
+    const std::lock_guard lock(mutex_);
+    hook = before_;
+    const auto found = std::find_if(calls_.begin(), calls_.end(),
+                                    [&](const auto& entry) { return entry.first == call; });
+    if (found != calls_.end()) {
+      ++found->second;
+    } else {
+      calls_.emplace_back(call, 1);
+    }
+  }
+  if (hook) hook(call);
+}
+
+void Faults::end(std::string_view call) {
+  Hook hook;
+  {
+    const std::lock_guard lock(mutex_);
+    hook = after_;
+  }
+  if (hook) hook(call);
+}
+
+Faults::Hook failing(std::vector<std::string_view> calls) {
+  return [calls = std::move(calls)](std::string_view call) {
+    if (std::find(calls.begin(), calls.end(), call) == calls.end()) return;
+    throw RetryableError("the database is away: " + std::string(call));
+  };
+}
+
+std::shared_ptr<Store> faulty(std::shared_ptr<Store> store, std::shared_ptr<Faults> faults) {
+  return std::make_shared<FaultyStore>(std::move(store), std::move(faults));
+}
+
+}  // namespace outbox::testing

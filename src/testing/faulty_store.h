@@ -1,0 +1,48 @@
+// A store that fails, waits or lies when a test wants it to.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <string_view>
+#include <vector>
+
+#include "outbox/store.h"
+
+namespace outbox::testing {
+
+// What happens around the calls of a FaultyStore. The hooks get the name of
+// the call ("ready", "mark", "commit", ...), run on the caller's thread with no
+// lock held, and may throw or wait. Thread-safe.
+class Faults {
+ public:
+  using Hook = std::function<void(std::string_view call)>;
+
+  // Instead of the call, if it throws.
+  void before(Hook hook);
+
+  // After the call has had its effect; throwing loses the answer.
+  void after(Hook hook);
+
+  void clear();
+
+  // How often a call was made, the failed ones included.
+  std::size_t calls(std::string_view call) const;
+
+  void begin(std::string_view call);
+  void end(std::string_view call);
+
+ private:
+  mutable std::mutex mutex_;
+  Hook before_;
+  Hook after_;
+  std::vector<std::pair<std::string_view, std::size_t>> calls_;
+};
+
+// Throws RetryableError for every call that is one of these.
+Faults::Hook failing(std::vector<std::string_view> calls);
+
+// Wraps a store and everything that it hands out.
+std::shared_ptr<Store> faulty(std::shared_ptr<Store> store, std::shared_ptr<Faults> faults);
+
+}  // namespace outbox::testing
