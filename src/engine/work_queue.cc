@@ -289,6 +289,7 @@ void WorkQueue::take_first(Ticket& ticket, Work& work) {
   Job& job = ticket.first();
   --load(job).queued;
   ++running_;
+  if (job.lane != kNoLane) running_lanes_.emplace(job.lane, job.row.ref.shard);
   work.jobs.push_back(std::move(job));
   if (ticket.lane != nullptr) ticket.lane->jobs.pop_front();
 }
@@ -334,7 +335,8 @@ WorkQueue::Followers WorkQueue::finish(std::span<Finished> finished, Clock::Stea
 void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
   Job& job = finished.job;
   After& after = finished.after;
-  if (job.epoch != epoch_) after = After::drop;
+  if (job.lane != kNoLane) running_lanes_.erase(running_lanes_.find(job.lane));
+  if (job.epoch != epoch_) return end_orphan(finished, followers);
   if (after == After::drop) account(job, false);
   Lane* lane = current_lane(job);
   if (lane == nullptr) return;
@@ -355,6 +357,24 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
     }
     lane->jobs.clear();
   }
+}
+
+// It began in a tenure that has ended. In the present one its lane has waited
+// for it; the event is set aside with those behind it, to be read in order.
+void WorkQueue::end_orphan(Finished& finished, Followers& followers) {
+  Job& job = finished.job;
+  Lane* lane = job.lane != kNoLane ? lanes_.find(job.lane) : nullptr;
+  if (lane == nullptr || !lane->frozen || !owns_locked(job.row.ref.shard)) {
+    finished.after = After::drop;
+    account(job, false);
+    return;
+  }
+  if (!running_lanes_.contains(job.lane)) lane->frozen = false;
+  if (job.row.ref.hold == lane->key) ++lane->read_back;
+  ++lane->asides_pending;
+  job.epoch = epoch_;
+  finished.after = After::aside;
+  followers.aside.push_back(std::move(job));
 }
 
 void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
@@ -529,7 +549,15 @@ std::vector<Job> WorkQueue::drop_all() {
 std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
   MutexLock lock(mutex_);
   epoch_ = epoch;
-  return drop_all_locked();
+  std::vector<Job> jobs = drop_all_locked();
+  if (epoch == 0) return jobs;
+  for (const auto& [key, shard] : running_lanes_) {
+    if (!owns_locked(shard)) continue;
+    Lane& lane = lanes_.at(key, shard);
+    lane.frozen = true;
+    lane.aside = true;
+  }
+  return jobs;
 }
 
 std::vector<Job> WorkQueue::drop_all_locked() {

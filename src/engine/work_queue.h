@@ -161,7 +161,8 @@ class WorkQueue {
   std::vector<Job> drop_all();
 
   // The same at the beginning of a new tenure: from now on jobs of another
-  // epoch are not admitted, and those that run are no longer ours.
+  // epoch are not admitted, and those that run are no longer ours. Their lanes
+  // wait for them all the same, and then deliver them again first.
   std::vector<Job> enter(std::int64_t epoch);
 
   bool shard_idle(int shard) const;
@@ -200,6 +201,7 @@ class WorkQueue {
   void gather(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   void end_call(std::span<const Finished> finished, Clock::Steady now) OUTBOX_REQUIRES(mutex_);
   void leave_lane(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void end_orphan(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
   void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
@@ -221,6 +223,7 @@ class WorkQueue {
   std::deque<Ticket> cold_ OUTBOX_GUARDED_BY(mutex_);
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
   Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
+  std::multimap<LaneKey, int> running_lanes_ OUTBOX_GUARDED_BY(mutex_);  // and their shards
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::optional<std::vector<int>> shards_ OUTBOX_GUARDED_BY(mutex_);
 
