@@ -186,6 +186,7 @@ bool Reader::enter(const Tenure& tenure) {
     if (read_through_.size() <= index) read_through_.resize(index + 1, 0);
     read_through_[index] = 0;
     restore_lanes(shard);
+    shards_.push_back(shard);  // should the next one fail, this one need not be repeated
   }
   if (!gained.empty()) instance_->rewind(0);
   for (const Tenure::Inherited& inherited : tenure.inherited) {
