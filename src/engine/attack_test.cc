@@ -323,7 +323,8 @@ TEST_F(AttackTest, EventsWereDroppedBecauseARenewalWasLate) {
     }
     return Outcome::done();
   });
-  auto box = open({.workers = 1}, first_waits, std::make_shared<InterceptedStore>(store, intercept));
+  auto box =
+      open({.workers = 1}, first_waits, std::make_shared<InterceptedStore>(store, intercept));
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   write({draft("1", "0"), draft("1", "1"), draft("1", "2")});

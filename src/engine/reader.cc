@@ -109,7 +109,8 @@ Reader::Orders Reader::take_orders() {
   // at in the next round.
   const auto later = due_times_.upper_bound(clock_.steady());
   if (later != due_times_.begin()) orders.due = true;
-  if (orders.due) due_times_.erase(due_times_.begin(), options_.row_claims ? later : due_times_.end());
+  if (orders.due)
+    due_times_.erase(due_times_.begin(), options_.row_claims ? later : due_times_.end());
   return orders;
 }
 
@@ -147,7 +148,8 @@ void Reader::give_back(Orders orders) {
   for (const RowRef& row : orders.unclaim) leave_behind(row);
   if (orders.due) note_due(clock_.steady());
   MutexLock lock(mutex_);
-  if (orders.rewind) orders_.rewind = std::min(orders_.rewind.value_or(*orders.rewind), *orders.rewind);
+  if (orders.rewind)
+    orders_.rewind = std::min(orders_.rewind.value_or(*orders.rewind), *orders.rewind);
   if (!orders.tenure) return;
   if (!orders_.tenure) {
     orders_.tenure = std::move(orders.tenure);
