@@ -150,8 +150,9 @@ TEST_F(DeliveryTest, ARetryOfAFanOutSkipsThoseThatHaveIt) {
 
 TEST_F(DeliveryTest, InAFanOutAFailureThatIsTriedAgainGoesBeforeOneThatIsNot) {
   const Route route{
-      .fan_out = {handler("a", [](const Event&) -> Outcome { throw PermanentError("never"); }),
-                  handler("b", [](const Event&) -> Outcome { throw std::runtime_error("not yet"); })}};
+      .fan_out = {
+          handler("a", [](const Event&) -> Outcome { throw PermanentError("never"); }),
+          handler("b", [](const Event&) -> Outcome { throw std::runtime_error("not yet"); })}};
   const Outcome outcome = deliver(route);
   EXPECT_EQ(outcome.kind(), Kind::failed);
   EXPECT_EQ(outcome.error(), "b: not yet");
@@ -191,8 +192,8 @@ TEST_F(BatchDeliveryTest, EachEventGetsItsOwnOutcome) {
   EXPECT_EQ(outcomes[0].kind(), Kind::done);
   EXPECT_EQ(outcomes[1].error(), "b is bad");
   EXPECT_EQ(outcomes[2].kind(), Kind::retry_after);
-  EXPECT_EQ(steps, (Steps{"before 1", "before 1", "before 1", "after 1", "after 1 b is bad",
-                          "after 1"}));
+  EXPECT_EQ(steps,
+            (Steps{"before 1", "before 1", "before 1", "after 1", "after 1 b is bad", "after 1"}));
 }
 
 TEST_F(BatchDeliveryTest, ThrowingCountsForAll) {

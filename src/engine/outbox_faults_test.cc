@@ -232,7 +232,8 @@ TEST_F(FaultsTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDeliv
     auto dead = std::make_shared<std::atomic<bool>>(false);
     auto crash = std::make_shared<Faults>();
     crash->before([dead](std::string_view call) {
-      if (*dead && call != "rewind") throw RetryableError("the process is dead: " + std::string(call));
+      if (*dead && call != "rewind")
+        throw RetryableError("the process is dead: " + std::string(call));
     });
     auto killed = std::make_shared<Signal>();
     Listeners on;
@@ -249,12 +250,13 @@ TEST_F(FaultsTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDeliv
     Outbox box{faulty(bare_store, crash), on, {.drain_timeout = 0ms, .log = log.log()}};
     box.start();
     finished = eventually(
-        [&] {
-          clock.advance(50ms);
-          if (!*dead) box.wake();
-          return *dead || !bare_store->has_pending();
-        },
-        15s) && !*dead;
+                   [&] {
+                     clock.advance(50ms);
+                     if (!*dead) box.wake();
+                     return *dead || !bare_store->has_pending();
+                   },
+                   15s) &&
+               !*dead;
     deaths += *dead ? 1 : 0;
     if (*dead) clock.advance(30s);
   }

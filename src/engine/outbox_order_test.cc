@@ -12,8 +12,8 @@ using Texts = std::vector<std::string>;
 // Fails events by their payload until told otherwise.
 class OrderTest : public EngineTest {
  protected:
-  std::shared_ptr<RecordingListener> picky = std::make_shared<RecordingListener>(
-      [this](const Event& event, const Delivery&) -> Outcome {
+  std::shared_ptr<RecordingListener> picky =
+      std::make_shared<RecordingListener>([this](const Event& event, const Delivery&) -> Outcome {
         const std::lock_guard lock(mutex_);
         const auto bad = bad_.find(event.payload());
         if (bad == bad_.end()) {

@@ -184,16 +184,15 @@ TEST_F(RulesTest, AnErrorWithItsOwnDelayUsesThatDelayAndSpendsAnAttempt) {
 
 TEST_F(RulesTest, APermanentErrorIsDeadAtOnceAndTheCallbackHearsOfIt) {
   Signal told;
-  auto box = open({.on_dead_event =
-                       [&](const Event& event, std::string_view error) {
-                         EXPECT_EQ(event.payload(), "1");
-                         EXPECT_EQ(error, "never");
-                         told.raise();
-                         throw 42;
-                       }},
-                  answering([](const Event&, const Delivery&) -> Outcome {
-                    throw PermanentError("never");
-                  }));
+  auto box = open(
+      {.on_dead_event =
+           [&](const Event& event, std::string_view error) {
+             EXPECT_EQ(event.payload(), "1");
+             EXPECT_EQ(error, "never");
+             told.raise();
+             throw 42;
+           }},
+      answering([](const Event&, const Delivery&) -> Outcome { throw PermanentError("never"); }));
   const auto id = write(*box, order_event("1", "1"));
   ASSERT_TRUE(told.wait());
   ASSERT_TRUE(box->wait_idle(20s));

@@ -30,9 +30,7 @@ TEST(TimedTracker, ForgetsAnEventAfterItsTime) {
   EXPECT_FALSE(tracker->try_acquire("a")) << "its time counts from the last time it was taken";
 }
 
-TEST(TimedTracker, RefusesATimeThatIsNotPositive) {
-  EXPECT_THROW(timed_tracker(0ms), MisuseError);
-}
+TEST(TimedTracker, RefusesATimeThatIsNotPositive) { EXPECT_THROW(timed_tracker(0ms), MisuseError); }
 
 }  // namespace
 }  // namespace outbox

@@ -27,8 +27,7 @@ class BatchEverything final : public BatchListener {
 
 class WorkQueueTest : public ::testing::Test {
  protected:
-  Job job(const std::string& id, LaneKey lane = kNoLane, bool hot = false,
-          std::size_t bytes = 1) {
+  Job job(const std::string& id, LaneKey lane = kNoLane, bool hot = false, std::size_t bytes = 1) {
     return {.row = {.ref = {.seq = ++seq_},
                     .event = Event::restore({.id = id, .payload = json(std::string(bytes, '1'))})},
             .lane = lane,
