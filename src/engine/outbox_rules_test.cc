@@ -238,7 +238,8 @@ TEST_F(RulesTest, AListenerThatHangsIsReportedOnce) {
     box->wake();
     EXPECT_TRUE(eventually([&] { return (*metrics)[Counter::hung_calls] == 1; }));
   }
-  EXPECT_TRUE(log.contains("the listener of Order/Happened has been working on event"));
+  EXPECT_TRUE(eventually(
+      [&] { return log.contains("the listener of Order/Happened has been working on event"); }));
   hang.open();
   ASSERT_TRUE(box->wait_idle(20s));
 }
