@@ -357,11 +357,16 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
 
   bool paused = false;
+  std::string away;  // why it paused
+  const Breaker* route = jobs.front().route;
   std::vector<Judgement>& judgements = worker.judgements;
   std::vector<WorkQueue::Finished>& finished = worker.finished;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
-    if (ours && judgements.back().after == WorkQueue::After::again) paused = true;
+    if (ours && judgements.back().after == WorkQueue::After::again) {
+      paused = true;
+      away = outcomes[i].error();
+    }
     finished.push_back({.job = std::move(jobs[i]),
                         .after = ours ? judgements.back().after : WorkQueue::After::drop});
   }
@@ -398,10 +403,19 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   for (Job& job : followers.park) park(std::move(job));
   judgements.clear();
   finished.clear();
+  if (followers.paused) report_paused(route, away);
+  if (followers.well_again) {
+    log_(LogLevel::info, "the listener of " + route->route().name + " is back");
+  }
   if (paused) {
     count(Counter::deferred);
     if (events_.timer_changed) events_.timer_changed();
   }
+}
+
+void Core::report_paused(const Breaker* route, const std::string& why) const {
+  log_(LogLevel::warning, "the listener of " + route->route().name +
+                              " is unavailable, its events wait: " + cut_error_text(why));
 }
 
 std::chrono::milliseconds Core::delay_of(const RetryPolicy& policy, int attempts) const {

@@ -148,6 +148,7 @@ class Core final : public PollHandler {
   void on_landed(std::span<Completion> completions);
   void begin_suspect(Job job);
   void report(const Completion& completion) const;
+  void report_paused(const Breaker* route, const std::string& why) const;
   void report_dead(const Completion& completion) const;
   void publish_gauges() const;
 

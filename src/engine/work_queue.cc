@@ -317,7 +317,7 @@ WorkQueue::Followers WorkQueue::finish(std::span<Finished> finished, Clock::Stea
   Followers followers;
   MutexLock lock(mutex_);
   running_ -= finished.size();
-  end_call(finished, now);
+  end_call(finished, followers, now);
   for (Finished& one : finished) leave_lane(one, followers);
   // From the last to the first, so that the first stands in front again.
   for (auto one = finished.rbegin(); one != finished.rend(); ++one) {
@@ -421,18 +421,21 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
 
 // --- Listeners that are unwell ---
 
-void WorkQueue::end_call(std::span<const Finished> finished, Clock::Steady now) {
+void WorkQueue::end_call(std::span<const Finished> finished, Followers& followers,
+                         Clock::Steady now) {
   Breaker* route = finished.front().job.route;
   if (route == nullptr) return;
   const bool away = std::any_of(finished.begin(), finished.end(),
                                 [](const Finished& one) { return one.after == After::again; });
+  const bool was_well = route->well();
   if (away) {
     route->unavailable(now);
     parked_.try_emplace(route);  // tick() ends the pause, whoever waits by then
+    followers.paused = was_well;
   } else {
-    const bool was_well = route->well();
     route->answered();
     if (!was_well) unpark(route);
+    followers.well_again = !was_well && route->well();
   }
 }
 

@@ -120,11 +120,16 @@ class WorkQueue {
     After after = After::next;
   };
 
-  // A job that has to leave the queue because an earlier one of its lane waits.
+  // Jobs that have to leave the queue because an earlier one of their lane waits;
+  // and what became of the listener.
   struct Followers {
     std::vector<Job> aside{};    // to be marked so,
     std::vector<Job> park{};     // to be marked DEAD as well,
     std::vector<Job> dropped{};  // to be read again: aside in the store already
+
+    // The listener has just been paused, or is well again.
+    bool paused = false;
+    bool well_again = false;
   };
 
   // All jobs of a take() are over. Rewrites `after` where the outcome counts
@@ -199,7 +204,8 @@ class WorkQueue {
   bool start(Ticket ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   void take_first(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   void gather(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
-  void end_call(std::span<const Finished> finished, Clock::Steady now) OUTBOX_REQUIRES(mutex_);
+  void end_call(std::span<const Finished> finished, Followers& followers, Clock::Steady now)
+      OUTBOX_REQUIRES(mutex_);
   void leave_lane(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
   void end_orphan(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
