@@ -2,7 +2,7 @@
 
 #include <atomic>
 
-#include "engine/engine_fixture.h"
+#include "engine/test_fixture.h"
 #include "outbox/error.h"
 
 namespace outbox::internal {

@@ -1,7 +1,7 @@
 // Several instances on one store: who delivers what, and that nobody else does.
 #include <set>
 
-#include "engine/engine_fixture.h"
+#include "engine/test_fixture.h"
 
 namespace outbox::testing {
 namespace {
@@ -12,17 +12,12 @@ using InstancesTest = EngineTest;
 // steps well below the lease, so that neither takes the other for dead.
 void settle(ManualClock& clock, Outbox& a, Outbox& b) {
   ASSERT_TRUE(eventually([&] { return a.owner(); }));
-  for (int n = 0; n < 200; ++n) {
-    clock.advance(100ms);
-    a.wake();
-    b.wake();
-    std::this_thread::sleep_for(500us);
-  }
+  int steps = 0;
   ASSERT_TRUE(eventually([&] {
     clock.advance(100ms);
     a.wake();
     b.wake();
-    return a.owner() && b.owner();
+    return ++steps > 200 && a.owner() && b.owner();
   }));
 }
 
@@ -62,12 +57,13 @@ TEST_F(InstancesTest, AShardIsNotHandedOverWhileItsOldOwnerReadsIt) {
   a->wake();
   ASSERT_TRUE(read.reached());
   auto b = open();
-  for (int n = 0; n < 10; ++n) {
+  int steps = 0;
+  ASSERT_TRUE(eventually([&] {
     clock.advance(1s);
     a->wake();
     b->wake();
-    std::this_thread::sleep_for(5ms);
-  }
+    return ++steps == 10;
+  }));
   read.open();
   ASSERT_TRUE(eventually([&] {
     clock.advance(100ms);

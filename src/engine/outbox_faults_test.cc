@@ -2,7 +2,7 @@
 // is lost, and when an event kills the process.
 #include <set>
 
-#include "engine/engine_fixture.h"
+#include "engine/test_fixture.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {
@@ -40,6 +40,8 @@ TEST_F(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
   box->wake();
   ASSERT_TRUE(box->wait_idle(20s));
   for (const auto& id : ids) EXPECT_EQ(status(id), Status::done);
+  EXPECT_TRUE(log.contains("Order/Happened is unavailable, its events wait: no broker"));
+  EXPECT_TRUE(eventually([&] { return log.contains("the listener of Order/Happened is back"); }));
 }
 
 // --- A database that is away (rules 20, 36) ---

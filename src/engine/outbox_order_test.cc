@@ -1,7 +1,7 @@
 // Order within an aggregate, and what happens behind a dead event.
 #include <set>
 
-#include "engine/engine_fixture.h"
+#include "engine/test_fixture.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {

@@ -5,7 +5,7 @@
 #include <csignal>
 #include <set>
 
-#include "engine/engine_fixture.h"
+#include "engine/test_fixture.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {

@@ -269,9 +269,8 @@ TEST_P(MarkingTest, StaleMarksAreNamedAndTheOthersLand) {
   write({event({.id = "a"}), event({.id = "b"}), event({.id = "c"}), event({.id = "d"})});
   const Owner owner = own_everything();
   apply(owner, {mark("b", Kind::done), mark("d", Kind::dead)});
-  const MarkResult result =
-      owner.mark(std::vector{mark("a", Kind::done), mark("b", Kind::dead), mark("c", Kind::retry),
-                              mark("d", Kind::retry)});
+  const MarkResult result = owner.mark(std::vector{mark("a", Kind::done), mark("b", Kind::dead),
+                                                   mark("c", Kind::retry), mark("d", Kind::retry)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, (Stale{1, 3}));
   EXPECT_EQ(record("a").row.status, Status::done);

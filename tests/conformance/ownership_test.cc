@@ -183,7 +183,7 @@ TEST_P(OwnershipTest, AShardThatIsLeavingIsMarkedUntilItIsGivenBack) {
   first->release(leaving);
   const MarkResult result =
       first.mark(std::vector{mark(in_shard.at(leaving), Mark::Kind::done),
-                              mark(in_shard.at(shrunk.shards[0]), Mark::Kind::done)});
+                             mark(in_shard.at(shrunk.shards[0]), Mark::Kind::done)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, std::vector<std::size_t>{0}) << "it belongs to nobody now";
   EXPECT_EQ(record(in_shard.at(leaving)).row.status, Status::fresh);

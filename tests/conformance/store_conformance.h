@@ -98,9 +98,7 @@ struct Owner {
   Tenure tenure;
 
   Instance* operator->() const { return instance.get(); }
-  MarkResult mark(std::span<const Mark> marks) const {
-    return instance->mark(tenure.epoch, marks);
-  }
+  MarkResult mark(std::span<const Mark> marks) const { return instance->mark(tenure.epoch, marks); }
   const std::vector<int>& shards() const { return tenure.shards; }
 };
 

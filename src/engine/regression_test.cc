@@ -3,12 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <functional>
 #include <map>
 #include <mutex>
 #include <set>
-#include <thread>
 
+#include "engine/test_fixture.h"
 #include "outbox/dispatcher.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
@@ -20,114 +19,15 @@ namespace outbox {
 namespace {
 
 using namespace std::chrono_literals;
+using testing::eventually;
 using testing::ManualClock;
+using testing::order_event;
 using testing::RecordingListener;
 using testing::RecordingLog;
 using testing::Signal;
 
-Draft draft(const std::string& aggregate_id, const std::string& payload) {
-  return {.type = "Happened",
-          .aggregate_type = "Order",
-          .aggregate_id = aggregate_id,
-          .payload = json(payload)};
-}
-
-// Calls that a test may stop or fail, by name.
-struct Intercept {
-  std::function<void(const std::string& call)> before = [](const std::string&) {};
-  std::function<void(const std::string& call)> after = [](const std::string&) {};
-};
-
-class InterceptedInstance final : public Instance {
- private:
-  template <class Call>
-  auto run(const char* name, Call call) {
-    intercept_.before(name);
-    auto result = call();
-    intercept_.after(name);
-    return result;
-  }
-
- public:
-  InterceptedInstance(std::unique_ptr<Instance> inner, const Intercept& intercept)
-      : inner_(std::move(inner)), intercept_(intercept) {}
-
-  Tenure renew() override {
-    return run("renew", [&] { return inner_->renew(); });
-  }
-  std::optional<std::chrono::milliseconds> lease() const override { return inner_->lease(); }
-  void release(int shard) override { inner_->release(shard); }
-  void leave() override { inner_->leave(); }
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override {
-    return run("ready", [&] { return inner_->ready(shards, in_flight, limit); });
-  }
-  void rewind(Seq seq) override { inner_->rewind(seq); }
-  DueRows due(std::span<const int> shards, std::size_t limit) override {
-    return run("due", [&] { return inner_->due(shards, limit); });
-  }
-  Rows held(int shard, LaneKey key, std::size_t limit) override {
-    return run("held", [&] { return inner_->held(shard, key, limit); });
-  }
-  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
-    return run("held_lanes", [&] { return inner_->held_lanes(shard, after, limit); });
-  }
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
-    return run("claim", [&] { return inner_->claim(skip_recent, limit); });
-  }
-  void unclaim(std::span<const RowRef> rows) override {
-    intercept_.before("unclaim");
-    inner_->unclaim(rows);
-  }
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
-    return run("mark", [&] { return inner_->mark(epoch, marks); });
-  }
-  const std::string& owner() const override { return inner_->owner(); }
-
- private:
-  const std::unique_ptr<Instance> inner_;
-  const Intercept& intercept_;
-};
-
-class InterceptedStore final : public Store {
- public:
-  InterceptedStore(std::shared_ptr<Store> inner, const Intercept& intercept)
-      : inner_(std::move(inner)), intercept_(intercept) {}
-
-  std::string description() const override { return inner_->description(); }
-  Capabilities capabilities() const override { return inner_->capabilities(); }
-  const Clock& clock() const override { return inner_->clock(); }
-  std::unique_ptr<Connection> connect() override { return inner_->connect(); }
-  std::unique_ptr<Instance> join(InstanceOptions options) override {
-    return std::make_unique<InterceptedInstance>(inner_->join(std::move(options)), intercept_);
-  }
-  std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
-    return inner_->watch(std::move(on_commit));
-  }
-  bool has_pending() override { return inner_->has_pending(); }
-  Counts counts() override { return inner_->counts(); }
-  std::optional<EventRecord> find(std::string_view id) override { return inner_->find(id); }
-  bool replay(std::string_view id) override { return inner_->replay(id); }
-  bool discard(std::string_view id) override { return inner_->discard(id); }
-  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
-    return inner_->held_aggregates(limit);
-  }
-
- private:
-  const std::shared_ptr<Store> inner_;
-  const Intercept& intercept_;
-};
-
-bool eventually(const std::function<bool()>& condition, std::chrono::milliseconds within = 5s) {
-  const auto deadline = std::chrono::steady_clock::now() + within;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() >= deadline) return false;
-    std::this_thread::sleep_for(1ms);
-  }
-  return true;
-}
-
 // Sweeps are far away here: whatever only a sweep would find counts as lost.
-class AttackTest : public ::testing::Test {
+class RegressionTest : public ::testing::Test {
  protected:
   std::unique_ptr<Outbox> open(Options options, const std::shared_ptr<Listener>& to,
                                std::shared_ptr<Store> on_store = {}) {
@@ -148,16 +48,16 @@ class AttackTest : public ::testing::Test {
   }
 
   RecordingLog log;
-  Intercept intercept;
+  std::shared_ptr<testing::Faults> faults = std::make_shared<testing::Faults>();
   std::shared_ptr<RecordingListener> recorder = std::make_shared<RecordingListener>();
   std::shared_ptr<Store> store = memory::open();
 };
 
-TEST_F(AttackTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
+TEST_F(RegressionTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
   auto box = open({.ordering = Ordering::none, .row_claims = true}, recorder);
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
-  Draft later = draft("1", "1");
+  Draft later = order_event("1", "1");
   later.deliver_after = 50ms;
   auto tx = box->begin();
   tx.write(later);
@@ -165,7 +65,7 @@ TEST_F(AttackTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
   EXPECT_TRUE(recorder->wait_for(1, 3s));
 }
 
-TEST_F(AttackTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
+TEST_F(RegressionTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
   auto one = open({.ordering = Ordering::none, .lease = 300ms}, recorder);
   auto two = open({.ordering = Ordering::none, .lease = 300ms}, recorder);
   one->start();
@@ -173,7 +73,7 @@ TEST_F(AttackTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
   ASSERT_TRUE(eventually([&] { return one->owner() && two->owner(); }));
   for (int n = 0; n < 200; ++n) {
     auto tx = one->begin();
-    tx.write(draft(std::to_string(n), std::to_string(n)));
+    tx.write(order_event(std::to_string(n), std::to_string(n)));
     tx.commit();
   }
   ASSERT_TRUE(one->wait_idle(20s));
@@ -182,7 +82,7 @@ TEST_F(AttackTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
   EXPECT_EQ(ids.size(), std::set(ids.begin(), ids.end()).size());
 }
 
-TEST_F(AttackTest, IdleWorkersLeftRowsUnreadBehindABusyLane) {
+TEST_F(RegressionTest, IdleWorkersLeftRowsUnreadBehindABusyLane) {
   Signal release;
   Signal other;
   auto slow = listener([&](const Event& event) {
@@ -192,26 +92,26 @@ TEST_F(AttackTest, IdleWorkersLeftRowsUnreadBehindABusyLane) {
   auto box = open({.batch = 50}, slow);
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
-  std::this_thread::sleep_for(100ms);  // for the reads of the start to be over
-  std::vector<Draft> drafts(50, draft("busy", "1"));
-  drafts.push_back(draft("other", "1"));
+  write({order_event("first", "1")});
+  ASSERT_TRUE(box->wait_idle(20s));  // the reads of the start are over
+  std::vector<Draft> drafts(50, order_event("busy", "1"));
+  drafts.push_back(order_event("other", "1"));
   write(drafts);
   EXPECT_TRUE(other.wait(1, 3s));
   for (int n = 0; n < 50; ++n) release.raise();
   box->close();
 }
 
-TEST_F(AttackTest, AHotEventWaitedForASlowRead) {
+TEST_F(RegressionTest, AHotEventWaitedForASlowRead) {
   Signal reading;
   Signal go_on;
   std::atomic<bool> armed{false};
-  intercept.before = [&](const std::string& call) {
+  faults->before([&](std::string_view call) {
     if (call != "ready" || !armed.exchange(false)) return;
     reading.raise();
     go_on.wait();
-  };
-  auto box = open({.ordering = Ordering::none}, recorder,
-                  std::make_shared<InterceptedStore>(store, intercept));
+  });
+  auto box = open({.ordering = Ordering::none}, recorder, testing::faulty(store, faults));
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   ASSERT_TRUE(box->wait_idle(5s));
@@ -219,18 +119,18 @@ TEST_F(AttackTest, AHotEventWaitedForASlowRead) {
   box->wake();
   ASSERT_TRUE(reading.wait());
   auto tx = box->begin();
-  tx.write(draft("1", "1"));
+  tx.write(order_event("1", "1"));
   tx.commit();
   EXPECT_TRUE(recorder->wait_for(1, 3s));
   go_on.raise();
 }
 
-TEST_F(AttackTest, APollerWaitedForItsIntervalOnceTheDispatcherWasFull) {
+TEST_F(RegressionTest, APollerWaitedForItsIntervalOnceTheDispatcherWasFull) {
   std::shared_ptr<Instance> instance = store->join({});
   Listeners on;
   on.add("Order", "Happened", recorder);
   std::vector<Draft> drafts;
-  for (int n = 0; n < 500; ++n) drafts.push_back(draft(std::to_string(n), "1"));
+  for (int n = 0; n < 500; ++n) drafts.push_back(order_event(std::to_string(n), "1"));
   write(drafts);
   Dispatcher dispatcher{instance, on, {.cold_capacity = 10, .log = log.log()}};
   Poller poller{instance, dispatcher.poll_handler(), {.interval = 10min, .log = log.log()}};
@@ -240,8 +140,8 @@ TEST_F(AttackTest, APollerWaitedForItsIntervalOnceTheDispatcherWasFull) {
   dispatcher.close();
 }
 
-TEST_F(AttackTest, BlockedLanesHeldUpEverybodyAfterADeath) {
-  for (int n = 0; n < 30; ++n) write({draft(std::to_string(n), "0")});
+TEST_F(RegressionTest, BlockedLanesHeldUpEverybodyAfterADeath) {
+  for (int n = 0; n < 30; ++n) write({order_event(std::to_string(n), "0")});
   {
     auto victim = store->join({.capacity = 100, .lease = 100ms});
     const Tenure tenure = victim->renew();
@@ -262,37 +162,37 @@ TEST_F(AttackTest, BlockedLanesHeldUpEverybodyAfterADeath) {
   EXPECT_TRUE(recorder->wait_for(1, 3s));
 }
 
-TEST_F(AttackTest, SkippingRecentEventsReadInALoop) {
+TEST_F(RegressionTest, SkippingRecentEventsReadInALoop) {
   std::atomic<int> reads{0};
-  intercept.before = [&](const std::string& call) {
+  faults->before([&](std::string_view call) {
     if (call == "ready") ++reads;
-  };
+  });
   auto box = open({.ordering = Ordering::none, .skip_recent = 500ms}, recorder,
-                  std::make_shared<InterceptedStore>(store, intercept));
+                  testing::faulty(store, faults));
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
-  write(std::vector<Draft>(120, draft("1", "1")));
+  write(std::vector<Draft>(120, order_event("1", "1")));
   EXPECT_TRUE(recorder->wait_for(120, 5s));
   EXPECT_LT(reads, 100);
 }
 
-TEST_F(AttackTest, AShardWasGivenAwayWhileItWasBeingRead) {
+TEST_F(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
   store = memory::open({.shards = 2});
   Signal read;
   Signal go_on;
   std::atomic<bool> armed{false};
-  intercept.after = [&](const std::string& call) {
+  faults->after([&](std::string_view call) {
     if (call != "ready" || !armed.exchange(false)) return;
     read.raise();
     go_on.wait();
-  };
-  auto one = open({.lease = 300ms}, recorder, std::make_shared<InterceptedStore>(store, intercept));
+  });
+  auto one = open({.lease = 300ms}, recorder, testing::faulty(store, faults));
   one->start();
   ASSERT_TRUE(eventually([&] { return one->owner(); }));
   ASSERT_TRUE(one->wait_idle(5s));
   armed = true;
   std::vector<Draft> drafts;
-  for (int n = 0; n < 20; ++n) drafts.push_back(draft(std::to_string(n), std::to_string(n)));
+  for (int n = 0; n < 20; ++n) drafts.push_back(order_event(std::to_string(n), std::to_string(n)));
   write(drafts);
   ASSERT_TRUE(read.wait());
   auto two = open({.lease = 300ms}, recorder);
@@ -306,14 +206,14 @@ TEST_F(AttackTest, AShardWasGivenAwayWhileItWasBeingRead) {
   EXPECT_EQ(recorder->count(), 20u);
 }
 
-TEST_F(AttackTest, EventsWereDroppedBecauseARenewalWasLate) {
+TEST_F(RegressionTest, EventsWereDroppedBecauseARenewalWasLate) {
   ManualClock clock;
   store = memory::open({.clock = &clock});
   std::atomic<bool> slow{false};
   Signal go_on;
-  intercept.before = [&](const std::string& call) {
+  faults->before([&](std::string_view call) {
     if (call == "renew" && slow) go_on.wait();
-  };
+  });
   Signal working;
   Signal release;
   auto first_waits = std::make_shared<RecordingListener>([&](const Event& event, const Delivery&) {
@@ -323,11 +223,10 @@ TEST_F(AttackTest, EventsWereDroppedBecauseARenewalWasLate) {
     }
     return Outcome::done();
   });
-  auto box =
-      open({.workers = 1}, first_waits, std::make_shared<InterceptedStore>(store, intercept));
+  auto box = open({.workers = 1}, first_waits, testing::faulty(store, faults));
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
-  write({draft("1", "0"), draft("1", "1"), draft("1", "2")});
+  write({order_event("1", "0"), order_event("1", "1"), order_event("1", "2")});
   ASSERT_TRUE(working.wait());
   slow = true;
   clock.advance(13s);  // of a lease of 15 s, less its margin
@@ -340,16 +239,16 @@ TEST_F(AttackTest, EventsWereDroppedBecauseARenewalWasLate) {
   EXPECT_EQ(first_waits->payloads(), (std::vector<std::string>{"0", "1", "2"}));
 }
 
-TEST_F(AttackTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
+TEST_F(RegressionTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
   ManualClock clock;
   store = memory::open({.clock = &clock});
   std::atomic<bool> away{false};
   std::atomic<int> refused{0};
-  intercept.before = [&](const std::string& call) {
+  faults->before([&](std::string_view call) {
     if (call != "renew" || !away) return;
     ++refused;
     throw RetryableError("away");
-  };
+  });
   Signal working;
   Signal release;
   auto to = std::make_shared<RecordingListener>([&](const Event& event, const Delivery&) {
@@ -360,12 +259,12 @@ TEST_F(AttackTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
     }
     return Outcome::done();
   });
-  auto box = open({.workers = 1}, to, std::make_shared<InterceptedStore>(store, intercept));
+  auto box = open({.workers = 1}, to, testing::faulty(store, faults));
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
-  const auto first = write({draft("1", "\"fails\""), draft("1", "\"follows\"")});
+  const auto first = write({order_event("1", "\"fails\""), order_event("1", "\"follows\"")});
   ASSERT_TRUE(eventually([&] { return store->find(first[1])->hold.value_or(0) > 0; }));
-  write({draft("2", "\"waits\"")});
+  write({order_event("2", "\"waits\"")});
   ASSERT_TRUE(working.wait());  // so that nobody reads now
   away = true;
   clock.advance(13s);
@@ -376,7 +275,7 @@ TEST_F(AttackTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
   box->wake();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   release.raise();
-  const auto late = write({draft("1", "\"late\"")});
+  const auto late = write({order_event("1", "\"late\"")});
   EXPECT_TRUE(eventually([&] { return store->find(late[0])->hold.value_or(0) > 0; }));
   EXPECT_EQ(store->find(late[0])->row.status, Status::fresh);
 }
@@ -401,7 +300,7 @@ class SlowTracker final : public InFlightTracker {
   std::set<std::string> ids_;
 };
 
-TEST_F(AttackTest, FollowersWereForgottenWhenTheirHeadCameBackQuickly) {
+TEST_F(RegressionTest, FollowersWereForgottenWhenTheirHeadCameBackQuickly) {
   auto tracker = std::make_shared<SlowTracker>();
   auto to = std::make_shared<RecordingListener>([&](const Event& event, const Delivery& delivery) {
     if (event.payload() != "0") return Outcome::done();
@@ -411,13 +310,14 @@ TEST_F(AttackTest, FollowersWereForgottenWhenTheirHeadCameBackQuickly) {
   std::shared_ptr<Instance> instance = store->join({});
   Listeners on;
   on.add("Order", "Happened", to);
-  tracker->slow_id = write({draft("1", "0"), draft("1", "1"), draft("1", "2")}).at(2);
+  tracker->slow_id =
+      write({order_event("1", "0"), order_event("1", "1"), order_event("1", "2")}).at(2);
   Dispatcher dispatcher{instance, on, {.tracker = tracker, .log = log.log()}};
   Poller poller{instance, dispatcher.poll_handler(), {.interval = 5ms, .log = log.log()}};
   dispatcher.start();
   poller.start();
   EXPECT_TRUE(eventually([&] { return !store->has_pending(); }));
-  write({draft("1", "3")});
+  write({order_event("1", "3")});
   EXPECT_TRUE(eventually([&] { return !store->has_pending(); }));
   dispatcher.close();
   std::vector<std::string> done;
@@ -427,28 +327,28 @@ TEST_F(AttackTest, FollowersWereForgottenWhenTheirHeadCameBackQuickly) {
   EXPECT_EQ(done, (std::vector<std::string>{"1", "2", "3"}));
 }
 
-TEST_F(AttackTest, ARowThatAReadFoundToBeDueLaterWaitedForTheSweep) {
+TEST_F(RegressionTest, ARowThatAReadFoundToBeDueLaterWaitedForTheSweep) {
   auto box = open({}, recorder);
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
-  Draft later = draft("1", "1");
+  Draft later = order_event("1", "1");
   later.deliver_after = 300ms;
   write({later});
   EXPECT_TRUE(recorder->wait_for(1, 3s));
 }
 
-TEST_F(AttackTest, AFailureWhileEnteringATenureWasNotMadeGood) {
+TEST_F(RegressionTest, AFailureWhileEnteringATenureWasNotMadeGood) {
   std::atomic<int> failures{1};
-  intercept.before = [&](const std::string& call) {
+  faults->before([&](std::string_view call) {
     if (call == "held_lanes" && failures-- > 0) throw RetryableError("away");
-  };
-  write({draft("1", "1")});
-  auto box = open({.lease = 60s}, recorder, std::make_shared<InterceptedStore>(store, intercept));
+  });
+  write({order_event("1", "1")});
+  auto box = open({.lease = 60s}, recorder, testing::faulty(store, faults));
   box->start();
   EXPECT_TRUE(recorder->wait_for(1, 3s));
 }
 
-TEST_F(AttackTest, ARetryPolicyThatThrowsEndedTheProcess) {
+TEST_F(RegressionTest, ARetryPolicyThatThrowsEndedTheProcess) {
   struct Broken final : RetryPolicy {
     std::chrono::milliseconds delay(int) const override { throw std::runtime_error("oops"); }
   };
@@ -457,7 +357,7 @@ TEST_F(AttackTest, ARetryPolicyThatThrowsEndedTheProcess) {
   });
   auto box = open({.retry = std::make_shared<Broken>()}, failing);
   box->start();
-  write({draft("1", "1")});
+  write({order_event("1", "1")});
   EXPECT_TRUE(failing->wait_for(2, 5s));
 }
 
