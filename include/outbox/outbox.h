@@ -76,7 +76,8 @@ struct Options {
 //             .payload = outbox::json("{}")});
 //   tx.commit();  // delivered microseconds later
 //
-// Thread-safe. After fork() the child must not use it.
+// Thread-safe. After fork() the child must not use it. Transactions must be over
+// before it is destroyed, and a listener must not close it.
 class Outbox {
  public:
   // Throws MisuseError for options that make no sense or that the store cannot

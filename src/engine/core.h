@@ -16,7 +16,6 @@
 #include <vector>
 
 #include "core/mutex.h"
-#include "core/rate_limit.h"
 #include "engine/breaker.h"
 #include "engine/completer.h"
 #include "engine/delivery.h"
@@ -168,7 +167,6 @@ class Core final : public PollHandler {
   WorkQueue queue_;
   Deliverer deliverer_;
   Completer completer_;
-  RateLimit drop_warnings_;
   Mutex tenure_mutex_;
   CondVar tenure_changed_;
   Clock::Steady deadline_ OUTBOX_GUARDED_BY(tenure_mutex_) = Clock::Steady::max();

@@ -23,7 +23,7 @@ struct WorkQueueOptions {
   int workers = 4;
   std::size_t hot_capacity = 1000;
   std::size_t cold_capacity = 1000;
-  std::size_t capacity_bytes = 64 * 1024 * 1024;
+  std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
   std::size_t batch = 50;  // how many rows a read brings
   bool park = false;       // events behind a DEAD one become DEAD too
 };

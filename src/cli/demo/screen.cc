@@ -99,7 +99,7 @@ const char* job_of(Post post) {
 std::string job_of(Post post, const CrewMember& member, bool draining) {
   if (member.state == State::broken) return "killed: the events wait; press b to heal it";
   if (post == Post::writer && draining) return "the shop is closed";
-  const std::string job = job_of(post);
+  std::string job = job_of(post);
   if (member.restarts == 0) return job;
   return job + "; back " + std::to_string(member.restarts) +
          (member.restarts == 1 ? " time" : " times");

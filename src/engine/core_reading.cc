@@ -1,0 +1,147 @@
+// What the reader brings.
+#include <algorithm>
+#include <utility>
+
+#include "engine/core.h"
+
+namespace outbox::internal {
+namespace {
+
+// Written by plain SQL, without a word to the engine that it is to wait. An
+// event that was available when it occurred never waits, whatever another clock
+// says by now (one that was set back, or that of another host): later events of
+// its aggregate would overtake it.
+bool is_to_wait(const Row& row) {
+  return row.ref.hold == 0 && row.available_in > std::chrono::microseconds::zero() &&
+         row.event.available_at() > row.event.occurred_at();
+}
+
+}  // namespace
+
+std::size_t Core::room() { return cold_room(); }
+
+std::size_t Core::in_flight() { return queue_.in_flight(); }
+
+void Core::read_begins(std::int64_t epoch) {
+  reading_epoch_ = epoch;
+  reading_ = true;
+  if (gate_) gate_->read_begins();
+}
+
+void Core::read_ends() {
+  reading_ = false;
+  if (gate_) gate_->read_ends();
+  queue_.read_ends();
+}
+
+bool Core::handle(Row row) {
+  if (closing_) return false;
+  const bool wait = is_to_wait(row);
+  if (!tracker_->try_acquire(row.event.id())) return true;
+  Job job = job_of(std::move(row), false, reading_epoch_);
+  if (!wait) {
+    if (admitted(job, reading_ ? queue_.admit_quietly(job) : queue_.admit(job))) return true;
+    release(job);
+    return false;
+  }
+  job.lane = kNoLane;
+  if (!queue_.reserve(job)) {
+    release(job);
+    return false;
+  }
+  set_aside(std::move(job));
+  return true;
+}
+
+void Core::handle_suspects(std::vector<Row> rows) {
+  std::vector<Completion> completions;
+  for (Row& row : rows) {
+    if (is_to_wait(row)) {
+      handle(std::move(row));  // it cannot have been under way
+      continue;
+    }
+    if (!tracker_->try_acquire(row.event.id())) continue;
+    Job job = job_of(std::move(row), false, reading_epoch_);
+    // Rows set aside stay in the lane that they wait in.
+    if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
+    if (!queue_.reserve(job)) {
+      release(job);
+      if (events_.left_behind) events_.left_behind(job.row.ref);
+      break;
+    }
+    if (job.row.ref.hold > 0) queue_.expect(job.lane);
+    job.suspect = true;
+    Mark mark{.row = job.row.ref,
+              .event_id = job.row.event.id(),
+              .kind = Mark::Kind::suspect,
+              .crashes = job.row.crashes + 1};
+    completions.push_back(
+        {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::suspect});
+  }
+  completer_.submit(std::move(completions));
+}
+
+// Its crashes have been raised: now it may be delivered.
+void Core::begin_suspect(Job job) {
+  switch (queue_.begin(job)) {
+    case WorkQueue::Admission::queued:
+      break;
+    case WorkQueue::Admission::aside:
+      set_aside(std::move(job));
+      break;
+    case WorkQueue::Admission::park:
+      park(std::move(job));
+      break;
+    case WorkQueue::Admission::full:
+      release(job);
+      break;
+  }
+}
+
+void Core::restore(const HeldLane& lane) { queue_.restore(lane, clock_.steady()); }
+
+PollHandler::Wanted Core::next_lane(std::span<const Seq> read_through) {
+  if (closing_) return {};
+  return queue_.next_lane(read_through, clock_.steady());
+}
+
+void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
+  WorkQueue::Filling filling{.more = rows.more};
+  std::vector<Row> suspects;
+  std::size_t dead = 0;
+  auto row = rows.rows.begin();
+  for (; row != rows.rows.end(); ++row) {
+    if (row->status == Status::dead) {
+      // After a change from `block` or `park` to `skip` a lane may begin with
+      // DEAD events that nobody waits for.
+      ++dead;
+      if (options_.on_dead == OnDead::skip) continue;
+      filling.blocked = true;
+      break;
+    }
+    if (row->available_in > std::chrono::microseconds::zero()) {
+      filling.due = clock_.steady() + row->available_in;
+      break;
+    }
+    if (suspect) {
+      suspects.push_back(std::move(*row));
+      continue;
+    }
+    if (!tracker_->try_acquire(row->event.id())) continue;
+    Job job = job_of(std::move(*row), false, reading_epoch_);
+    job.lane = lane.key;
+    filling.jobs.push_back(std::move(job));
+  }
+  if (filling.more && dead > 0 && dead == rows.rows.size()) filling.blocked = true;
+  const bool blocked = filling.blocked;
+  // Suspects are still to come: the lane is to be read again after them.
+  if (!suspects.empty()) filling.more = true;
+  if (!suspects.empty()) handle_suspects(std::move(suspects));
+  for (const Job& job : queue_.fill(lane.key, std::move(filling))) release(job);
+  if (!blocked || options_.on_dead != OnDead::park) return;
+  for (; row != rows.rows.end(); ++row) {
+    if (row->status != Status::dead && !handle(std::move(*row))) return;
+  }
+}
+
+}  // namespace outbox::internal

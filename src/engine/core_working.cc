@@ -1,0 +1,297 @@
+// What the workers do, and what comes of it.
+#include <algorithm>
+#include <utility>
+
+#include "core/utf8.h"
+#include "engine/core.h"
+
+namespace outbox::internal {
+
+// --- Workers ---
+
+void Core::work(Worker& worker) {
+  WorkQueue::Work work;
+  while (queue_.take(work)) {
+    if (work.poll) {
+      const bool more = events_.read();
+      queue_.poll_done(more);
+    } else {
+      deliver(worker, work.jobs);
+    }
+  }
+}
+
+// Whether all of these are still ours. While the tenure may have ended but was
+// not lost for certain, the worker waits: if it is renewed after all, the events
+// must not have been dropped, for the next ones of their lanes would pass them.
+bool Core::may_deliver(const std::vector<Job>& jobs) {
+  {
+    MutexLock lock(tenure_mutex_);
+    while (jobs.front().epoch == epoch_ && clock_.steady() >= deadline_ && !stopping_) {
+      tenure_changed_.wait(tenure_mutex_);
+    }
+    if (jobs.front().epoch != epoch_ || stopping_) return false;
+  }
+  const Clock::Steady now = clock_.steady();
+  return std::all_of(jobs.begin(), jobs.end(), [&](const Job& job) { return now < job.expires; });
+}
+
+void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
+  const bool ours = may_deliver(jobs);
+  const Clock::Steady begin = clock_.steady();
+  std::vector<Outcome> outcomes;
+  if (ours) {
+    const Job& first = jobs.front();
+    {
+      MutexLock lock(worker.mutex);
+      worker.call = {.since = begin, .event = first.row.event, .route = first.route};
+    }
+    outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
+    MutexLock lock(worker.mutex);
+    worker.call.event.reset();
+  }
+  const Clock::Steady end = clock_.steady();
+  if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
+
+  bool paused = false;
+  std::string away;  // why it paused
+  const Breaker* route = jobs.front().route;
+  std::vector<Judgement>& judgements = worker.judgements;
+  std::vector<WorkQueue::Finished>& finished = worker.finished;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
+    if (ours && judgements.back().after == WorkQueue::After::again) {
+      paused = true;
+      away = outcomes[i].error();
+    }
+    finished.push_back({.job = std::move(jobs[i]),
+                        .after = ours ? judgements.back().after : WorkQueue::After::drop});
+  }
+  WorkQueue::Followers followers = queue_.finish(finished, end);
+
+  std::vector<Completion> marks;
+  for (std::size_t i = 0; i < finished.size(); ++i) {
+    switch (finished[i].after) {
+      case WorkQueue::After::next:
+      case WorkQueue::After::wait:
+      case WorkQueue::After::skip:
+      case WorkQueue::After::block:
+        marks.push_back({.job = std::move(finished[i].job),
+                         .mark = std::move(judgements[i].mark),
+                         .landing = judgements[i].landing});
+        break;
+      case WorkQueue::After::again:
+        break;  // in the queue again
+      case WorkQueue::After::drop:
+        // The reader may have passed it while it was in the gate.
+        release(finished[i].job);
+        if (events_.left_behind) events_.left_behind(finished[i].job.row.ref);
+        queue_.request_poll();
+        break;
+      case WorkQueue::After::aside:
+        break;  // one of the followers
+    }
+  }
+  // Before the mark of their head can land, after which the lane is read again:
+  // whoever is still in the gate then is skipped, and never looked for again.
+  for (const Job& job : followers.dropped) release(job);
+  completer_.submit(std::move(marks));
+  for (Job& job : followers.aside) set_aside(std::move(job));
+  for (Job& job : followers.park) park(std::move(job));
+  judgements.clear();
+  finished.clear();
+  if (followers.paused) report_paused(route, away);
+  if (followers.well_again) {
+    log_(LogLevel::info, "the listener of " + route->route().name + " is back");
+  }
+  if (paused) {
+    count(Counter::deferred);
+    if (events_.timer_changed) events_.timer_changed();
+  }
+}
+
+void Core::report_paused(const Breaker* route, const std::string& why) const {
+  log_(LogLevel::warning, "the listener of " + route->route().name +
+                              " is unavailable, its events wait: " + cut_error_text(why));
+}
+
+std::chrono::milliseconds Core::delay_of(const RetryPolicy& policy, int attempts) const {
+  try {
+    return policy.delay(attempts);
+  } catch (...) {
+    log_(LogLevel::error, "the retry policy failed, the default is used instead: " +
+                              outcome_of(std::current_exception()).error());
+    return ExponentialBackoff().delay(attempts);
+  }
+}
+
+// What an outcome means for the event: its mark, and what its lane does.
+Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
+  const Row& row = job.row;
+  Judgement result{.mark = {.row = row.ref,
+                            .event_id = row.event.id(),
+                            .lane = job.lane,
+                            .attempts = row.attempts,
+                            .progress = row.progress}};
+  Mark& mark = result.mark;
+  const auto wait = [&](Mark::Kind kind, std::chrono::milliseconds delay) {
+    mark.kind = kind;
+    mark.delay = std::max(delay, std::chrono::milliseconds::zero());
+    result.landing = Completion::Landing::head;
+    result.after = WorkQueue::After::wait;
+  };
+  const auto die = [&] {
+    mark.kind = Mark::Kind::dead;
+    mark.error = cut_error_text(outcome.error());
+    result.landing = Completion::Landing::head;
+    const bool blocks = options_.on_dead != OnDead::skip && job.lane != kNoLane;
+    if (!blocks) mark.lane = kNoLane;
+    result.after = blocks ? WorkQueue::After::block : WorkQueue::After::skip;
+  };
+
+  const ListenerOptions* own = job.route != nullptr ? &job.route->route().options : nullptr;
+  switch (outcome.kind()) {
+    case Outcome::Kind::done:
+      break;
+    case Outcome::Kind::unavailable:
+      if (job.suspect) {
+        // It has answered, and killed nobody. Kept in memory it would keep all
+        // other listeners waiting for the end of its group.
+        wait(Mark::Kind::defer, options_.pause);
+      } else {
+        result.after = WorkQueue::After::again;
+      }
+      break;
+    case Outcome::Kind::retry_after:
+      wait(Mark::Kind::defer, outcome.delay().value_or(std::chrono::milliseconds::zero()));
+      break;
+    case Outcome::Kind::permanent:
+      if (own != nullptr && row.defect.empty()) ++mark.attempts;
+      die();
+      break;
+    case Outcome::Kind::failed: {
+      ++mark.attempts;
+      const int max_attempts =
+          own != nullptr && own->max_attempts ? *own->max_attempts : options_.max_attempts;
+      const RetryPolicy& policy = own != nullptr && own->retry ? *own->retry : *options_.retry;
+      if (mark.attempts >= max_attempts) {
+        die();
+      } else {
+        mark.error = cut_error_text(outcome.error());
+        wait(Mark::Kind::retry,
+             outcome.delay() ? *outcome.delay() : delay_of(policy, mark.attempts));
+      }
+      break;
+    }
+  }
+  return result;
+}
+
+// --- Completion ---
+
+void Core::on_landed(std::span<Completion> completions) {
+  // Told first, so that whoever sees the engine idle sees the counts as well.
+  for (const Completion& completion : completions) report(completion);
+
+  const Clock::Steady now = clock_.steady();
+  std::vector<Completion> landed;
+  std::vector<Job> suspects;
+  std::optional<Clock::Steady> row_due;
+  bool waits = false;
+  bool left_behind = false;
+  landed.reserve(completions.size());
+  for (Completion& completion : completions) {
+    if (completion.landing == Completion::Landing::suspect && !completion.stale) {
+      suspects.push_back(std::move(completion.job));
+      continue;
+    }
+    // Before anything else may look for the row again; see Gate.
+    release(completion.job);
+    if (completion.job.epoch != epoch_ && events_.left_behind) {
+      // A reader in the new tenure may have passed it while it was in the gate.
+      events_.left_behind(completion.job.row.ref);
+      left_behind = true;
+    }
+    completion.due = now + completion.mark.delay;
+    const bool alone = completion.mark.lane == kNoLane;
+    switch (completion.mark.kind) {
+      case Mark::Kind::aside:
+        if (alone) completion.due = now + completion.job.row.available_in;
+        [[fallthrough]];
+      case Mark::Kind::retry:
+      case Mark::Kind::defer:
+        if (alone) row_due = std::min(row_due.value_or(completion.due), completion.due);
+        waits = true;
+        break;
+      case Mark::Kind::done:
+      case Mark::Kind::dead:
+      case Mark::Kind::suspect:
+        break;
+    }
+    landed.push_back(std::move(completion));
+  }
+  queue_.landed(landed, now);
+  if (left_behind) queue_.request_poll();
+  for (Job& job : suspects) begin_suspect(std::move(job));
+
+  publish_gauges();
+  if (events_.emptied && queue_.in_flight() == 0) events_.emptied();
+  if (row_due && events_.row_due) events_.row_due(*row_due);
+  if (waits && events_.timer_changed) events_.timer_changed();
+}
+
+void Core::report(const Completion& completion) const {
+  if (completion.stale) {
+    count(Counter::stale_marks);
+    return;
+  }
+  switch (completion.mark.kind) {
+    case Mark::Kind::done:
+      count(Counter::success);
+      if (options_.metrics) {
+        options_.metrics->observe(Timing::commit_to_done,
+                                  clock_.now() - completion.job.row.event.occurred_at());
+      }
+      break;
+    case Mark::Kind::retry:
+      count(Counter::failure);
+      break;
+    case Mark::Kind::defer:
+      count(Counter::deferred);
+      break;
+    case Mark::Kind::dead:
+      report_dead(completion);
+      break;
+    case Mark::Kind::aside:
+    case Mark::Kind::suspect:
+      break;
+  }
+}
+
+void Core::report_dead(const Completion& completion) const {
+  count(Counter::dead);
+  const Event& event = completion.job.row.event;
+  log_(LogLevel::error, "event " + event.id() + " (" + event.aggregate_type() + "/" + event.type() +
+                            ") is dead after " + std::to_string(completion.mark.attempts) +
+                            " attempts: " + completion.mark.error);
+  if (!options_.on_dead_event) return;
+  try {
+    options_.on_dead_event(event, completion.mark.error);
+  } catch (...) {
+    log_(LogLevel::error, "the on-dead callback failed for event " + event.id() + ": " +
+                              outcome_of(std::current_exception()).error());
+  }
+}
+
+void Core::count(Counter counter, std::uint64_t n) const {
+  if (options_.metrics) options_.metrics->add(counter, n);
+}
+
+void Core::publish_gauges() const {
+  if (!options_.metrics) return;
+  options_.metrics->set(Gauge::hot_depth, static_cast<double>(queue_.depth(true)));
+  options_.metrics->set(Gauge::cold_depth, static_cast<double>(queue_.depth(false)));
+  options_.metrics->set(Gauge::in_flight, static_cast<double>(queue_.in_flight()));
+}
+
+}  // namespace outbox::internal
