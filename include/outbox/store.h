@@ -72,6 +72,9 @@ struct Row {
   // Until the event is available, by the database's clock; not positive: now.
   std::chrono::microseconds available_in{0};
 
+  // Claimed from an owner whose lock had expired: it may have died of this event.
+  bool reclaimed = false;
+
   // Not empty: the row cannot be decoded, and why. `event` then holds what
   // could be read; its id and the address are right.
   std::string defect{};
@@ -221,7 +224,7 @@ class Instance {
   virtual std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) = 0;
 
   // Claims ready and due rows for this instance: free ones, and those whose
-  // lock has expired; none that occurred less than `skip_recent` ago. Two
+  // lock has expired (`reclaimed`); none that occurred less than `skip_recent` ago. Two
   // claimers never get the same row and never wait for each other.
   virtual Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) = 0;
 

@@ -72,9 +72,13 @@ void Completer::run() {
     }
     for (int failures = 0; !flush(batch);) {
       if (wait_before_repeat(++failures)) continue;
-      MutexLock lock(mutex_);
-      left_some_ = true;
-      log_(LogLevel::error, "closed with " + std::to_string(batch.size() + pending_.size()) +
+      std::size_t left = batch.size();
+      {
+        MutexLock lock(mutex_);
+        left += pending_.size();
+        left_some_ = true;
+      }
+      log_(LogLevel::error, "closed with " + std::to_string(left) +
                                 " marks that the store did not take: their events will be "
                                 "delivered again");
       return;

@@ -220,7 +220,12 @@ TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
 
 // --- Events that kill the process (rule 37) ---
 
-TEST_F(FaultsTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDelivered) {
+class KillerTest : public FaultsTest {
+ protected:
+  void live_with_a_killer(const Options& options);
+};
+
+void KillerTest::live_with_a_killer(const Options& options) {
   Texts ids;
   for (int n = 0; n < 100; ++n) {
     ids.push_back(write_elsewhere(order_event(std::to_string(n), std::to_string(n))));
@@ -251,7 +256,10 @@ TEST_F(FaultsTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDeliv
       const std::lock_guard lock(mutex);
       done.insert(event.id());
     });
-    Outbox box{faulty(bare_store, crash), on, {.drain_timeout = 0ms, .log = log.log()}};
+    Options own = options;
+    own.drain_timeout = 0ms;
+    own.log = log.log();
+    Outbox box{faulty(bare_store, crash), on, own};
     box.start();
     finished = eventually(
                    [&] {
@@ -269,6 +277,14 @@ TEST_F(FaultsTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDeliv
   EXPECT_EQ(bare_store->find(killer)->row.status, Status::dead);
   EXPECT_TRUE(bare_store->find(killer)->last_error.find("the process died") == 0);
   EXPECT_EQ(done.size(), 99u);
+}
+
+TEST_F(KillerTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDelivered) {
+  live_with_a_killer({});
+}
+
+TEST_F(KillerTest, SoItIsWithRowClaims) {
+  live_with_a_killer({.ordering = Ordering::none, .row_claims = true, .lock_timeout = 20s});
 }
 
 }  // namespace

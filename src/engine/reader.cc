@@ -299,14 +299,31 @@ void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
 }
 
 bool Reader::read_claims() {
+  if (suspicious_) {
+    if (handler_.in_flight() > 0) return false;
+    if (!claimed_suspects_.empty()) return try_claimed_suspects();
+    end_suspicion();
+  }
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
   const Bracket bracket(handler_, epoch_);
-  Rows read = instance_->claim(options_.skip_recent, limit);
+  return hand_over_claims(instance_->claim(options_.skip_recent, limit));
+}
+
+// What is not handed over is given back.
+bool Reader::hand_over_claims(Rows read) {
+  // Whoever claimed such a row before may have died of it; until it has been
+  // answered for, it is suspected at every claim.
+  const auto suspected = [](const Row& row) { return row.reclaimed || row.crashes > 0; };
+  const bool suspects = std::any_of(read.rows.begin(), read.rows.end(), suspected);
   std::vector<RowRef> refused;
   for (Row& row : read.rows) {
     const RowRef ref = row.ref;
-    if (!refused.empty() || !handler_.handle(judged(std::move(row)))) refused.push_back(ref);
+    if (suspected(row)) {
+      claimed_suspects_.push_back(std::move(row));
+    } else if (suspects || !refused.empty() || !handler_.handle(judged(std::move(row)))) {
+      refused.push_back(ref);
+    }
   }
   try {
     if (!refused.empty()) instance_->unclaim(refused);
@@ -314,7 +331,30 @@ bool Reader::read_claims() {
     for (const RowRef& row : refused) leave_behind(row);
     throw;
   }
-  return read.more || !refused.empty();
+  if (!suspects) return read.more || !refused.empty();
+  suspect(claimed_suspects_.size());
+  return handler_.in_flight() == 0;
+}
+
+// Delivers the first group and gives the others back: their count, if they have
+// one, is in the store.
+bool Reader::try_claimed_suspects() {
+  std::vector<Row> rows = std::exchange(claimed_suspects_, {});
+  const std::size_t size = group_size(rows.front().crashes);
+  std::vector<Row> group;
+  std::vector<RowRef> others;
+  for (Row& row : rows) {
+    const bool joins = group.empty() || (group.size() < size && group_size(row.crashes) == size);
+    if (joins) {
+      group.push_back(judged(std::move(row)));
+    } else {
+      others.push_back(row.ref);
+    }
+  }
+  for (const RowRef& row : others) leave_behind(row);
+  const Bracket bracket(handler_, epoch_);
+  handler_.handle_suspects(std::move(group));
+  return handler_.in_flight() == 0;
 }
 
 // --- Suspects ---
@@ -373,6 +413,7 @@ void Reader::suspect(std::size_t n) {
 
 void Reader::end_suspicion() {
   suspects_left_ = 0;
+  claimed_suspects_.clear();
   probed_.clear();
   suspicious_ = false;
   handler_.quarantine(false);

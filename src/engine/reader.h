@@ -71,6 +71,8 @@ class Reader {
   bool read_lanes();
   void read_lane(const PollHandler::Wanted& lane, bool suspect);
   bool read_claims();
+  bool hand_over_claims(Rows read);
+  bool try_claimed_suspects();
   bool read_suspects();
   bool try_suspects(std::vector<Row> rows);
   enum class Handed {
@@ -93,9 +95,10 @@ class Reader {
   // Used by round() only.
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
-  std::vector<Seq> read_through_;  // by shard
-  std::size_t suspects_left_ = 0;  // not yet tried
-  std::set<LaneKey> probed_;       // lanes whose head has been tried
+  std::vector<Seq> read_through_;      // by shard
+  std::size_t suspects_left_ = 0;      // not yet tried
+  std::vector<Row> claimed_suspects_;  // with row claims: to be tried next
+  std::set<LaneKey> probed_;           // lanes whose head has been tried
   std::atomic<bool> suspicious_{false};
 
   mutable Mutex mutex_;

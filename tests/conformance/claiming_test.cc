@@ -184,6 +184,24 @@ TEST_P(ClaimingTest, RowsInsertedAsClaimedBelongToTheirOwner) {
   EXPECT_EQ(ids(other->claim(0ms, 10).rows), Ids{"b"}) << "the writer died";
 }
 
+TEST_P(ClaimingTest, ARowIsReclaimedOnlyIfItsLockHadExpired) {
+  OUTBOX_NEEDS(capabilities().row_claims);
+  write(event({.id = "e"}));
+  const InstanceOptions options{.row_claims = true, .lock_timeout = 1000ms};
+  const auto first = store().join(options);
+  first->renew();
+  std::vector<Row> rows = first->claim(0ms, 10).rows;
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_FALSE(rows[0].reclaimed);
+  first->unclaim(std::vector{rows[0].ref});
+  EXPECT_FALSE(first->claim(0ms, 10).rows.at(0).reclaimed) << "it was given back";
+
+  advance(2s);
+  const auto next = store().join(options);
+  next->renew();
+  EXPECT_TRUE(next->claim(0ms, 10).rows.at(0).reclaimed);
+}
+
 TEST_P(ClaimingTest, AnExpiredLockDoesNotMakeADelayedRowDue) {
   OUTBOX_NEEDS(capabilities().row_claims);
   const auto claimer = store().join(kClaimer);

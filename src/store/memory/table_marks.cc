@@ -126,11 +126,13 @@ Rows Table::claim(const Claim& claim, Time now) {
             [](const StoredRow* a, const StoredRow* b) { return a->seq < b->seq; });
   result.rows.reserve(chosen.size());
   for (StoredRow* row : chosen) {
+    const bool reclaimed = !row->locked_by.empty();
     update(*row, [&](StoredRow& locked) {
       locked.locked_by = claim.owner;
       locked.locked_at = now;
     });
     result.rows.push_back(to_row(*row, now));
+    result.rows.back().reclaimed = reclaimed;
   }
   return result;
 }

@@ -1,6 +1,7 @@
 #include "store/sqlite/claims.h"
 
 #include <algorithm>
+#include <set>
 #include <vector>
 
 #include "store/sqlite/rows.h"
@@ -22,9 +23,15 @@ Rows Claims::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
   seqs.reserve(result.rows.size());
   for (const Row& row : result.rows) seqs.push_back(row.ref.seq);
   const std::string list = seq_list(seqs);
+  std::set<Seq> locked;
+  {
+    Run run(database_[sql::kLocked], list);
+    while (run.step()) locked.insert(run.integer(0));
+  }
   database_.execute(sql::kClaim, owner_, micros(which.now), list);
   transaction.commit();
 
+  for (Row& row : result.rows) row.reclaimed = locked.contains(row.ref.seq);
   std::sort(result.rows.begin(), result.rows.end(),
             [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
   return result;

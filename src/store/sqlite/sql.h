@@ -110,6 +110,11 @@ WHERE hold < 0 AND hold >= ?4 AND status IN (0, 2)
 ORDER BY hold DESC LIMIT ?3
 )sql"};
 
+inline constexpr Sql kLocked{"look for expired claims", R"sql(
+SELECT seq FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1)) AND locked_by IS NOT NULL
+)sql"};
+
 inline constexpr Sql kClaim{"claim events", R"sql(
 UPDATE {table} SET locked_by = ?1, locked_at = ?2
 WHERE seq IN (SELECT value FROM json_each(?3))
