@@ -13,9 +13,10 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How often to look whether the owner is gone, or a shard is drained: without
-// anything to wait for, so that a hand-over is quick.
+// How often to look whether the owner is gone, or a shard is drained: quick
+// where it costs a system call, a few times a second where it costs a query.
 constexpr milliseconds kStandby{50};
+constexpr milliseconds kWaiting{500};
 constexpr milliseconds kAfterFailure{250};
 constexpr milliseconds kLongestWait{60'000};
 
@@ -97,7 +98,9 @@ void Keeper::renew() {
     const std::optional<milliseconds> lease = instance_->lease();
     valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
     const bool waiting = tenure.epoch == 0 || !tenure.leaving.empty();
-    next_renewal_ = asked + (waiting ? kStandby : lease ? *lease / 3 : kWithoutLease);
+    next_renewal_ = asked + (lease     ? std::min(*lease / 3, waiting ? kWaiting : *lease)
+                             : waiting ? kStandby
+                                       : kWithoutLease);
     duties_.renewed(tenure, valid_until_);
   } catch (const std::exception& error) {
     next_renewal_ = asked + kAfterFailure;
