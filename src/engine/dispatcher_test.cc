@@ -162,6 +162,16 @@ TEST_F(DispatcherTest, FinishesWhatIsQueuedWhenItIsClosed) {
   EXPECT_EQ(recorder->count(), rows.size());
 }
 
+TEST_F(DispatcherTest, TakesNothingBeforeItOwnsAnything) {
+  const Row early = row("1");
+  auto on = dispatcher();
+  EXPECT_FALSE(on->enqueue_hot(early)) << "true would promise a delivery";
+  EXPECT_FALSE(on->enqueue_cold(early));
+  on->start();
+  EXPECT_TRUE(on->enqueue_cold(early));
+  EXPECT_TRUE(becomes_done(early));
+}
+
 TEST_F(DispatcherTest, TakesNothingOnceItIsClosed) {
   const Row late = row("1");
   auto on = dispatcher();
