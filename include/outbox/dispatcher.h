@@ -104,7 +104,8 @@ class Dispatcher {
   // Throws MisuseError after close().
   void start();
 
-  // Hands an event over. False if the queue is full or closing; the event is
+  // Hands an event over. False if the queue is full or closing, or this
+  // instance owns nothing (before start(), or while it stands by); the event is
   // then still in the store. An event in flight already is accepted and
   // dropped. Where both queues have work, two hot events are taken for one
   // cold one. With Ordering::per_aggregate both keep the order of the calls.

@@ -119,9 +119,11 @@ void Core::leave_to_reader(const Event& event, const RowRef& row) {
 }
 
 bool Core::enqueue(Row row, bool hot) {
-  if (closing_) return false;
+  // Whoever owns nothing could not mark it.
+  const std::int64_t epoch = epoch_;
+  if (closing_ || epoch == 0) return false;
   if (!tracker_->try_acquire(row.event.id())) return true;
-  Job job = job_of(std::move(row), hot, epoch_);
+  Job job = job_of(std::move(row), hot, epoch);
   if (admit(job)) return true;
   release(job);
   return false;

@@ -107,9 +107,12 @@ bool Driver::read() {
 
 bool Driver::read_now() {
   if (!owner_) keeper_.renew();
-  reader_.look_everywhere();
   const std::lock_guard lock(round_);
-  return reader_.round();
+  // After a round that left something behind the next one reads on: from the
+  // start it would only meet what is in flight, again and again.
+  if (!std::exchange(more_, false)) reader_.look_everywhere();
+  more_ = reader_.round();
+  return more_;
 }
 
 void Driver::want() {

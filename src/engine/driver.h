@@ -81,6 +81,7 @@ class Driver {
   const Clock& clock_;
 
   std::mutex round_;
+  bool more_ = false;  // what read_now() said last; guarded by round_
   Reader reader_;
   RateLimit warnings_{std::chrono::seconds{10}};
   std::atomic<bool> owner_{false};

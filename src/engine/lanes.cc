@@ -47,7 +47,7 @@ bool Lanes::settle(Lane& lane) {
     lane.listed = lane.due;
   }
   if (idle && lane.jobs.empty() && !lane.aside && lane.asides_pending == 0 && lane.read_back == 0) {
-    lanes_.erase(lane.key);
+    forget(lane.key);
     return false;
   }
   return runs;

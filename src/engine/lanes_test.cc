@@ -1,0 +1,277 @@
+#include "engine/lanes.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <string>
+
+#include "engine/test_fixture.h"
+
+namespace outbox::internal {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr LaneKey kKey = 7;
+constexpr LaneKey kOther = 8;
+constexpr Clock::Steady kNow{100s};
+constexpr std::array<Seq, 2> kAllRead{1'000, 1'000};
+
+class LanesTest : public ::testing::Test {
+ protected:
+  // A lane whose rows are aside and that wants them back at that time.
+  Lane& set_aside(LaneKey key, Clock::Steady due = {}, Seq open_after = 0, int shard = 0) {
+    Lane& lane = lanes.at(key, shard);
+    lane.aside = true;
+    lane.due = due;
+    lane.open_after = open_after;
+    EXPECT_FALSE(lanes.settle(lane));
+    return lane;
+  }
+
+  LaneKey next(std::span<const Seq> read_through = kAllRead, Clock::Steady now = kNow) {
+    const Lane* lane = lanes.next_wanting(read_through, now);
+    return lane != nullptr ? lane->key : kNoLane;
+  }
+
+  Job job(Seq seq) {
+    const auto store = memory::open();
+    Writer writer{store};
+    const std::string id = testing::write(writer, testing::order_event("1", "{}"));
+    Job made{.row = store->find(id)->row, .lane = kKey};
+    made.row.ref.seq = seq;
+    return made;
+  }
+
+  Lanes lanes;
+};
+
+// --- settle() ---
+
+TEST_F(LanesTest, LetsTheFirstEventOfAnIdleLaneRun) {
+  Lane& lane = lanes.at(kKey, 0);
+  lane.jobs.push_back(job(1));
+  EXPECT_TRUE(lanes.settle(lane));
+  lane.busy = true;
+  EXPECT_FALSE(lanes.settle(lane)) << "one at a time";
+  lane.busy = false;
+  lane.frozen = true;
+  EXPECT_FALSE(lanes.settle(lane)) << "the mark of its head is on its way";
+  lane.frozen = false;
+  EXPECT_TRUE(lanes.settle(lane));
+}
+
+TEST_F(LanesTest, ForgetsALaneOnlyOnceNothingIsKnownOfIt) {
+  Lane& lane = lanes.at(kKey, 0);
+  const auto kept = [&] {
+    static_cast<void>(lanes.settle(lane));
+    return lanes.find(kKey) == &lane;
+  };
+  lane.busy = true;
+  EXPECT_TRUE(kept());
+  lane.busy = false;
+  lane.frozen = true;
+  EXPECT_TRUE(kept());
+  lane.frozen = false;
+  lane.asides_pending = 1;
+  EXPECT_TRUE(kept());
+  lane.asides_pending = 0;
+  lane.read_back = 1;
+  EXPECT_TRUE(kept());
+  lane.read_back = 0;
+  lane.aside = true;
+  EXPECT_TRUE(kept());
+  lane.aside = false;
+  EXPECT_FALSE(kept());
+  EXPECT_EQ(lanes.size(), 0u);
+  EXPECT_EQ(lanes.next_due(), std::nullopt) << "nor is it listed any more";
+}
+
+TEST_F(LanesTest, ALaneThatComesAgainKnowsNothingOfItsPast) {
+  Lane& lane = set_aside(kKey, kNow, 50, 1);
+  lane.aside = false;
+  static_cast<void>(lanes.settle(lane));
+  ASSERT_EQ(lanes.find(kKey), nullptr);
+  for (const LaneKey key : {kKey, kOther}) {
+    const Lane& again = lanes.at(key, 0);
+    EXPECT_EQ(again.key, key);
+    EXPECT_EQ(again.shard, 0);
+    EXPECT_FALSE(again.busy || again.frozen || again.aside || again.blocked);
+    EXPECT_EQ(again.open_after, 0);
+    EXPECT_EQ(again.due, Clock::Steady{});
+    EXPECT_FALSE(again.listed);
+    EXPECT_TRUE(again.jobs.empty());
+  }
+}
+
+TEST_F(LanesTest, ALaneWantsItsRowsBackOnlyWhenNothingElseOfItIsUnderWay) {
+  Lane& lane = set_aside(kKey);
+  const auto wanted = [&] {
+    static_cast<void>(lanes.settle(lane));
+    return lanes.next_due().has_value();
+  };
+  EXPECT_TRUE(wanted());
+  lane.busy = true;
+  EXPECT_FALSE(wanted());
+  lane.busy = false;
+  lane.frozen = true;
+  EXPECT_FALSE(wanted());
+  lane.frozen = false;
+  lane.asides_pending = 1;
+  EXPECT_FALSE(wanted()) << "a row is still on its way aside";
+  lane.asides_pending = 0;
+  lane.blocked = true;
+  EXPECT_FALSE(wanted());
+  lane.blocked = false;
+  lane.jobs.push_back(job(1));
+  EXPECT_FALSE(wanted());
+  lane.jobs.clear();
+  EXPECT_TRUE(wanted());
+}
+
+// --- next_wanting() ---
+
+TEST_F(LanesTest, ALaneIsWantedFromItsDueTimeOn) {
+  set_aside(kKey, kNow + 5s);
+  EXPECT_EQ(lanes.next_due(), kNow + 5s);
+  EXPECT_EQ(next(kAllRead, kNow + 4'999ms), kNoLane);
+  EXPECT_EQ(next(kAllRead, kNow + 5s), kKey);
+}
+
+TEST_F(LanesTest, TheLaneThatIsDueFirstComesFirst) {
+  set_aside(kKey, kNow - 1s);
+  set_aside(kOther, kNow - 2s);
+  EXPECT_EQ(lanes.next_due(), kNow - 2s);
+  EXPECT_EQ(next(), kOther);
+  EXPECT_EQ(lanes.next_due(), kNow - 1s);
+  EXPECT_EQ(next(), kKey);
+  EXPECT_EQ(next(), kNoLane);
+}
+
+TEST_F(LanesTest, ALaneIsWantedOnceUntilItIsSettledAgain) {
+  Lane& lane = set_aside(kKey);
+  EXPECT_EQ(next(), kKey);
+  EXPECT_EQ(next(), kNoLane) << "it is being read";
+  EXPECT_EQ(lanes.next_due(), std::nullopt);
+  EXPECT_EQ(lanes.find(kKey), &lane);
+  static_cast<void>(lanes.settle(lane));
+  EXPECT_EQ(next(), kKey);
+}
+
+TEST_F(LanesTest, ALaneThatIsSettledWithAnotherDueTimeIsListedUnderThatAlone) {
+  Lane& lane = set_aside(kKey, kNow - 1s);
+  lane.due = kNow + 1s;
+  static_cast<void>(lanes.settle(lane));
+  EXPECT_EQ(lanes.next_due(), kNow + 1s);
+  EXPECT_EQ(next(), kNoLane);
+  EXPECT_EQ(next(kAllRead, kNow + 1s), kKey);
+  EXPECT_EQ(next(kAllRead, kNow + 1s), kNoLane);
+}
+
+TEST_F(LanesTest, ALaneIsNotReadBeforeItsOwnShardHasBeenReadFarEnough) {
+  set_aside(kKey, {}, 50, 1);
+  EXPECT_EQ(next(std::array<Seq, 2>{1'000, 49}), kNoLane);
+  EXPECT_EQ(next(std::array<Seq, 1>{1'000}), kNoLane) << "its shard is not read at all";
+  EXPECT_EQ(next({}), kNoLane);
+  EXPECT_EQ(next(std::array<Seq, 2>{0, 50}), kKey);
+}
+
+TEST_F(LanesTest, ALaneBehindTheBarrierDoesNotHoldBackALaterOne) {
+  set_aside(kKey, kNow - 2s, 50);
+  set_aside(kOther, kNow - 1s, 10);
+  EXPECT_EQ(next(std::array<Seq, 1>{10}), kOther);
+  EXPECT_EQ(next(std::array<Seq, 1>{10}), kNoLane);
+  EXPECT_EQ(next(std::array<Seq, 1>{50}), kKey) << "it stayed on the list";
+}
+
+// --- restore() ---
+
+TEST_F(LanesTest, ARestoredLaneWaitsForItsHeadAndForWhatStandsBeforeIt) {
+  lanes.restore({.key = kKey, .shard = 1, .first = 50, .available_in = 3s}, kNow);
+  const Lane* lane = lanes.find(kKey);
+  ASSERT_NE(lane, nullptr);
+  EXPECT_EQ(lane->shard, 1);
+  EXPECT_TRUE(lane->aside) << "rows that the reader meets go behind";
+  EXPECT_EQ(lanes.next_due(), kNow + 3s);
+  EXPECT_EQ(next(kAllRead, kNow + 2s), kNoLane);
+  EXPECT_EQ(next(std::array<Seq, 2>{1'000, 49}, kNow + 3s), kNoLane);
+  EXPECT_EQ(next(std::array<Seq, 2>{0, 50}, kNow + 3s), kKey);
+}
+
+TEST_F(LanesTest, ARestoredLaneBehindADeadHeadIsLookedAtOnce) {
+  lanes.restore({.key = kKey, .first = 1, .status = Status::dead}, kNow);
+  EXPECT_EQ(next(), kKey);
+  EXPECT_EQ(next(), kNoLane);
+}
+
+// --- Lanes behind a DEAD event ---
+
+TEST_F(LanesTest, ABlockedLaneIsNotWantedUntilItIsRechecked) {
+  Lane& lane = set_aside(kKey);
+  lanes.block(lane);
+  EXPECT_FALSE(lanes.settle(lane));
+  EXPECT_EQ(lanes.next_due(), std::nullopt);
+  EXPECT_EQ(next(), kNoLane);
+  EXPECT_EQ(lanes.size(), 1u) << "kept: it holds back what comes";
+  lanes.recheck_blocked(1);
+  EXPECT_EQ(next(), kKey);
+}
+
+TEST_F(LanesTest, BlockedLanesAreRecheckedInTurnSoManyAtATime) {
+  for (const LaneKey key : {kKey, kOther, LaneKey{9}}) {
+    Lane& lane = set_aside(key);
+    lanes.block(lane);
+    static_cast<void>(lanes.settle(lane));
+  }
+  lanes.recheck_blocked(0);
+  EXPECT_EQ(next(), kNoLane);
+  lanes.recheck_blocked(1);
+  EXPECT_EQ(next(), kKey);
+  EXPECT_EQ(next(), kNoLane);
+
+  // Still dead: it goes to the end of the line.
+  lanes.block(*lanes.find(kKey));
+  static_cast<void>(lanes.settle(*lanes.find(kKey)));
+  lanes.recheck_blocked(2);
+  EXPECT_EQ(next(), kOther);
+  EXPECT_EQ(next(), 9);
+  EXPECT_EQ(next(), kNoLane);
+  lanes.recheck_blocked(100);
+  EXPECT_EQ(next(), kKey);
+}
+
+TEST_F(LanesTest, ABlockedLaneThatIsGoneIsNotRechecked) {
+  lanes.block(set_aside(kKey, {}, 0, 1));
+  lanes.forget_shard(1);
+  EXPECT_EQ(lanes.size(), 0u);
+  lanes.recheck_blocked(1);
+  EXPECT_EQ(next(), kNoLane);
+  EXPECT_EQ(lanes.size(), 0u);
+}
+
+// --- Forgetting ---
+
+TEST_F(LanesTest, AShardIsForgottenWithItsLanesAndNoOther) {
+  set_aside(kKey, {}, 0, 0);
+  set_aside(kOther, {}, 0, 1);
+  lanes.forget_shard(0);
+  EXPECT_EQ(lanes.find(kKey), nullptr);
+  EXPECT_EQ(next(), kOther);
+  EXPECT_EQ(next(), kNoLane);
+}
+
+TEST_F(LanesTest, ClearReturnsWhatWasQueuedAndForgetsTheRest) {
+  Lane& lane = lanes.at(kKey, 0);
+  lane.jobs.push_back(job(1));
+  lane.jobs.push_back(job(2));
+  set_aside(kOther);
+  const std::vector<Job> jobs = lanes.clear();
+  ASSERT_EQ(jobs.size(), 2u);
+  EXPECT_EQ(jobs[0].row.ref.seq, 1);
+  EXPECT_EQ(jobs[1].row.ref.seq, 2);
+  EXPECT_EQ(lanes.size(), 0u);
+  EXPECT_EQ(lanes.next_due(), std::nullopt);
+}
+
+}  // namespace
+}  // namespace outbox::internal
