@@ -186,7 +186,8 @@ std::optional<Clock::Steady> Driver::do_what_is_due() {
   if (!helpers_.wanted && wanted_.exchange(false)) {
     if (read()) {
       wanted_ = true;
-      by(handler_.room() > 0 ? now : now + kWithoutRoom);
+      const bool room = handler_.room() > 0 && !reader_.refused();
+      by(room ? now : now + kWithoutRoom);
     }
   }
   return next;

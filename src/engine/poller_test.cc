@@ -173,6 +173,16 @@ TEST_F(PollerTest, BringsTheRestAgainByItself) {
   EXPECT_EQ(handler->ids(), all);
 }
 
+TEST_F(PollerTest, DoesNotAskInALoopWhatTheHandlerRefusesThoughItHasRoom) {
+  write_events(3);
+  handler->take_at_most(0);
+  auto on = poller();
+  const auto begin = std::chrono::steady_clock::now();
+  on->start();
+  ASSERT_TRUE(eventually([&] { return faults->calls("ready") >= 5; }));
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, 15ms);
+}
+
 TEST_F(PollerTest, GivesBackTheClaimsOfWhatWasRefused) {
   const Texts all = write_events(3);
   handler->take_at_most(1);

@@ -119,6 +119,7 @@ Reader::Orders Reader::take_orders() {
 
 bool Reader::round() {
   Orders orders = take_orders();
+  refused_ = false;
   try {
     if (orders.tenure) {
       orders.due = enter(*orders.tenure) || orders.due;
@@ -237,7 +238,7 @@ Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
     const auto shard = static_cast<std::size_t>(row.ref.shard);
     if (result != Handed::some && too_recent(row)) {
       result = Handed::not_recent;
-    } else if (result != Handed::some && handler_.handle(judged(std::move(row)))) {
+    } else if (result != Handed::some && hand(std::move(row))) {
       if (shard < read_through_.size()) read_through_[shard] = std::max(read_through_[shard], seq);
       continue;
     } else {
@@ -247,6 +248,12 @@ Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
   }
   if (left != kEverything) instance_->rewind(left);
   return result;
+}
+
+bool Reader::hand(Row row) {
+  const bool taken = handler_.handle(judged(std::move(row)));
+  if (!taken) refused_ = true;
+  return taken;
 }
 
 bool Reader::too_recent(const Row& row) {
@@ -267,7 +274,7 @@ bool Reader::read_due() {
   DueRows read = instance_->due(shards_, limit + handler_.in_flight());
   if (read.next_in) note_due(clock_.steady() + *read.next_in);
   for (Row& row : read.rows) {
-    if (handler_.handle(judged(std::move(row)))) continue;
+    if (hand(std::move(row))) continue;
     read.more = true;
     break;
   }
@@ -321,7 +328,7 @@ bool Reader::hand_over_claims(Rows read) {
     const RowRef ref = row.ref;
     if (suspected(row)) {
       claimed_suspects_.push_back(std::move(row));
-    } else if (suspects || !refused.empty() || !handler_.handle(judged(std::move(row)))) {
+    } else if (suspects || !refused.empty() || !hand(std::move(row))) {
       refused.push_back(ref);
     }
   }

@@ -29,6 +29,9 @@ class Reader {
   // caller; nothing is lost by them.
   bool round();
 
+  // Whether the handler refused a row in the last round; for who called that.
+  bool refused() const { return refused_; }
+
   // From the next round on. True if it brings something new to read.
   bool set_tenure(Tenure tenure);
 
@@ -82,6 +85,7 @@ class Reader {
   };
   Handed hand_over(std::vector<Row>& rows);
   Row judged(Row row) const;
+  bool hand(Row row);
   bool too_recent(const Row& row);
   void suspect(std::size_t n);
   void end_suspicion();
@@ -95,6 +99,7 @@ class Reader {
   // Used by round() only.
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
+  bool refused_ = false;
   std::vector<Seq> read_through_;      // by shard
   std::size_t suspects_left_ = 0;      // not yet tried
   std::vector<Row> claimed_suspects_;  // with row claims: to be tried next
