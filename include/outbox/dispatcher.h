@@ -105,8 +105,8 @@ class Dispatcher {
   void start();
 
   // Hands an event over. False if the queue is full or closing, or this
-  // instance owns nothing (before start(), or while it stands by); the event is
-  // then still in the store. An event in flight already is accepted and
+  // instance does not own the event's shard (before start() it owns none); the
+  // event is then still in the store. An event in flight already is accepted and
   // dropped. Where both queues have work, two hot events are taken for one
   // cold one. With Ordering::per_aggregate both keep the order of the calls.
   bool enqueue_hot(Row row);

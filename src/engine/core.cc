@@ -124,12 +124,10 @@ bool Core::enqueue(Row row, bool hot) {
   if (closing_ || epoch == 0) return false;
   if (!tracker_->try_acquire(row.event.id())) return true;
   Job job = job_of(std::move(row), hot, epoch);
-  if (admit(job)) return true;
+  if (admitted(job, queue_.admit_direct(job))) return true;
   release(job);
   return false;
 }
-
-bool Core::admit(Job& job) { return admitted(job, queue_.admit(job)); }
 
 bool Core::admitted(Job& job, WorkQueue::Admission admission) {
   const bool hot = job.hot;

@@ -139,7 +139,6 @@ class Core final : public PollHandler {
 
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
   // False: no room, and the job is left as it was.
-  bool admit(Job& job);
   bool admitted(Job& job, WorkQueue::Admission admission);
   void set_aside(Job job);
   void park(Job job);
