@@ -42,7 +42,8 @@ std::shared_ptr<InFlightTracker> timed_tracker(std::chrono::milliseconds time_to
 enum class OnDead {
   skip,   // they go on
   block,  // they wait until an operator has replayed or discarded it
-  park,   // they become DEAD too, to be replayed in order
+  park,   // they become DEAD too, to be replayed in order (of a long lane, the
+          // first `cold_capacity / 4`; the others wait aside and follow those)
 };
 
 struct DispatcherOptions {

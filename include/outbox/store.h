@@ -114,6 +114,7 @@ struct Mark {
     dead,     // status DEAD, error; finished, or kept first in its lane
     aside,    // set aside in `lane`, or until it is available if kNoLane
     suspect,  // only `crashes` changes
+    unblock,  // a DEAD row that was kept in its lane: finished, nothing else changes
   };
 
   RowRef row{};
@@ -136,7 +137,7 @@ struct MarkResult {
   bool fenced = false;
 
   // Indexes of marks that changed nothing because the row is no longer NEW or
-  // RETRY, or belongs to somebody else. A mark that finds its own work done
+  // RETRY (`unblock`: DEAD), or belongs to somebody else. A mark that finds its own work done
   // already (a repeat) is not stale.
   std::vector<std::size_t> stale{};
 };

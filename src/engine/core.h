@@ -145,6 +145,7 @@ class Core final : public PollHandler {
   void release(const Job& job);
   void on_landed(std::span<Completion> completions);
   void begin_suspect(Job job);
+  bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);
   void report(const Completion& completion) const;
   void report_paused(const Breaker* route, const std::string& why) const;
   void report_dead(const Completion& completion) const;

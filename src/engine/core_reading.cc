@@ -76,7 +76,7 @@ void Core::handle_suspects(std::vector<Row> rows) {
               .kind = Mark::Kind::suspect,
               .crashes = job.row.crashes + 1};
     completions.push_back(
-        {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::suspect});
+        {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::expected});
   }
   completer_.submit(std::move(completions));
 }
@@ -105,18 +105,40 @@ PollHandler::Wanted Core::next_lane(std::span<const Seq> read_through) {
   return queue_.next_lane(read_through, clock_.steady());
 }
 
+// After a change from `block` or `park` to `skip` a lane may begin with DEAD
+// events that nobody waits for; they leave it, so that no later read meets them.
+// False if there is no room for it now.
+bool Core::unblock(LaneKey lane, Row row, std::vector<Completion>& completions) {
+  if (!tracker_->try_acquire(row.event.id())) return true;
+  Job job = job_of(std::move(row), false, reading_epoch_);
+  job.lane = lane;
+  if (!queue_.reserve(job)) {
+    release(job);
+    return false;
+  }
+  queue_.expect(lane);
+  Mark mark{.row = job.row.ref,
+            .event_id = job.row.event.id(),
+            .kind = Mark::Kind::unblock,
+            .lane = lane};
+  completions.push_back(
+      {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::expected});
+  return true;
+}
+
 void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
   WorkQueue::Filling filling{.more = rows.more};
   std::vector<Row> suspects;
-  std::size_t dead = 0;
+  std::vector<Completion> unblocked;
   auto row = rows.rows.begin();
   for (; row != rows.rows.end(); ++row) {
     if (row->status == Status::dead) {
-      // After a change from `block` or `park` to `skip` a lane may begin with
-      // DEAD events that nobody waits for.
-      ++dead;
-      if (options_.on_dead == OnDead::skip) continue;
-      filling.blocked = true;
+      if (options_.on_dead != OnDead::skip) {
+        filling.blocked = true;
+        break;
+      }
+      if (unblock(lane.key, std::move(*row), unblocked)) continue;
+      filling.more = true;
       break;
     }
     if (row->available_in > std::chrono::microseconds::zero()) {
@@ -132,12 +154,12 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));
   }
-  if (filling.more && dead > 0 && dead == rows.rows.size()) filling.blocked = true;
   const bool blocked = filling.blocked;
   // Suspects are still to come: the lane is to be read again after them.
   if (!suspects.empty()) filling.more = true;
   if (!suspects.empty()) handle_suspects(std::move(suspects));
   for (const Job& job : queue_.fill(lane.key, std::move(filling))) release(job);
+  completer_.submit(std::move(unblocked));
   if (!blocked || options_.on_dead != OnDead::park) return;
   for (; row != rows.rows.end(); ++row) {
     if (row->status != Status::dead && !handle(std::move(*row))) return;

@@ -201,7 +201,7 @@ void Core::on_landed(std::span<Completion> completions) {
   bool left_behind = false;
   landed.reserve(completions.size());
   for (Completion& completion : completions) {
-    if (completion.landing == Completion::Landing::suspect && !completion.stale) {
+    if (completion.mark.kind == Mark::Kind::suspect && !completion.stale) {
       suspects.push_back(std::move(completion.job));
       continue;
     }
@@ -226,6 +226,7 @@ void Core::on_landed(std::span<Completion> completions) {
       case Mark::Kind::done:
       case Mark::Kind::dead:
       case Mark::Kind::suspect:
+      case Mark::Kind::unblock:
         break;
     }
     landed.push_back(std::move(completion));
@@ -264,6 +265,7 @@ void Core::report(const Completion& completion) const {
       break;
     case Mark::Kind::aside:
     case Mark::Kind::suspect:
+    case Mark::Kind::unblock:
       break;
   }
 }

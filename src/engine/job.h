@@ -28,8 +28,9 @@ struct Job {
 // A mark on its way to the store, with the job that it is about.
 struct Completion {
   // What it means to the job's lane: nothing, because the lane did not wait
-  // for it; or that its head, or a row behind the head, is where it should be.
-  enum class Landing : std::uint8_t { done, head, aside, suspect };
+  // for it; that its head, or a row behind the head, is where it should be; or
+  // that a row has come which WorkQueue::expect() announced.
+  enum class Landing : std::uint8_t { done, head, aside, expected };
 
   Job job;
   Mark mark{};

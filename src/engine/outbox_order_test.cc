@@ -188,6 +188,31 @@ TEST_F(OrderTest, ParkSetsTheLaterOnesAsideUntilTheyAreReplayedInOrder) {
   EXPECT_EQ(delivered(), (Texts{"1", "2", "3", "4"})) << "in the order of their rows";
 }
 
+TEST_F(OrderTest, AfterAParkASwitchToSkipFreesAllDeadOnesHoweverMany) {
+  answer("0", Outcome::permanent("bad"));
+  Texts ids;
+  {
+    auto box = open({.on_dead = OnDead::park, .cold_capacity = 8}, picky);
+    for (int n = 0; n < 30; ++n) {
+      ids.push_back(write(*box, order_event("a", std::to_string(n))));
+      ASSERT_TRUE(wait_pending(*box, 0));
+    }
+  }
+  heal();
+  auto box = open({.on_dead = OnDead::skip, .cold_capacity = 8}, picky);
+  ids.push_back(write(*box, order_event("a", "99")));
+  ASSERT_TRUE(box->wait_idle(20s)) << "nobody waits for a DEAD one";
+  EXPECT_EQ(delivered(), Texts{"99"});
+  EXPECT_TRUE(store->held_aggregates(10).empty());
+  for (int n = 0; n < 30; ++n) EXPECT_EQ(store->find(ids[n])->hold, std::nullopt) << n;
+
+  // They are found again when they are replayed.
+  ASSERT_TRUE(store->replay(ids[20]));
+  box->wake();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(delivered(), (Texts{"99", "20"}));
+}
+
 TEST_F(OrderTest, TinyQueuesAndBatchesKeepTheOrder) {
   bare_store = memory::open();
   store = faulty(bare_store, faults);

@@ -397,7 +397,7 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
     Lane* lane = current_lane(completion.job);
     if (lane == nullptr) continue;
     const bool read_back = completion.job.row.ref.hold == lane->key;
-    if (read_back && completion.landing != Completion::Landing::suspect) --lane->read_back;
+    if (read_back && completion.landing != Completion::Landing::expected) --lane->read_back;
     switch (completion.landing) {
       case Completion::Landing::done:
         break;
@@ -408,7 +408,7 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
       case Completion::Landing::aside:
         --lane->asides_pending;
         break;
-      case Completion::Landing::suspect:
+      case Completion::Landing::expected:
         if (read_back) --lane->asides_pending;
         break;
     }

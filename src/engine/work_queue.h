@@ -90,7 +90,8 @@ class WorkQueue {
   // Returns the jobs if they are of a tenure that has ended.
   std::vector<Job> fill(LaneKey key, Filling filling);
 
-  // A row of a lane set aside is on its way through reserve() and begin().
+  // A row of a lane set aside has been reserved, and the lane is not to be read
+  // before it has come: through begin(), or through landed() as `expected`.
   void expect(LaneKey key);
 
   void recheck_blocked(std::size_t n);

@@ -63,6 +63,26 @@ TEST_P(HoldingTest, ADeadHeadThatDoesNotBlockLeavesTheLane) {
   EXPECT_EQ(ids(owner->held(ref("a").shard, 42, 10).rows), Ids{"b"});
 }
 
+TEST_P(HoldingTest, ADeadRowThatIsUnblockedLeavesTheLaneAndStaysDead) {
+  write_aggregate("1", {"a", "b"});
+  const Owner owner = own_everything();
+  const auto lane = in_lane(42);
+  Mark dead = lane(mark("a", Kind::dead));
+  dead.error = "broken";
+  apply(owner, {dead, lane(mark("b", Kind::aside))});
+  const int shard = ref("a").shard;
+  ASSERT_EQ(ids(owner->held(shard, 42, 10).rows), (Ids{"a", "b"}));
+
+  const std::vector marks{mark("a", Kind::unblock), mark("b", Kind::unblock)};
+  EXPECT_EQ(owner.mark(marks).stale, std::vector<std::size_t>{1}) << "only DEAD ones";
+  EXPECT_EQ(ids(owner->held(shard, 42, 10).rows), Ids{"b"});
+  const EventRecord record = *store().find("a");
+  EXPECT_EQ(record.row.status, Status::dead);
+  EXPECT_EQ(record.hold, std::nullopt);
+  EXPECT_EQ(record.last_error, "broken");
+  EXPECT_TRUE(owner.mark(std::span(marks).first(1)).stale.empty()) << "a repeat does no harm";
+}
+
 TEST_P(HoldingTest, LanesAreListedByKeyInPagesWithWhatStandsFirst) {
   write_aggregate("1", {"a", "b", "c", "d", "e"});
   const Owner owner = own_everything();

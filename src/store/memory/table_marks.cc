@@ -50,6 +50,9 @@ void change(StoredRow& row, const Mark& mark, Time now) {
     case Mark::Kind::suspect:
       row.crashes = mark.crashes;
       return;
+    case Mark::Kind::unblock:
+      row.hold.reset();
+      return;
   }
 }
 
@@ -59,7 +62,8 @@ bool Table::apply(const Mark& mark, Time now) {
   const auto at = rows_.find(mark.row.seq);
   if (at == rows_.end()) return mark.kind == Mark::Kind::done && on_done_ == OnDone::remove;
   StoredRow& row = at->second;
-  if (!row.pending()) {
+  const bool unblocks = mark.kind == Mark::Kind::unblock;
+  if (unblocks ? row.status != Status::dead : !row.pending()) {
     return mark.kind == (row.status == Status::done ? Mark::Kind::done : Mark::Kind::dead);
   }
   if (mark.kind == Mark::Kind::done && on_done_ == OnDone::remove) {

@@ -98,6 +98,8 @@ std::int64_t Marks::change(const Mark& mark, Time now) {
       return database_.execute(sql::kAside, seq, claim_owner_, mark.lane);
     case Mark::Kind::suspect:
       return database_.execute(sql::kSuspect, seq, claim_owner_, mark.crashes);
+    case Mark::Kind::unblock:
+      return database_.execute(sql::kUnblock, seq, claim_owner_);
   }
   return 0;
 }
@@ -127,6 +129,7 @@ bool Marks::landed_before(const Mark& mark) {
     case Mark::Kind::aside:
       return given_back && run.integer(2) != 0;
     case Mark::Kind::suspect:
+    case Mark::Kind::unblock:
       return false;
   }
   return false;

@@ -191,6 +191,11 @@ UPDATE {table} SET crashes = ?3
 WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
+inline constexpr Sql kUnblock{"take a dead event out of its lane", R"sql(
+UPDATE {table} SET hold = NULL
+WHERE seq = ?1 AND status = 3 AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
 inline constexpr Sql kState{"read the state of an event", R"sql(
 SELECT status, attempts, hold, locked_by, last_error FROM {table} WHERE seq = ?1
 )sql"};
