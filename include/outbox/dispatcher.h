@@ -67,6 +67,12 @@ struct DispatcherOptions {
   // is logged.
   std::function<void(const Event&, std::string_view error)> on_dead_event{};
 
+  // Called before an event is marked DEAD, with the reason, e.g. to write it to
+  // a place of its own. If it throws, the event is not DEAD yet: its last
+  // attempt is repeated later. (Events that are parked behind a dead one are
+  // not dead letters.)
+  std::function<void(const Event&, std::string_view error)> dead_letter{};
+
   // close() lets queued events finish for this long. Calls that are running
   // are waited for in any case: a thread cannot be cut off in C++; their
   // Delivery::stop is requested.

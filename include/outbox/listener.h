@@ -98,15 +98,17 @@ class BatchListener {
   virtual std::vector<Outcome> on_events(std::span<const Item> items) = 0;
 };
 
-// Whether events wait for the older ones of their aggregate.
-enum class Ordering { per_aggregate, none };
+// Which events wait for older ones: those of the same aggregate, none, or all
+// of them, one after the other in the order of their rows.
+enum class Ordering { per_aggregate, none, total };
 
 struct ListenerOptions {
   // Absent: as the dispatcher's.
   std::shared_ptr<const RetryPolicy> retry{};
   std::optional<int> max_attempts{};
 
-  // `none` lets the events of this listener overtake each other.
+  // `none` lets the events of this listener overtake each other. (`total` is
+  // a matter of the whole dispatcher, and refused here.)
   Ordering ordering = Ordering::per_aggregate;
 
   // Batch listeners: at most so many events a call.

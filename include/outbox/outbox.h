@@ -19,11 +19,31 @@
 
 namespace outbox {
 
+// Who delivers the events of a table.
+enum class Mode {
+  // One instance delivers everything; others stand by and take over when it
+  // leaves or dies.
+  single_node,
+
+  // Instances share the work: by shards, or row by row with `row_claims`. (On a
+  // store with a single shard, such as SQLite, shards cannot be shared: there
+  // the others stand by.)
+  multi_node,
+
+  // As single_node, and all events one after the other in the order of their
+  // rows. Needs a store with a single shard.
+  ordered,
+
+  // Nothing is delivered here: another program, a relay or CDC does it.
+  writer_only,
+};
+
 struct Options {
+  Mode mode = Mode::single_node;
   int workers = 4;
 
   // Per aggregate: an event waits for the older ones of its aggregate. None: a
-  // commit hands its events to the workers directly.
+  // commit hands its events to the workers directly. (Total: see Mode::ordered.)
   Ordering ordering = Ordering::per_aggregate;
   OnDead on_dead = OnDead::skip;
 
@@ -37,7 +57,7 @@ struct Options {
   std::chrono::milliseconds poll_interval{5'000};
 
   // Own rows one by one instead of whole shards, so that instances share the
-  // work without any order: needs Ordering::none.
+  // work without any order: needs Mode::multi_node and Ordering::none.
   bool row_claims = false;
   std::chrono::milliseconds lock_timeout{300'000};
   std::chrono::milliseconds skip_recent{0};
@@ -49,7 +69,11 @@ struct Options {
 
   std::vector<std::shared_ptr<Interceptor>> interceptors{};
   std::vector<std::shared_ptr<WriterHook>> hooks{};
+
+  // After an event was marked DEAD; and before it is, when it must not be DEAD
+  // unless this has succeeded. See DispatcherOptions.
   std::function<void(const Event&, std::string_view error)> on_dead_event{};
+  std::function<void(const Event&, std::string_view error)> dead_letter{};
 
   std::chrono::milliseconds drain_timeout{5'000};
   std::chrono::milliseconds hung_after{30'000};
@@ -60,6 +84,21 @@ struct Options {
   std::string name{};  // of this instance, for operators
   Logger log{};        // empty: standard_error_log()
   std::shared_ptr<Metrics> metrics{};
+};
+
+// How an outbox is doing, for probes and for people.
+struct Health {
+  // False: nothing but a restart of the process helps, because every worker is
+  // inside a call that does not return.
+  bool live = true;
+
+  // False: it does not deliver, or could not mark what it delivers: not started,
+  // closed, or the database is away.
+  bool ready = true;
+
+  // Why, and what else is not as usual (paused, standing by, a listener that is
+  // unavailable or hangs), one sentence each.
+  std::vector<std::string> reasons{};
 };
 
 // A whole outbox on one store.
@@ -103,6 +142,16 @@ class Outbox {
 
   // Whether this instance owns (part of) the table, or stands by for another.
   bool owner() const;
+
+  Health health() const;
+
+  // Deliver nothing, or nothing to one listener, until resume(). Calls that are
+  // running end as usual; other events of the same aggregates wait. Pausing
+  // twice is as good as once. Throws MisuseError if nobody listens to the pair.
+  void pause();
+  void resume();
+  void pause(const Name& aggregate_type, const Name& type);
+  void resume(const Name& aggregate_type, const Name& type);
 
   // How many events are taken from the store and not yet marked.
   std::size_t in_flight() const;

@@ -172,6 +172,10 @@ struct InstanceOptions {
   // death otherwise ignore it.
   std::chrono::milliseconds lease{15'000};
 
+  // Own all shards or none: of the instances that ask for it the eldest gets
+  // everything, and all others stand by until it has left or died.
+  bool whole = false;
+
   // Own rows by claiming each (locked_by, locked_at) instead of whole shards.
   bool row_claims = false;
   std::chrono::milliseconds lock_timeout{300'000};

@@ -49,6 +49,11 @@ void check_route(const Route& route) {
   if (options.max_batch == 0) {
     throw MisuseError("max_batch of " + route.name + " is 0, at least 1 is needed");
   }
+  if (options.ordering == Ordering::total) {
+    throw MisuseError("the listener of " + route.name +
+                      " asks for a total order, which only all listeners together can have: see "
+                      "Mode::ordered");
+  }
 }
 
 class Before final : public Interceptor {

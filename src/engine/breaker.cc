@@ -16,11 +16,22 @@ void Breaker::answered() {
 void Breaker::unavailable(Clock::Steady now) {
   --running_;
   if (limit_ == 0) return;  // the calls that were under way say the same
+  if (!limit_ && !held_) since_ = now;
   auto pause = options_.pause;
   for (int n = 0; n < pauses_ && pause < options_.max_pause; ++n) pause *= 2;
   ++pauses_;
   limit_ = 0;
   until_ = now + std::min(pause, options_.max_pause);
+}
+
+void Breaker::hold(Clock::Steady now) {
+  if (!limit_ && !held_) since_ = now;
+  held_ = true;
+}
+
+std::chrono::nanoseconds Breaker::silent_for(Clock::Steady now) const {
+  if (!limit_ && !held_) return std::chrono::nanoseconds::zero();
+  return now - since_;
 }
 
 std::optional<Clock::Steady> Breaker::paused_until() const {

@@ -26,8 +26,16 @@ class Breaker {
 
   const Route& route() const { return *route_; }
 
-  bool may_start() const { return !limit_ || running_ < *limit_; }
+  bool may_start() const { return !held_ && (!limit_ || running_ < *limit_); }
   bool well() const { return !limit_; }
+
+  // An operator's pause: no call starts until let_go().
+  void hold(Clock::Steady now);
+  void let_go() { held_ = false; }
+  bool held() const { return held_; }
+
+  // How long it has been unwell or held; zero if it is not.
+  std::chrono::nanoseconds silent_for(Clock::Steady now) const;
 
   // A call begins; it ends with an answer (good or bad: the other side is
   // there), or without one.
@@ -48,6 +56,8 @@ class Breaker {
   int running_ = 0;
   int pauses_ = 0;  // in a row
   Clock::Steady until_{};
+  bool held_ = false;
+  Clock::Steady since_{};  // it has been unwell or held
 };
 
 }  // namespace outbox::internal

@@ -19,8 +19,12 @@ constexpr milliseconds kLongestPause{1'000};
 
 }  // namespace
 
-Completer::Completer(std::shared_ptr<Instance> instance, Events events, Logger log)
-    : instance_(std::move(instance)), events_(std::move(events)), log_(std::move(log)) {}
+Completer::Completer(std::shared_ptr<Instance> instance, Events events, const Clock& clock,
+                     Logger log)
+    : instance_(std::move(instance)),
+      events_(std::move(events)),
+      clock_(clock),
+      log_(std::move(log)) {}
 
 Completer::~Completer() { close(steady_clock::now()); }
 
@@ -111,9 +115,11 @@ bool Completer::flush(std::vector<Completion>& batch) {
   if (!marks.empty()) {
     try {
       const MarkResult result = instance_->mark(epoch, marks);
+      trouble_.over();
       fenced = result.fenced;
       for (const std::size_t i : result.stale) batch[sent[i]].stale = true;
     } catch (const std::exception& error) {
+      trouble_.failed(error.what(), clock_.steady());
       log_(LogLevel::error, "cannot mark " + std::to_string(marks.size()) +
                                 " events, will try again: " + error.what());
       take_back();

@@ -13,6 +13,8 @@
 
 #include "core/mutex.h"
 #include "engine/job.h"
+#include "engine/trouble.h"
+#include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
 
@@ -34,7 +36,7 @@ class Completer {
     std::function<void()> fenced{};
   };
 
-  Completer(std::shared_ptr<Instance> instance, Events events, Logger log);
+  Completer(std::shared_ptr<Instance> instance, Events events, const Clock& clock, Logger log);
   ~Completer();
 
   void start();
@@ -43,6 +45,9 @@ class Completer {
 
   // What was submitted under an older epoch is stale from now on.
   void set_epoch(std::int64_t epoch);
+
+  // That the store does not take marks.
+  const Trouble& trouble() const { return trouble_; }
 
   // Flushes and ends the thread; gives up at the deadline. False if marks were
   // left, whose events will be delivered again.
@@ -56,7 +61,10 @@ class Completer {
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
   const Events events_;
+  const Clock& clock_;
   const Logger log_;
+
+  Trouble trouble_;
 
   mutable Mutex mutex_;
   CondVar changed_;

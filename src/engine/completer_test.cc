@@ -72,6 +72,7 @@ class CompleterTest : public ::testing::Test {
                              for (const Completion& one : all) (one.stale ? stale : landed).raise();
                            },
                        .fenced = [this] { fenced.raise(); }},
+                      host_clock(),
                       log.log()};
 };
 

@@ -35,13 +35,27 @@ DispatcherOptions checked(DispatcherOptions options) {
   return options;
 }
 
-WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t batch) {
-  return {.workers = options.workers,
-          .hot_capacity = options.hot_capacity,
-          .cold_capacity = options.cold_capacity,
-          .capacity_bytes = options.capacity_bytes,
-          .batch = std::min(batch, options.cold_capacity),
-          .park = options.on_dead == OnDead::park};
+// The lane of all events when there is one total order.
+constexpr LaneKey kOnlyLane = 1;
+
+WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t batch,
+                               std::size_t routes) {
+  WorkQueueOptions result{.workers = options.workers,
+                          .hot_capacity = options.hot_capacity,
+                          .cold_capacity = options.cold_capacity,
+                          .capacity_bytes = options.capacity_bytes,
+                          .batch = std::min(batch, options.cold_capacity),
+                          .park = options.on_dead == OnDead::park,
+                          .routes = routes};
+  // There is nobody that the only lane could keep out.
+  if (options.ordering == Ordering::total) {
+    result.lane_limit = options.hot_capacity + options.cold_capacity;
+  }
+  return result;
+}
+
+std::string name_of(const Breaker* route) {
+  return route != nullptr ? route->route().name : "no event";
 }
 
 }  // namespace
@@ -55,7 +69,7 @@ Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOp
       clock_(*options_.clock),
       gate_(options_.tracker ? nullptr : std::make_shared<Gate>()),
       tracker_(options_.tracker ? options_.tracker : gate_),
-      queue_(queue_options(options_, batch)),
+      queue_(queue_options(options_, batch, listeners_.routes().size())),
       deliverer_(options_.interceptors, log_),
       completer_(instance_,
                  {.landed = [this](std::span<Completion> done) { on_landed(done); },
@@ -63,9 +77,13 @@ Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOp
                       [this] {
                         if (events_.fenced) events_.fenced();
                       }},
-                 log_) {
+                 clock_, log_) {
   const BreakerOptions pauses{.pause = options_.pause, .max_pause = options_.max_pause};
   for (const Route* route : listeners_.routes()) {
+    if (options_.ordering == Ordering::total && route->options.ordering == Ordering::none) {
+      throw MisuseError("dispatcher: the listener of " + route->name +
+                        " asks for no order, but all events are to be delivered in one order");
+    }
     breakers_.emplace(route, std::make_unique<Breaker>(*route, options_.workers, pauses));
   }
 }
@@ -97,6 +115,7 @@ Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
   const bool ordered = options_.ordering == Ordering::per_aggregate &&
                        (route == nullptr || route->options.ordering == Ordering::per_aggregate);
   if (ordered) job.lane = lane_key(event.aggregate_type(), event.aggregate_id());
+  if (options_.ordering == Ordering::total) job.lane = kOnlyLane;
   // Less a tenth, for a clock of the database that runs ahead of ours.
   if (options_.lock_timeout) job.expires = clock_.steady() + *options_.lock_timeout * 9 / 10;
   return job;
@@ -212,13 +231,48 @@ std::optional<Clock::Steady> Core::tick() {
       hung = call;
     }
     count(Counter::hung_calls);
-    const std::string route = hung.route != nullptr ? hung.route->route().name : "no listener";
-    log_(LogLevel::error, "the listener of " + route + " has been working on event " +
+    log_(LogLevel::error, "the listener of " + name_of(hung.route) + " has been working on event " +
                               hung.event->id() + " for more than " +
                               std::to_string(options_.hung_after.count()) +
                               " ms and is still at it; its worker is lost until it returns");
   }
   return next;
+}
+
+// --- Operators ---
+
+void Core::pause(std::string_view aggregate_type, std::string_view type, bool on) {
+  const Route* route = listeners_.find(aggregate_type, type);
+  if (route == nullptr) {
+    throw MisuseError("nobody listens to " + std::string(aggregate_type) + "/" + std::string(type) +
+                      ": there is nothing to pause or resume");
+  }
+  queue_.pause(*breakers_.at(route), on, clock_.steady());
+}
+
+Core::Condition Core::condition() const {
+  Condition result;
+  if (queue_.paused()) result.notes.emplace_back("delivery is paused by an operator");
+  queue_.inspect(breakers_, [&](const auto& entry) {
+    const auto& [route, breaker] = entry;
+    if (breaker->held()) {
+      result.notes.push_back("the listener of " + route->name + " is paused by an operator");
+    } else if (!breaker->well()) {
+      result.notes.push_back("the listener of " + route->name + " is unavailable");
+    }
+  });
+  std::size_t hung = 0;
+  for (const auto& worker : workers_) {
+    MutexLock lock(worker->mutex);
+    const Call& call = worker->call;
+    if (!call.event || clock_.steady() < call.since + options_.hung_after) continue;
+    ++hung;
+    result.notes.push_back("the listener of " + name_of(call.route) +
+                           " has been working on event " + call.event->id() + " for " +
+                           seconds_text(clock_.steady() - call.since));
+  }
+  result.workers_left = workers_.empty() || hung < workers_.size();
+  return result;
 }
 
 std::vector<RowRef> Core::close() {

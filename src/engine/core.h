@@ -21,6 +21,7 @@
 #include "engine/delivery.h"
 #include "engine/gate.h"
 #include "engine/job.h"
+#include "engine/trouble.h"
 #include "engine/work_queue.h"
 #include "outbox/dispatcher.h"
 
@@ -94,6 +95,21 @@ class Core final : public PollHandler {
   // Does what is due: ends pauses, reports calls that hang. When to come back.
   std::optional<Clock::Steady> tick();
 
+  // --- Operators ---
+
+  // Deliver nothing (or nothing to one listener; MisuseError if there is none)
+  // until resumed. What is running goes on.
+  void pause(bool on) { queue_.pause(on); }
+  void pause(std::string_view aggregate_type, std::string_view type, bool on);
+
+  // What is not as usual, one sentence each; whether any worker is left.
+  struct Condition {
+    std::vector<std::string> notes{};
+    bool workers_left = true;
+  };
+  Condition condition() const;
+  const Trouble& marking() const { return completer_.trouble(); }
+
   std::int64_t epoch() const { return epoch_; }
   std::size_t hot_room() const { return closing_ ? 0 : queue_.room(true); }
   std::size_t cold_room() const { return closing_ ? 0 : queue_.room(false); }
@@ -133,6 +149,10 @@ class Core final : public PollHandler {
 
   void work(Worker& worker);
   void deliver(Worker& worker, std::vector<Job>& jobs);
+  void postpone(Worker& worker, std::vector<Job>& jobs);
+  std::vector<Outcome> call(Worker& worker, std::vector<Job>& jobs);
+  void settle(Worker& worker, WorkQueue::Followers followers);
+  void bury(Job& job, Judgement& judgement) const;
   Judgement judge(const Job& job, const Outcome& outcome) const;
   std::chrono::milliseconds delay_of(const RetryPolicy& policy, int attempts) const;
   bool may_deliver(const std::vector<Job>& jobs);

@@ -6,6 +6,14 @@
 #include "engine/core.h"
 
 namespace outbox::internal {
+namespace {
+
+// For events whose listener is unwell: at first as long as it has been so, so
+// that a long outage does not rewrite them again and again.
+constexpr std::chrono::milliseconds kFirstPostponement{1'000};
+constexpr std::chrono::milliseconds kLongestPostponement{60'000};
+
+}  // namespace
 
 // --- Workers ---
 
@@ -15,6 +23,8 @@ void Core::work(Worker& worker) {
     if (work.poll) {
       const bool more = events_.read();
       queue_.poll_done(more);
+    } else if (work.postpone) {
+      postpone(worker, work.jobs);
     } else {
       deliver(worker, work.jobs);
     }
@@ -36,56 +46,90 @@ bool Core::may_deliver(const std::vector<Job>& jobs) {
   return std::all_of(jobs.begin(), jobs.end(), [&](const Job& job) { return now < job.expires; });
 }
 
+// --- Delivery ---
+
 void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   const bool ours = may_deliver(jobs);
-  const Clock::Steady begin = clock_.steady();
   std::vector<Outcome> outcomes;
-  if (ours) {
+  if (ours) outcomes = call(worker, jobs);
+
+  std::string away;  // why it paused
+  const Breaker* route = jobs.front().route;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    Judgement judgement{.after = WorkQueue::After::drop};
+    if (ours) judgement = judge(jobs[i], outcomes[i]);
+    if (judgement.mark.kind == Mark::Kind::dead && options_.dead_letter) bury(jobs[i], judgement);
+    if (judgement.after == WorkQueue::After::again) away = outcomes[i].error();
+    worker.finished.push_back({.job = std::move(jobs[i]), .after = judgement.after});
+    worker.judgements.push_back(std::move(judgement));
+  }
+  const bool paused =
+      std::any_of(worker.finished.begin(), worker.finished.end(),
+                  [](const auto& one) { return one.after == WorkQueue::After::again; });
+  WorkQueue::Followers followers = queue_.finish(worker.finished, clock_.steady());
+  const bool just_paused = followers.paused;
+  const bool well_again = followers.well_again;
+  settle(worker, std::move(followers));
+
+  if (just_paused) report_paused(route, away);
+  if (well_again) log_(LogLevel::info, "the listener of " + route->route().name + " is back");
+  if (paused) {
+    count(Counter::deferred);
+    if (events_.timer_changed) events_.timer_changed();
+  }
+}
+
+std::vector<Outcome> Core::call(Worker& worker, std::vector<Job>& jobs) {
+  const Clock::Steady begin = clock_.steady();
+  {
     const Job& first = jobs.front();
-    {
-      MutexLock lock(worker.mutex);
-      worker.call = {.since = begin, .event = first.row.event, .route = first.route};
-    }
-    outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
+    MutexLock lock(worker.mutex);
+    worker.call = {.since = begin, .event = first.row.event, .route = first.route};
+  }
+  std::vector<Outcome> outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
+  {
     MutexLock lock(worker.mutex);
     worker.call.event.reset();
   }
-  const Clock::Steady end = clock_.steady();
-  if (ours && options_.metrics) options_.metrics->observe(Timing::listener, end - begin);
+  if (options_.metrics) options_.metrics->observe(Timing::listener, clock_.steady() - begin);
+  return outcomes;
+}
 
-  bool paused = false;
-  std::string away;  // why it paused
-  const Breaker* route = jobs.front().route;
-  std::vector<Judgement>& judgements = worker.judgements;
-  std::vector<WorkQueue::Finished>& finished = worker.finished;
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    if (ours) judgements.push_back(judge(jobs[i], outcomes[i]));
-    if (ours && judgements.back().after == WorkQueue::After::again) {
-      paused = true;
-      away = outcomes[i].error();
-    }
-    finished.push_back({.job = std::move(jobs[i]),
-                        .after = ours ? judgements.back().after : WorkQueue::After::drop});
+// Its listener is unwell or paused, and others need the room.
+void Core::postpone(Worker& worker, std::vector<Job>& jobs) {
+  const bool ours = may_deliver(jobs);
+  const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(
+      queue_.silent_for(*jobs.front().route, clock_.steady()));
+  const Outcome later =
+      Outcome::retry_after(std::clamp(silent, kFirstPostponement, kLongestPostponement));
+  for (Job& job : jobs) {
+    worker.judgements.push_back(ours ? judge(job, later)
+                                     : Judgement{.after = WorkQueue::After::drop});
+    worker.finished.push_back({.job = std::move(job), .after = worker.judgements.back().after});
   }
-  WorkQueue::Followers followers = queue_.finish(finished, end);
+  settle(worker, queue_.postponed(worker.finished, clock_.steady()));
+}
 
+// Submits the marks of what a worker has finished, and of those behind.
+void Core::settle(Worker& worker, WorkQueue::Followers followers) {
   std::vector<Completion> marks;
-  for (std::size_t i = 0; i < finished.size(); ++i) {
-    switch (finished[i].after) {
+  for (std::size_t i = 0; i < worker.finished.size(); ++i) {
+    WorkQueue::Finished& finished = worker.finished[i];
+    switch (finished.after) {
       case WorkQueue::After::next:
       case WorkQueue::After::wait:
       case WorkQueue::After::skip:
       case WorkQueue::After::block:
-        marks.push_back({.job = std::move(finished[i].job),
-                         .mark = std::move(judgements[i].mark),
-                         .landing = judgements[i].landing});
+        marks.push_back({.job = std::move(finished.job),
+                         .mark = std::move(worker.judgements[i].mark),
+                         .landing = worker.judgements[i].landing});
         break;
       case WorkQueue::After::again:
         break;  // in the queue again
       case WorkQueue::After::drop:
         // The reader may have passed it while it was in the gate.
-        release(finished[i].job);
-        if (events_.left_behind) events_.left_behind(finished[i].job.row.ref);
+        release(finished.job);
+        if (events_.left_behind) events_.left_behind(finished.job.row.ref);
         queue_.request_poll();
         break;
       case WorkQueue::After::aside:
@@ -98,16 +142,8 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   completer_.submit(std::move(marks));
   for (Job& job : followers.aside) set_aside(std::move(job));
   for (Job& job : followers.park) park(std::move(job));
-  judgements.clear();
-  finished.clear();
-  if (followers.paused) report_paused(route, away);
-  if (followers.well_again) {
-    log_(LogLevel::info, "the listener of " + route->route().name + " is back");
-  }
-  if (paused) {
-    count(Counter::deferred);
-    if (events_.timer_changed) events_.timer_changed();
-  }
+  worker.judgements.clear();
+  worker.finished.clear();
 }
 
 void Core::report_paused(const Breaker* route, const std::string& why) const {
@@ -185,6 +221,20 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
     }
   }
   return result;
+}
+
+// The dead letter comes first: if nobody takes it, the event is not DEAD yet,
+// and its last attempt is repeated.
+void Core::bury(Job& job, Judgement& judgement) const {
+  try {
+    options_.dead_letter(job.row.event, judgement.mark.error);
+  } catch (...) {
+    const std::string error = outcome_of(std::current_exception()).error();
+    log_(LogLevel::error, "no dead letter could be left for event " + job.row.event.id() +
+                              ", it will be tried again: " + error);
+    const int attempts = std::max(judgement.mark.attempts, 1);
+    judgement = judge(job, Outcome::retry_after(delay_of(*options_.retry, attempts)));
+  }
 }
 
 // --- Completion ---

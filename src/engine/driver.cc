@@ -86,6 +86,7 @@ bool Driver::read() {
     const std::lock_guard lock(round_);
     const Clock::Steady began = clock_.steady();
     const bool more = reader_.round();
+    reading_.over();
     // It may have found what is due before the keeper would look again. What
     // was due when it began and is still there waits for something else; what
     // became due since then was perhaps passed by.
@@ -95,6 +96,7 @@ bool Driver::read() {
     return more;
   } catch (const std::exception& error) {
     const Clock::Steady now = clock_.steady();
+    reading_.failed(error.what(), now);
     if (warnings_.allow(now)) {
       options_.log(LogLevel::error,
                    std::string("cannot read events, will try again: ") + error.what());

@@ -11,6 +11,7 @@
 #include "core/rate_limit.h"
 #include "engine/keeper.h"
 #include "engine/reader.h"
+#include "engine/trouble.h"
 #include "outbox/poller.h"
 
 namespace outbox::internal {
@@ -67,6 +68,10 @@ class Driver {
 
   bool owner() const { return owner_; }
 
+  // That events cannot be read, or the tenure not be renewed.
+  const Trouble& reading() const { return reading_; }
+  const Trouble& renewing() const { return keeper_.trouble(); }
+
  private:
   void adopt(const Tenure& tenure, Clock::Steady valid_until);
   std::optional<Clock::Steady> tick();
@@ -84,6 +89,7 @@ class Driver {
   bool more_ = false;  // what read_now() said last; guarded by round_
   Reader reader_;
   RateLimit warnings_{std::chrono::seconds{10}};
+  Trouble reading_;
   std::atomic<bool> owner_{false};
   std::atomic<bool> wanted_{false};  // without helpers_.wanted
   std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};

@@ -21,8 +21,8 @@ void settle(ManualClock& clock, Outbox& a, Outbox& b) {
 }
 
 TEST_F(InstancesTest, EachEventIsDeliveredOnceByTwoInstancesWithoutOrder) {
-  auto a = open({.ordering = Ordering::none});
-  auto b = open({.ordering = Ordering::none});
+  auto a = open({.mode = Mode::multi_node, .ordering = Ordering::none});
+  auto b = open({.mode = Mode::multi_node, .ordering = Ordering::none});
   settle(clock, *a, *b);
   for (int n = 0; n < 200; ++n) {
     write(n % 2 ? *a : *b, order_event(std::to_string(n), std::to_string(n)));
@@ -46,7 +46,7 @@ TEST_F(InstancesTest, AShardIsNotHandedOverWhileItsOldOwnerReadsIt) {
     if (call == "ready" && stop_here.exchange(false)) read.pass();
   });
   auto first_faults = std::exchange(faults, std::make_shared<Faults>());
-  auto a = open();
+  auto a = open({.mode = Mode::multi_node});
   store = faulty(bare_store, faults);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   ASSERT_TRUE(a->wait_idle(20s));
@@ -55,7 +55,7 @@ TEST_F(InstancesTest, AShardIsNotHandedOverWhileItsOldOwnerReadsIt) {
   stop_here = true;
   a->wake();
   ASSERT_TRUE(read.reached());
-  auto b = open();
+  auto b = open({.mode = Mode::multi_node});
   int steps = 0;
   ASSERT_TRUE(eventually([&] {
     clock.advance(1s);

@@ -95,6 +95,7 @@ void Keeper::renew() {
       lapsed_ = false;
     }
     const Tenure tenure = instance_->renew();
+    trouble_.over();
     const std::optional<milliseconds> lease = instance_->lease();
     valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
     const bool waiting = tenure.epoch == 0 || !tenure.leaving.empty();
@@ -104,6 +105,7 @@ void Keeper::renew() {
     duties_.renewed(tenure, valid_until_);
   } catch (const std::exception& error) {
     next_renewal_ = asked + kAfterFailure;
+    trouble_.failed(error.what(), asked);
     if (warnings_.allow(asked)) {
       log_(LogLevel::error, std::string("cannot renew the ownership of events: ") + error.what());
     }

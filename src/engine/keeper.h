@@ -11,6 +11,7 @@
 
 #include "core/mutex.h"
 #include "core/rate_limit.h"
+#include "engine/trouble.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
@@ -45,6 +46,9 @@ class Keeper {
   // Ends the thread. Idempotent.
   void stop();
 
+  // That the tenure cannot be renewed.
+  const Trouble& trouble() const { return trouble_; }
+
   // Renews in this thread; the duties are then called on it, one at a time.
   void renew();
 
@@ -63,6 +67,7 @@ class Keeper {
   Clock::Steady valid_until_ = Clock::Steady::max();
   bool lapsed_ = false;  // it could not be renewed in time
   RateLimit warnings_{std::chrono::seconds{10}};
+  Trouble trouble_;
 
   Mutex mutex_;
   CondVar changed_;

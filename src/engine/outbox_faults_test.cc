@@ -284,7 +284,10 @@ TEST_F(KillerTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDeliv
 }
 
 TEST_F(KillerTest, SoItIsWithRowClaims) {
-  live_with_a_killer({.ordering = Ordering::none, .row_claims = true, .lock_timeout = 20s});
+  live_with_a_killer({.mode = Mode::multi_node,
+                      .ordering = Ordering::none,
+                      .row_claims = true,
+                      .lock_timeout = 20s});
 }
 
 }  // namespace

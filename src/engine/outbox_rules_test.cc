@@ -304,7 +304,7 @@ TEST_F(RulesTest, WaitIdleWaitsForDelayedEventsToo) {
 // --- Row claims (rule 26) ---
 
 TEST_F(RulesTest, RowClaimsShareTheWorkWithoutDuplicates) {
-  const Options claims{.ordering = Ordering::none, .row_claims = true};
+  const Options claims{.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true};
   auto a = open(claims);
   auto b = open(claims);
   ASSERT_TRUE(eventually([&] { return a->owner() && b->owner(); }));
@@ -320,7 +320,7 @@ TEST_F(RulesTest, RowClaimsShareTheWorkWithoutDuplicates) {
 }
 
 TEST_F(RulesTest, WhatIsWrittenThroughAClosedOutboxIsNotClaimedByIt) {
-  const Options claims{.ordering = Ordering::none, .row_claims = true};
+  const Options claims{.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true};
   auto a = open(claims);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   a->close();
@@ -330,7 +330,7 @@ TEST_F(RulesTest, WhatIsWrittenThroughAClosedOutboxIsNotClaimedByIt) {
 }
 
 TEST_F(RulesTest, RowClaimsNeedOrderingNone) {
-  EXPECT_THROW(make({.row_claims = true}), MisuseError);
+  EXPECT_THROW(make({.mode = Mode::multi_node, .row_claims = true}), MisuseError);
   EXPECT_THROW(make({.ordering = Ordering::none, .on_dead = OnDead::block}), MisuseError);
 }
 

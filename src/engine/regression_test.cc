@@ -54,7 +54,8 @@ class RegressionTest : public ::testing::Test {
 };
 
 TEST_F(RegressionTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
-  auto box = open({.ordering = Ordering::none, .row_claims = true}, recorder);
+  auto box =
+      open({.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true}, recorder);
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   Draft later = order_event("1", "1");
@@ -66,8 +67,8 @@ TEST_F(RegressionTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
 }
 
 TEST_F(RegressionTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
-  auto one = open({.ordering = Ordering::none, .lease = 300ms}, recorder);
-  auto two = open({.ordering = Ordering::none, .lease = 300ms}, recorder);
+  auto one = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 300ms}, recorder);
+  auto two = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 300ms}, recorder);
   one->start();
   two->start();
   ASSERT_TRUE(eventually([&] { return one->owner() && two->owner(); }));
@@ -186,7 +187,8 @@ TEST_F(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
     read.raise();
     go_on.wait();
   });
-  auto one = open({.lease = 300ms}, recorder, testing::faulty(store, faults));
+  auto one =
+      open({.mode = Mode::multi_node, .lease = 300ms}, recorder, testing::faulty(store, faults));
   one->start();
   ASSERT_TRUE(eventually([&] { return one->owner(); }));
   ASSERT_TRUE(one->wait_idle(5s));
@@ -195,7 +197,7 @@ TEST_F(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
   for (int n = 0; n < 20; ++n) drafts.push_back(order_event(std::to_string(n), std::to_string(n)));
   write(drafts);
   ASSERT_TRUE(read.wait());
-  auto two = open({.lease = 300ms}, recorder);
+  auto two = open({.mode = Mode::multi_node, .lease = 300ms}, recorder);
   two->start();
   // Time enough to hand a shard over and deliver it.
   static_cast<void>(eventually([&] { return recorder->count() > 0; }, 1s));

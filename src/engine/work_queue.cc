@@ -6,15 +6,15 @@
 namespace outbox::internal {
 namespace {
 
-// One lane may fill a quarter of the capacity; what goes beyond waits aside in
-// the store, so that one busy aggregate cannot keep out all others.
-constexpr std::size_t kLaneShare = 4;
+std::size_t lane_limit_of(const WorkQueueOptions& options) {
+  if (options.lane_limit > 0) return options.lane_limit;
+  return std::max<std::size_t>(1, options.cold_capacity / 4);
+}
 
 }  // namespace
 
 WorkQueue::WorkQueue(WorkQueueOptions options)
-    : options_(options),
-      lane_limit_(std::max<std::size_t>(1, options.cold_capacity / kLaneShare)) {}
+    : options_(options), lane_limit_(lane_limit_of(options)) {}
 
 // --- Admission ---
 
@@ -228,11 +228,16 @@ void WorkQueue::call_worker() {
 
 bool WorkQueue::take(Work& work) {
   work.poll = false;
+  work.postpone = false;
   work.jobs.clear();
   MutexLock lock(mutex_);
   for (;;) {
     if (stopped_) return false;
     Ticket ticket;
+    if (paused_) {
+      wait_for_work();
+      continue;
+    }
     if (should_poll(false)) {
       work.poll = true;
     } else if (pop_ticket(ticket)) {
@@ -240,11 +245,7 @@ bool WorkQueue::take(Work& work) {
     } else if (should_poll(true)) {
       work.poll = true;
     } else {
-      announce_quiet();
-      ++idle_;
-      work_.wait(mutex_);
-      --idle_;
-      if (waking_ > 0) --waking_;
+      wait_for_work();
       continue;
     }
     // What this one leaves undone, an idle one may do: a read or a call may
@@ -256,6 +257,14 @@ bool WorkQueue::take(Work& work) {
     if (in_line() > 0 || should_poll(true)) call_worker();
     return true;
   }
+}
+
+void WorkQueue::wait_for_work() {
+  announce_quiet();
+  ++idle_;
+  work_.wait(mutex_);
+  --idle_;
+  if (waking_ > 0) --waking_;
 }
 
 bool WorkQueue::pop_ticket(Ticket& ticket) {
@@ -274,8 +283,14 @@ bool WorkQueue::pop_ticket(Ticket& ticket) {
 bool WorkQueue::start(Ticket ticket, Work& work) {
   Breaker* route = ticket.first().route;
   if (route != nullptr && !route->may_start()) {
-    parked_[route].push_back(std::move(ticket));
-    return false;
+    // A suspect that waited here would keep all others waiting for its group.
+    if (!ticket.first().suspect && !in_the_way(ticket.first().hot)) {
+      parked_[route].push_back(std::move(ticket));
+      return false;
+    }
+    work.postpone = true;
+    take_first(ticket, work);
+    return true;
   }
   take_first(ticket, work);
   if (route != nullptr) {
@@ -283,6 +298,13 @@ bool WorkQueue::start(Ticket ticket, Work& work) {
     if (route->route().batch) gather(ticket, work);
   }
   return true;
+}
+
+// Whether events that wait here for an unwell listener keep out others: half of
+// the queue is theirs. A stack with one listener has no others.
+bool WorkQueue::in_the_way(bool hot) const {
+  const std::size_t capacity = hot ? options_.hot_capacity : options_.cold_capacity;
+  return options_.routes > 1 && room_locked(hot) * 2 < capacity;
 }
 
 void WorkQueue::take_first(Ticket& ticket, Work& work) {
@@ -316,8 +338,18 @@ void WorkQueue::gather(Ticket& ticket, Work& work) {
 WorkQueue::Followers WorkQueue::finish(std::span<Finished> finished, Clock::Steady now) {
   Followers followers;
   MutexLock lock(mutex_);
-  running_ -= finished.size();
   end_call(finished, followers, now);
+  return leave_lanes(finished, std::move(followers), now);
+}
+
+WorkQueue::Followers WorkQueue::postponed(std::span<Finished> finished, Clock::Steady now) {
+  MutexLock lock(mutex_);
+  return leave_lanes(finished, {}, now);
+}
+
+WorkQueue::Followers WorkQueue::leave_lanes(std::span<Finished> finished, Followers followers,
+                                            Clock::Steady now) {
+  running_ -= finished.size();
   for (Finished& one : finished) leave_lane(one, followers);
   // From the last to the first, so that the first stands in front again.
   for (auto one = finished.rbegin(); one != finished.rend(); ++one) {
@@ -470,6 +502,7 @@ std::optional<Clock::Steady> WorkQueue::tick(Clock::Steady now) {
   std::optional<Clock::Steady> next;
   std::vector<Breaker*> open;
   for (const auto& [route, tickets] : parked_) {
+    if (route->held()) continue;
     route->tick(now);
     const auto until = route->paused_until();
     if (!until) open.push_back(route);
@@ -477,6 +510,36 @@ std::optional<Clock::Steady> WorkQueue::tick(Clock::Steady now) {
   }
   for (Breaker* route : open) unpark(route);
   return next;
+}
+
+// --- Operators ---
+
+void WorkQueue::pause(bool on) {
+  MutexLock lock(mutex_);
+  paused_ = on;
+  if (on) return;
+  waking_ = idle_;
+  work_.notify_all();
+}
+
+void WorkQueue::pause(Breaker& route, bool on, Clock::Steady now) {
+  MutexLock lock(mutex_);
+  if (on) {
+    route.hold(now);
+  } else {
+    route.let_go();
+    unpark(&route);
+  }
+}
+
+bool WorkQueue::paused() const {
+  MutexLock lock(mutex_);
+  return paused_;
+}
+
+std::chrono::nanoseconds WorkQueue::silent_for(const Breaker& route, Clock::Steady now) const {
+  MutexLock lock(mutex_);
+  return route.silent_for(now);
 }
 
 // --- Reading ---
@@ -525,7 +588,7 @@ void WorkQueue::announce_quiet() {
 bool WorkQueue::drain(std::chrono::steady_clock::time_point deadline) {
   MutexLock lock(mutex_);
   draining_ = true;
-  while (running_ > 0 || polling_ || in_line() > 0) {
+  while (running_ > 0 || polling_ || (in_line() > 0 && !paused_)) {
     if (!quiet_.wait_until(mutex_, deadline)) return false;
   }
   return true;

@@ -26,10 +26,19 @@ struct WorkQueueOptions {
   std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
   std::size_t batch = 50;  // how many rows a read brings
   bool park = false;       // events behind a DEAD one become DEAD too
+
+  // How many events of one lane may be queued; what goes beyond waits aside in
+  // the store, so that one busy aggregate cannot keep out all others. 0: a
+  // quarter of cold_capacity.
+  std::size_t lane_limit = 0;
+
+  std::size_t routes = 1;  // how many listeners there are
 };
 
 // Hands jobs to workers: from the hot and the cold queue 2:1, from a lane one
-// at a time, from a listener that is unwell only as many as it may get.
+// at a time, for a listener that is unwell only as many as it may get. The
+// others for that one wait here; where they would fill the queue and others
+// listen as well, they are postponed in the store instead.
 //
 // Capacity is taken when an event is admitted and given back when its mark has
 // landed, so that it bounds everything that a crash could deliver twice.
@@ -102,6 +111,7 @@ class WorkQueue {
   struct Work {
     bool poll = false;
     std::vector<Job> jobs{};  // of one route; several only for a batch listener
+    bool postpone = false;    // not to be delivered now: to be deferred
   };
 
   // Waits for work. False: stopped.
@@ -138,6 +148,9 @@ class WorkQueue {
   // after these the marks of the followers.
   Followers finish(std::span<Finished> finished, Clock::Steady now);
 
+  // The same for a job that was to be postponed: no listener was called.
+  Followers postponed(std::span<Finished> finished, Clock::Steady now);
+
   // The marks of admitted jobs have landed, or were found stale.
   void landed(std::span<const Completion> completions, Clock::Steady now);
 
@@ -151,6 +164,21 @@ class WorkQueue {
 
   // Ends the pauses that are over; until when the next one lasts.
   std::optional<Clock::Steady> tick(Clock::Steady now);
+
+  // --- Operators ---
+
+  // Nothing is handed out any more, or nothing for one listener, until resumed.
+  void pause(bool on);
+  void pause(Breaker& route, bool on, Clock::Steady now);
+  bool paused() const;
+  std::chrono::nanoseconds silent_for(const Breaker& route, Clock::Steady now) const;
+
+  // Calls `visit` for every listener given, with the lock held.
+  template <class Routes, class Visit>
+  void inspect(const Routes& routes, Visit visit) const {
+    MutexLock lock(mutex_);
+    for (const auto& route : routes) visit(route);
+  }
 
   // --- The end ---
 
@@ -201,8 +229,12 @@ class WorkQueue {
   void settle(Lane& lane) OUTBOX_REQUIRES(mutex_);
   void line_up(Ticket ticket) OUTBOX_REQUIRES(mutex_);
   std::size_t in_line() const OUTBOX_REQUIRES(mutex_) { return hot_.size() + cold_.size(); }
+  void wait_for_work() OUTBOX_REQUIRES(mutex_);
   bool pop_ticket(Ticket& ticket) OUTBOX_REQUIRES(mutex_);
   bool start(Ticket ticket, Work& work) OUTBOX_REQUIRES(mutex_);
+  bool in_the_way(bool hot) const OUTBOX_REQUIRES(mutex_);
+  Followers leave_lanes(std::span<Finished> finished, Followers followers, Clock::Steady now)
+      OUTBOX_REQUIRES(mutex_);
   void take_first(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   void gather(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   void end_call(std::span<const Finished> finished, Followers& followers, Clock::Steady now)
@@ -247,6 +279,7 @@ class WorkQueue {
   bool poll_requested_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool polling_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool reading_quietly_ OUTBOX_GUARDED_BY(mutex_) = false;  // see admit_quietly()
+  bool paused_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool draining_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
 };

@@ -49,13 +49,15 @@ class Deliverer {
 };
 
 Options options_of(const Settings& settings) {
-  return {.workers = kWorkers,
+  const bool claims = settings.mode == Mode::claims;
+  return {.mode = claims ? outbox::Mode::multi_node : outbox::Mode::single_node,
+          .workers = kWorkers,
           .ordering = settings.mode == Mode::ordered ? Ordering::per_aggregate : Ordering::none,
           .hot_capacity = kHotCapacity,
           .cold_capacity = kColdCapacity,
           .batch = 20,
           .poll_interval = 1s,
-          .row_claims = settings.mode == Mode::claims,
+          .row_claims = claims,
           .lock_timeout = kLockTimeout,
           .retry = std::make_shared<ExponentialBackoff>(
               ExponentialBackoffOptions{.base = 5ms, .max = 50ms}),

@@ -194,6 +194,29 @@ TEST_P(OwnershipTest, AShardThatIsLeavingIsMarkedUntilItIsGivenBack) {
   EXPECT_TRUE(grown.inherited.empty()) << "it was drained";
 }
 
+TEST_P(OwnershipTest, OfThoseWhoWantEverythingTheEldestGetsItAndAllOthersStandBy) {
+  const auto shared = store().join({});
+  const Shards all = shared->renew().shards;
+  const auto first = store().join({.whole = true});
+  const auto second = store().join({.whole = true});
+  if (all.size() > 1) {
+    first->renew();
+    EXPECT_EQ(renew_and_release(*shared).leaving.size(), all.size());
+  } else {
+    shared->leave();
+  }
+  EXPECT_EQ(sorted(first->renew().shards), sorted(all));
+  EXPECT_TRUE(second->renew().shards.empty());
+  const auto late = store().join({});
+  EXPECT_TRUE(late->renew().shards.empty());
+  EXPECT_EQ(first->renew().shards.size(), all.size());
+
+  first->leave();
+  EXPECT_EQ(sorted(second->renew().shards), sorted(all));
+  second->leave();
+  EXPECT_FALSE(late->renew().shards.empty());
+}
+
 TEST_P(OwnershipTest, AShardThatCameBackIsReadFromItsLowestRow) {
   OUTBOX_NEEDS(capabilities().shards > 1);
   for (int i = 0; i < 100; ++i) write(event({.id = "e" + std::to_string(i)}));

@@ -8,6 +8,7 @@ Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
   me.beat = now;
   me.capacity = options.capacity;
   me.lease = options.lease;
+  me.whole = options.whole;
   bury_the_dead(now);
 
   Tenure tenure;
@@ -63,12 +64,16 @@ void Members::bury_the_dead(Time now) {
   });
 }
 
-// As even as whole shards allow; the eldest get one more.
+// As even as whole shards allow; the eldest get one more. But the eldest that
+// wants everything gets everything.
 std::size_t Members::quota(const Member& member) const {
   std::size_t rank = 0;
+  const Member* sole = nullptr;
   for (const auto& [id, other] : live_) {
     if (other.epoch < member.epoch) ++rank;
+    if (other.whole && (sole == nullptr || other.epoch < sole->epoch)) sole = &other;
   }
+  if (sole != nullptr) return sole == &member ? shards_.size() : 0;
   const std::size_t members = live_.size();
   return shards_.size() / members + (rank < shards_.size() % members ? 1 : 0);
 }

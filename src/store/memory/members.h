@@ -54,6 +54,7 @@ class Members {
     Time beat{};
     std::size_t capacity = 0;
     std::chrono::milliseconds lease{};
+    bool whole = false;
   };
 
   struct Shard {

@@ -1,0 +1,117 @@
+#include "engine/facade_options.h"
+
+#include <string>
+
+#include "engine/driver.h"
+#include "outbox/error.h"
+
+namespace outbox::internal {
+namespace {
+
+using std::chrono::milliseconds;
+
+[[noreturn]] void refuse(const std::string& what) { throw MisuseError("outbox: " + what); }
+
+void check_mode(const Options& options, const Listeners& listeners, const Store& store) {
+  if (options.row_claims && options.mode != Mode::multi_node) {
+    refuse("row claims share the work among instances: set mode = Mode::multi_node with them");
+  }
+  if (options.ordering == Ordering::total && options.mode != Mode::ordered) {
+    refuse("a total order needs mode = Mode::ordered, which sets it");
+  }
+  if (options.mode == Mode::ordered) {
+    if (options.ordering == Ordering::none) {
+      refuse("mode = Mode::ordered and ordering = Ordering::none contradict each other");
+    }
+    if (const int shards = store.capabilities().shards; shards != 1) {
+      refuse("one order of all events needs a store with a single shard; " + store.description() +
+             " has " + std::to_string(shards));
+    }
+  }
+  if (options.mode == Mode::writer_only && !listeners.empty()) {
+    refuse("Mode::writer_only delivers nothing, so its listeners would never be called: give none");
+  }
+}
+
+void check_order(const Options& options) {
+  if (options.row_claims && options.ordering != Ordering::none) {
+    refuse("row claims keep no order per aggregate: set ordering = Ordering::none with them");
+  }
+  if (options.row_claims && options.lock_timeout.count() <= 0) {
+    refuse("lock_timeout must be positive, got " + std::to_string(options.lock_timeout.count()) +
+           " ms");
+  }
+  if (options.skip_recent.count() > 0 && options.ordering != Ordering::none) {
+    refuse(
+        "skip_recent would let younger events of an aggregate pass: set ordering = "
+        "Ordering::none with it");
+  }
+  if (options.on_dead != OnDead::skip && options.ordering == Ordering::none) {
+    refuse("on_dead = block or park needs an order: without one no event waits for another");
+  }
+}
+
+}  // namespace
+
+Options checked(Options options, const Listeners& listeners, const Store& store) {
+  check_mode(options, listeners, store);
+  check_order(options);
+  if (options.lease < milliseconds{100}) {
+    refuse("the lease must be at least 100 ms, got " + std::to_string(options.lease.count()) +
+           " ms");
+  }
+  if (options.mode == Mode::ordered) options.ordering = Ordering::total;
+  if (!options.log) options.log = standard_error_log();
+  if (options.row_claims && !store.capabilities().row_claims) {
+    options.log(LogLevel::warning, store.description() +
+                                       " knows no row claims: this instance owns whole shards "
+                                       "instead");
+    options.row_claims = false;
+  }
+  return options;
+}
+
+InstanceOptions instance_options(const Options& options) {
+  return {.name = options.name,
+          .capacity = options.hot_capacity + options.cold_capacity,
+          .lease = options.lease,
+          .whole = options.mode != Mode::multi_node,
+          .row_claims = options.row_claims,
+          .lock_timeout = options.lock_timeout};
+}
+
+DispatcherOptions dispatcher_options(const Options& options, const Clock& clock) {
+  DispatcherOptions result{.workers = options.workers,
+                           .hot_capacity = options.hot_capacity,
+                           .cold_capacity = options.cold_capacity,
+                           .capacity_bytes = options.capacity_bytes,
+                           .ordering = options.ordering,
+                           .on_dead = options.on_dead,
+                           .retry = options.retry,
+                           .max_attempts = options.max_attempts,
+                           .interceptors = options.interceptors,
+                           .on_dead_event = options.on_dead_event,
+                           .dead_letter = options.dead_letter,
+                           .drain_timeout = options.drain_timeout,
+                           .hung_after = options.hung_after,
+                           .pause = options.pause,
+                           .max_pause = options.max_pause,
+                           .log = options.log,
+                           .metrics = options.metrics,
+                           .clock = &clock};
+  if (options.row_claims) result.lock_timeout = options.lock_timeout;
+  return result;
+}
+
+PollerOptions poller_options(const Options& options, const Clock& clock) {
+  return Driver::checked_options({.batch = options.batch,
+                                  .interval = options.poll_interval,
+                                  .skip_recent = options.skip_recent,
+                                  .row_claims = options.row_claims,
+                                  .max_deaths_alone = options.max_deaths_alone,
+                                  .log = options.log,
+                                  .metrics = options.metrics,
+                                  .clock = &clock});
+}
+
+}  // namespace outbox::internal

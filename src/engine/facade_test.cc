@@ -1,0 +1,344 @@
+// What the facade adds to the engine: modes, health, pause and resume, dead letters.
+#include <algorithm>
+#include <set>
+
+#include "engine/test_fixture.h"
+
+namespace outbox::testing {
+namespace {
+
+using Texts = std::vector<std::string>;
+
+class FacadeTest : public EngineTest {
+ protected:
+  static bool says(const Health& health, const std::string& text) {
+    return std::any_of(health.reasons.begin(), health.reasons.end(),
+                       [&](const std::string& one) { return one.find(text) != std::string::npos; });
+  }
+
+  // Options that are refused; what the message says.
+  std::string refusal(Options options, Listeners on = {}) {
+    options.log = log.log();
+    try {
+      const Outbox box{store, std::move(on), std::move(options)};
+    } catch (const MisuseError& error) {
+      return error.what();
+    }
+    return "";
+  }
+};
+
+// --- Modes ---
+
+TEST_F(FacadeTest, ASecondSingleNodeStandsByUntilTheFirstIsGone) {
+  auto a = open();
+  ASSERT_TRUE(eventually([&] { return a->owner(); }));
+  auto b = open();
+  for (int n = 0; n < 20; ++n) write(*b, order_event(std::to_string(n), "1"));
+  ASSERT_TRUE(a->wait_idle(20s));
+  EXPECT_FALSE(b->owner());
+  a->close();
+  EXPECT_TRUE(eventually([&] {
+    clock.advance(1s);
+    return b->owner();
+  }));
+}
+
+TEST_F(FacadeTest, ASingleNodeThatJoinsOthersGetsEverything) {
+  store = memory::open();
+  auto shared = open({.mode = Mode::multi_node, .lease = 300ms});
+  ASSERT_TRUE(eventually([&] { return shared->owner(); }));
+  auto single = open({.lease = 300ms});
+  EXPECT_TRUE(eventually([&] { return single->owner() && !shared->owner(); }));
+}
+
+TEST_F(FacadeTest, OrderedDeliversAllEventsOneAfterTheOtherWhateverTheirAggregate) {
+  bare_store = memory::open({.shards = 1});
+  store = faulty(bare_store, faults);
+  std::atomic<int> running{0};
+  std::atomic<int> most{0};
+  std::atomic<int> calls{0};
+  auto careful = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
+    most = std::max(most.load(), ++running);
+    const int call = ++calls;
+    --running;
+    if (call % 7 == 3) return Outcome::failed("now and then");
+    return Outcome::done();
+  });
+  Texts expected;
+  auto box = open({.mode = Mode::ordered,
+                   .workers = 4,
+                   .cold_capacity = 16,
+                   .batch = 5,
+                   .retry = retry_every(1ms),
+                   .max_attempts = 1'000},
+                  careful);
+  for (int n = 0; n < 200; ++n) {
+    const Draft draft = order_event(n % 3 == 0 ? "" : std::to_string(n % 5), std::to_string(n));
+    expected.push_back(n % 2 == 0 ? write(*box, draft) : write_elsewhere(draft));
+  }
+  ASSERT_TRUE(box->wait_idle(30s));
+  Texts first;  // the first call of each
+  std::set<std::string> seen;
+  for (const auto& id : careful->ids()) {
+    if (seen.insert(id).second) first.push_back(id);
+  }
+  EXPECT_EQ(first, expected);
+  EXPECT_EQ(most, 1);
+}
+
+TEST_F(FacadeTest, AWriterOnlyWritesAndDeliversNothing) {
+  Outbox box{store, {}, {.mode = Mode::writer_only, .log = log.log()}};
+  box.start();
+  const std::string id = write(box, order_event("1", "1"));
+  EXPECT_EQ(status(id), Status::fresh);
+  EXPECT_FALSE(box.owner());
+  EXPECT_TRUE(box.health().ready);
+  EXPECT_THROW(box.wait_idle(1ms), MisuseError);
+  EXPECT_THROW(box.pause(), MisuseError);
+  box.close();
+
+  auto other = open();
+  EXPECT_TRUE(other->wait_idle(20s));
+  EXPECT_EQ(recorder->ids(), Texts{id});
+}
+
+TEST_F(FacadeTest, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
+  EXPECT_NE(refusal({.ordering = Ordering::none, .row_claims = true}).find("Mode::multi_node"),
+            std::string::npos);
+  EXPECT_NE(refusal({.ordering = Ordering::total}).find("Mode::ordered"), std::string::npos);
+  EXPECT_NE(refusal({.mode = Mode::ordered}).find("single shard"), std::string::npos)
+      << "the store has 16";
+  Listeners on;
+  on.add("A", "B", [](const Event&) {});
+  EXPECT_NE(refusal({.mode = Mode::writer_only}, on).find("never be called"), std::string::npos);
+  EXPECT_THROW(on.add("A", "C", [](const Event&) {}, {.ordering = Ordering::total}), MisuseError);
+
+  store = memory::open({.shards = 1});
+  EXPECT_NE(refusal({.mode = Mode::ordered, .ordering = Ordering::none}).find("contradict"),
+            std::string::npos);
+  Listeners loose;
+  loose.add("A", "B", [](const Event&) {}, {.ordering = Ordering::none});
+  EXPECT_NE(refusal({.mode = Mode::ordered}, loose).find("A/B"), std::string::npos);
+}
+
+// --- Health ---
+
+TEST_F(FacadeTest, HealthSaysWhetherItIsStartedClosedOrStandsBy) {
+  auto box = make();
+  EXPECT_FALSE(box->health().ready);
+  EXPECT_TRUE(says(box->health(), "not started"));
+  EXPECT_TRUE(box->health().live);
+  box->start();
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  EXPECT_TRUE(box->health().ready);
+  EXPECT_TRUE(box->health().reasons.empty());
+
+  auto second = open();
+  EXPECT_TRUE(second->health().ready);
+  EXPECT_TRUE(says(second->health(), "stands by"));
+  box->close();
+  EXPECT_FALSE(box->health().ready);
+  EXPECT_TRUE(says(box->health(), "closed"));
+}
+
+TEST_F(FacadeTest, HealthNamesWhatTheDatabaseRefusesUntilItIsBack) {
+  auto box = open();
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  faults->before(failing({"mark"}));
+  write(*box, order_event("1", "1"));
+  ASSERT_TRUE(eventually([&] { return !box->health().ready; }));
+  EXPECT_TRUE(says(box->health(), "events could not be marked"));
+  faults->clear();
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_TRUE(eventually([&] { return box->health().ready; }));
+
+  faults->before(failing({"ready"}));
+  box->wake();
+  EXPECT_TRUE(eventually([&] { return says(box->health(), "events could not be read"); }));
+  faults->clear();
+  EXPECT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return box->health().ready;
+  }));
+}
+
+TEST_F(FacadeTest, ACallThatHangsIsNamedAndAllWorkersHungIsNotAlive) {
+  Barrier barrier;
+  auto hanging = listener([&](const Event&) { barrier.pass(); });
+  auto box = open({.workers = 2, .hung_after = 5s}, hanging);
+  const std::string id = write(*box, order_event("1", "1"));
+  ASSERT_TRUE(barrier.reached(1));
+  EXPECT_TRUE(box->health().reasons.empty());
+  clock.advance(6s);
+  EXPECT_TRUE(says(box->health(), id));
+  EXPECT_TRUE(box->health().live);
+  EXPECT_TRUE(box->health().ready);
+
+  write(*box, order_event("2", "1"));
+  ASSERT_TRUE(barrier.reached(2));
+  clock.advance(6s);
+  EXPECT_FALSE(box->health().live);
+  EXPECT_FALSE(box->health().ready);
+  barrier.open();
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_TRUE(box->health().live);
+}
+
+// --- Pause and resume ---
+
+TEST_F(FacadeTest, WhilePausedNothingIsDeliveredAndNothingIsLost) {
+  for (const Ordering ordering : {Ordering::per_aggregate, Ordering::none}) {
+    recorder = std::make_shared<RecordingListener>();
+    auto box = open({.ordering = ordering, .hot_capacity = 4, .cold_capacity = 4});
+    ASSERT_TRUE(eventually([&] { return box->owner(); }));
+    box->pause();
+    box->pause();
+    for (int n = 0; n < 20; ++n) write(*box, order_event(std::to_string(n % 3), "1"));
+    EXPECT_FALSE(box->wait_idle(50ms));
+    EXPECT_EQ(recorder->count(), 0u);
+    EXPECT_TRUE(says(box->health(), "paused by an operator"));
+    EXPECT_TRUE(box->health().ready);
+    box->resume();
+    EXPECT_TRUE(box->wait_idle(20s));
+    EXPECT_EQ(recorder->count(), 20u);
+    EXPECT_TRUE(box->health().reasons.empty());
+  }
+}
+
+TEST_F(FacadeTest, APausedOutboxClosesAtOnceAndLeavesItsEventsPending) {
+  auto box = open({.drain_timeout = 60s});
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  box->pause();
+  const std::string id = write(*box, order_event("1", "1"));
+  const auto begin = std::chrono::steady_clock::now();
+  box->close();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
+  EXPECT_EQ(status(id), Status::fresh);
+  EXPECT_EQ(attempts(id), 0);
+}
+
+class TwoListenersTest : public FacadeTest {
+ protected:
+  std::unique_ptr<Outbox> open_two(Options options) {
+    options.log = log.log();
+    Listeners on;
+    on.add("Order", "Happened", std::static_pointer_cast<Listener>(recorder));
+    on.add("Order", "Mailed", std::static_pointer_cast<Listener>(mail));
+    auto box = std::make_unique<Outbox>(store, on, std::move(options));
+    box->start();
+    return box;
+  }
+  Draft mail_event(const std::string& aggregate_id) {
+    Draft draft = order_event(aggregate_id, "1");
+    draft.type = "Mailed";
+    return draft;
+  }
+
+  std::shared_ptr<RecordingListener> mail = std::make_shared<RecordingListener>();
+};
+
+TEST_F(TwoListenersTest, OneCanBePausedAndTheOtherOneGoesOn) {
+  auto box = open_two({});
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  box->pause("Order", "Mailed");
+  EXPECT_TRUE(says(box->health(), "Order/Mailed"));
+  write(*box, mail_event("1"));
+  write(*box, order_event("1", "1"));  // behind it, of the same aggregate
+  write(*box, order_event("2", "1"));
+  ASSERT_TRUE(recorder->wait_for(1));
+  EXPECT_FALSE(box->wait_idle(50ms));
+  EXPECT_EQ(recorder->calls()[0].event.aggregate_id(), "2");
+  EXPECT_EQ(recorder->count(), 1u) << "the other one waits for its aggregate's earlier event";
+  EXPECT_EQ(mail->count(), 0u);
+  box->resume("Order", "Mailed");
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(recorder->count(), 2u);
+  EXPECT_EQ(mail->count(), 1u);
+  EXPECT_THROW(box->pause("Order", "Nothing"), MisuseError);
+}
+
+TEST_F(TwoListenersTest, ABacklogOfThePausedOneDoesNotKeepTheOtherOneOut) {
+  for (const Ordering ordering : {Ordering::per_aggregate, Ordering::none}) {
+    recorder = std::make_shared<RecordingListener>();
+    mail = std::make_shared<RecordingListener>();
+    auto box = open_two({.ordering = ordering, .hot_capacity = 8, .cold_capacity = 8, .batch = 4});
+    ASSERT_TRUE(eventually([&] { return box->owner(); }));
+    box->pause("Order", "Mailed");
+    Texts mails;
+    for (int n = 0; n < 50; ++n) mails.push_back(write(*box, mail_event("m" + std::to_string(n))));
+    for (int n = 0; n < 10; ++n) write(*box, order_event("o" + std::to_string(n), "1"));
+    EXPECT_TRUE(recorder->wait_for(10)) << "kept out by events that cannot be delivered";
+    EXPECT_EQ(mail->count(), 0u);
+    box->resume("Order", "Mailed");
+    EXPECT_TRUE(eventually([&] {
+      clock.advance(1s);
+      box->wake();
+      return mail->count() == 50;
+    }));
+    EXPECT_TRUE(box->wait_idle(20s));
+    for (const auto& id : mails) EXPECT_EQ(attempts(id), 0) << "no attempt is spent";
+  }
+}
+
+TEST_F(TwoListenersTest, ASuspectOfAPausedListenerDoesNotKeepTheOthersWaiting) {
+  const std::string id = write_elsewhere(mail_event("1"));
+  {
+    // An owner that dies with the event in its hands.
+    const auto instance = bare_store->join({.lease = 1s, .whole = true});
+    ASSERT_FALSE(instance->renew().shards.empty());
+  }
+  clock.advance(2s);
+  write_elsewhere(order_event("2", "1"));
+  auto box = open_two({});
+  box->pause("Order", "Mailed");
+  EXPECT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return recorder->count() == 1;
+  }));
+  box->resume("Order", "Mailed");
+  EXPECT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return mail->count() == 1;
+  }));
+}
+
+// --- Dead letters ---
+
+TEST_F(FacadeTest, AnEventIsDeadOnlyOnceItsDeadLetterIsTaken) {
+  std::atomic<int> letters{0};
+  std::atomic<int> buried{0};
+  std::string reason;
+  auto failing = std::make_shared<RecordingListener>(
+      [](const Event&, const Delivery&) { return Outcome::failed("broken"); });
+  auto box = open({.retry = retry_every(1s),
+                   .max_attempts = 2,
+                   .on_dead_event = [&](const Event&, std::string_view) { ++buried; },
+                   .dead_letter =
+                       [&](const Event&, std::string_view error) {
+                         if (++letters < 3) throw RetryableError("no room for dead letters");
+                         reason = error;
+                       }},
+                  failing);
+  const std::string id = write(*box, order_event("1", "1"));
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    if (letters > 0 && letters < 3) {
+      EXPECT_NE(status(id), Status::dead);
+      EXPECT_EQ(attempts(id), 1) << "the last one is repeated, and not counted before";
+    }
+    return buried == 1;
+  }));
+  EXPECT_EQ(status(id), Status::dead);
+  EXPECT_EQ(attempts(id), 2);
+  EXPECT_EQ(letters, 3);
+  EXPECT_EQ(reason, "broken");
+  EXPECT_EQ(failing->count(), 4u);
+}
+
+}  // namespace
+}  // namespace outbox::testing

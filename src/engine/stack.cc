@@ -1,0 +1,137 @@
+#include "engine/stack.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <vector>
+
+#include "engine/facade_options.h"
+
+namespace outbox::internal {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// How many lanes behind DEAD heads are looked at again in one sweep.
+constexpr std::size_t kRecheckAtOnce = 20;
+
+// Other processes may finish events without a word to this one.
+constexpr milliseconds kIdleCheck{20};
+
+}  // namespace
+
+Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& options)
+    : store_(std::move(store)),
+      options_(options),
+      clock_(store_->clock()),
+      instance_(store_->join(instance_options(options_))),
+      core_(std::make_shared<Core>(instance_, std::move(listeners),
+                                   dispatcher_options(options_, clock_), options_.batch)),
+      driver_(std::make_shared<Driver>(
+          instance_, *core_, poller_options(options_, clock_),
+          Driver::Helpers{.wanted = [core = core_.get()] { core->request_poll(); },
+                          .tick = [core = core_.get()] { return core->tick(); },
+                          .sweep = [this] { sweep(); }})),
+      hook_(std::make_shared<CommitHook>(core_, driver_, options_.ordering == Ordering::none,
+                                         clock_, options_.log)) {
+  Driver* driver = driver_.get();
+  core_->set_events({.read = [driver] { return driver->read(); },
+                     .row_due = [driver](Clock::Steady due) { driver->row_due(due); },
+                     .timer_changed = [driver] { driver->timer_changed(); },
+                     .fenced = [driver] { driver->fenced(); },
+                     .emptied = [driver] { driver->emptied(); },
+                     .left_behind = [driver](const RowRef& row) { driver->left_behind(row); }});
+}
+
+void Stack::start() {
+  core_->start();
+  driver_->start();
+  hook_->set_active(true);
+  watch_ = store_->watch([driver = driver_.get()] { driver->committed(); });
+  if (!watch_ && store_->capabilities().many_processes) {
+    options_.log(LogLevel::info, "no news of commits by other processes from " +
+                                     store_->description() + ": they are found by polling");
+  }
+}
+
+void Stack::close() {
+  hook_->set_active(false);
+  watch_.reset();
+  // The keeper goes on renewing while the workers finish what they have.
+  const std::vector<RowRef> unstarted = core_->close();
+  driver_->stop();
+  try {
+    if (options_.row_claims && !unstarted.empty()) instance_->unclaim(unstarted);
+    instance_->leave();
+  } catch (const std::exception& error) {
+    options_.log(LogLevel::warning,
+                 std::string("closing: cannot hand over what was owned: ") + error.what());
+  }
+}
+
+bool Stack::wait_idle(milliseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  for (;;) {
+    if (core_->in_flight() == 0 && !store_->has_pending()) return true;
+    const auto now = steady_clock::now();
+    if (now >= deadline) return false;
+    const auto until = std::min(deadline, now + kIdleCheck);
+    if (core_->wait_empty(until)) core_->wait_change(until);
+  }
+}
+
+void Stack::wake() {
+  core_->recheck_blocked(kRecheckAtOnce);
+  driver_->timer_changed();
+  driver_->look_everywhere();
+}
+
+void Stack::pause(bool on) {
+  core_->pause(on);
+  options_.log(LogLevel::info, on ? "delivery is paused" : "delivery is resumed");
+}
+
+void Stack::pause(const Name& aggregate_type, const Name& type, bool on) {
+  core_->pause(aggregate_type.str(), type.str(), on);
+  options_.log(LogLevel::info, "the listener of " + aggregate_type.str() + "/" + type.str() +
+                                   (on ? " is paused" : " is resumed"));
+  if (!on) wake();
+}
+
+void Stack::examine(Health& health) const {
+  const auto now = clock_.steady();
+  const auto look_at = [&](const Trouble& trouble, const std::string& what) {
+    const auto report = trouble.report();
+    if (!report) return;
+    health.ready = false;
+    health.reasons.push_back(what + " for " + seconds_text(now - report->since) + ": " +
+                             report->what);
+  };
+  look_at(driver_->renewing(), "the ownership of events could not be renewed");
+  look_at(driver_->reading(), "events could not be read");
+  look_at(core_->marking(), "events could not be marked");
+  if (!driver_->owner()) health.reasons.emplace_back("stands by: this instance owns no events");
+
+  Core::Condition condition = core_->condition();
+  for (std::string& note : condition.notes) health.reasons.push_back(std::move(note));
+  if (!condition.workers_left) {
+    health.live = false;
+    health.ready = false;
+    health.reasons.emplace_back("every worker is inside a call that does not return");
+  }
+}
+
+void Stack::sweep() {
+  core_->recheck_blocked(kRecheckAtOnce);
+  if (!options_.metrics) return;
+  try {
+    const Counts counts = store_->counts();
+    options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
+    options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
+  } catch (const std::exception& error) {
+    options_.log(LogLevel::warning, std::string("cannot count events: ") + error.what());
+  }
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,53 @@
+// The delivering half of an outbox: what Outbox wires behind its writer.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "engine/commit_hook.h"
+#include "engine/core.h"
+#include "engine/driver.h"
+#include "outbox/outbox.h"
+
+namespace outbox::internal {
+
+// One instance's membership, its engine, and who drives it. Thread-safe, except
+// that start() and close() are called once each, in this order.
+class Stack {
+ public:
+  // `options` as checked() returned them.
+  Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& options);
+
+  void start();
+  void close();
+
+  std::shared_ptr<WriterHook> hook() const { return hook_; }
+  bool wait_idle(std::chrono::milliseconds timeout);
+  void wake();
+  void pause(bool on);
+  void pause(const Name& aggregate_type, const Name& type, bool on);
+  bool owner() const { return driver_->owner(); }
+  const std::string& owner_name() const { return instance_->owner(); }
+  std::size_t in_flight() const { return core_->in_flight(); }
+
+  // What is not as it should be, added to `health`.
+  void examine(Health& health) const;
+
+ private:
+  void sweep();
+
+  // Constant after construction.
+  const std::shared_ptr<Store> store_;
+  const Options options_;
+  const Clock& clock_;
+  const std::shared_ptr<Instance> instance_;
+  const std::shared_ptr<Core> core_;
+  const std::shared_ptr<Driver> driver_;
+  const std::shared_ptr<CommitHook> hook_;
+
+  std::unique_ptr<Watch> watch_;
+};
+
+}  // namespace outbox::internal
