@@ -53,7 +53,8 @@ class [[nodiscard]] Savepoint {
 //   tx.write({.type = "OrderPlaced", .payload = outbox::json("{}")});
 //   tx.commit();
 //
-// Bound to the thread that began it; not thread-safe.
+// Bound to the thread that began it (another one may destroy it, which rolls it
+// back); not thread-safe.
 class [[nodiscard]] Transaction {
  public:
   Transaction(Transaction&& other) noexcept;

@@ -5,6 +5,7 @@
 #include <iterator>
 #include <utility>
 
+#include "core/mutex.h"
 #include "engine/delivery.h"
 #include "engine/transaction_state.h"
 #include "engine/writer_hooks.h"
@@ -12,26 +13,52 @@
 
 namespace outbox {
 namespace internal {
+
+// The open transactions of one thread: one for each writer at most, so a few.
+// Shared, because a transaction may be destroyed by another thread, even after
+// its own has ended.
+class OpenTransactions {
+ public:
+  void add(TransactionState* state) {
+    MutexLock lock(mutex_);
+    states_.push_back(state);
+  }
+  void remove(TransactionState* state) {
+    MutexLock lock(mutex_);
+    std::erase(states_, state);
+  }
+  TransactionState* find(const Writer& writer) const {
+    MutexLock lock(mutex_);
+    for (TransactionState* state : states_) {
+      if (&state->writer() == &writer) return state;
+    }
+    return nullptr;
+  }
+
+ private:
+  mutable Mutex mutex_;
+  std::vector<TransactionState*> states_ OUTBOX_GUARDED_BY(mutex_);
+};
+
 namespace {
 
-// The open transactions of this thread: one for each writer at most, so a few.
-thread_local std::vector<TransactionState*> open_here;
+thread_local const std::shared_ptr<OpenTransactions> open_here =
+    std::make_shared<OpenTransactions>();
 
 std::string savepoint_name(std::size_t depth) { return "outbox_" + std::to_string(depth); }
 
 }  // namespace
 
 TransactionState::TransactionState(Writer& writer, std::unique_ptr<Connection> connection)
-    : writer_(writer), connection_(std::move(connection)) {
+    : writer_(writer), connection_(std::move(connection)), open_(open_here) {
   connection_->begin();
-  open_here.push_back(this);
+  open_->add(this);
 }
 
 TransactionState::~TransactionState() {
-  std::erase(open_here, this);
   if (over_) return;
   try {
-    rollback();
+    undo_all();
   } catch (const std::exception& error) {
     writer_.options_.log(
         LogLevel::warning,
@@ -39,12 +66,7 @@ TransactionState::~TransactionState() {
   }
 }
 
-TransactionState* TransactionState::find(const Writer& writer) {
-  for (TransactionState* state : open_here) {
-    if (&state->writer_ == &writer) return state;
-  }
-  return nullptr;
-}
+TransactionState* TransactionState::find(const Writer& writer) { return open_here->find(writer); }
 
 void TransactionState::check_usable() const {
   if (over_) throw MisuseError("this transaction is over: begin a new one");
@@ -113,7 +135,7 @@ void TransactionState::commit() {
     throw MisuseError("a savepoint is still open: release it or roll it back before the commit");
   }
   over_ = true;
-  std::erase(open_here, this);
+  open_->remove(this);
   const WriterOptions& options = writer_.options_;
   try {
     connection_->commit();
@@ -131,8 +153,12 @@ void TransactionState::commit() {
 
 void TransactionState::rollback() {
   check_usable();
+  undo_all();
+}
+
+void TransactionState::undo_all() {
   over_ = true;
-  std::erase(open_here, this);
+  open_->remove(this);
   // Even if the rollback fails: what was not committed is undone by the database.
   std::exception_ptr failure;
   try {

@@ -12,9 +12,11 @@
 
 namespace outbox::internal {
 
+class OpenTransactions;
+
 // A transaction of one writer on one thread, with what is to happen after it.
-// Registers itself as the thread's open one for as long as it lives. Not
-// thread-safe.
+// Registered as the thread's open one until it is over. Not thread-safe; another
+// thread may destroy it, no more.
 class TransactionState {
  public:
   TransactionState(Writer& writer, std::unique_ptr<Connection> connection);
@@ -48,11 +50,13 @@ class TransactionState {
   };
 
   void check_usable() const;
+  void undo_all();
   void undo(Level level);
   void run(const std::vector<std::function<void()>>& callbacks, const char* when) const;
 
   Writer& writer_;
   std::unique_ptr<Connection> connection_;
+  const std::shared_ptr<OpenTransactions> open_;  // of its thread
   const std::thread::id thread_ = std::this_thread::get_id();
   std::vector<Level> levels_{1};  // the first is the transaction itself
   bool over_ = false;

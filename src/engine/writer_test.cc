@@ -245,6 +245,18 @@ TEST_F(WriterTest, ATransactionBelongsToItsThread) {
   tx.commit();
 }
 
+TEST_F(WriterTest, ATransactionDestroyedByAnotherThreadIsRolledBackLikeAnyOther) {
+  auto tx = std::make_unique<Transaction>(writer.begin());
+  const std::string id = tx->write(draft("1"));
+  bool undone = false;
+  tx->after_rollback([&] { undone = true; });
+  std::jthread([tx = std::move(tx)]() mutable { tx.reset(); }).join();
+  EXPECT_TRUE(undone);
+  EXPECT_FALSE(writer.in_transaction()) << "its own thread may begin the next one";
+  writer.begin().commit();
+  EXPECT_FALSE(store->find(id));
+}
+
 TEST_F(WriterTest, AnOpenSavepointKeepsTheCommitBack) {
   auto tx = writer.begin();
   auto open = tx.savepoint();
