@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "outbox/clock.h"
 #include "outbox/store.h"
@@ -28,5 +29,9 @@ struct Options {
 // several engines of one process can share it. Transactions run one at a time.
 // It knows no SQL: execute() and query() throw MisuseError.
 std::shared_ptr<Store> open(Options options = {});
+
+// What purge() put into the archive, in that order: where a database has its
+// archive table. Throws MisuseError for another kind of store.
+std::vector<EventRecord> archived(Store& store);
 
 }  // namespace outbox::memory

@@ -298,6 +298,82 @@ class Connection {
 struct Counts {
   std::int64_t pending = 0;  // NEW and RETRY
   std::int64_t dead = 0;
+
+  // Of the pending ones; a row may be in several of these.
+  std::int64_t retry = 0;    // failed before
+  std::int64_t delayed = 0;  // wait alone for a time that has not come
+  std::int64_t held = 0;     // wait in their lane
+
+  // When the oldest of those occurred that could be delivered now (neither
+  // delayed nor held); nullopt if there is none.
+  std::optional<Time> oldest_pending{};
+};
+
+// A span of time; an end that is left out is open. `from` belongs to it,
+// `until` does not.
+struct TimeRange {
+  std::optional<Time> from{};
+  std::optional<Time> until{};
+
+  bool bounded() const { return from.has_value() || until.has_value(); }
+};
+
+// Which events an operator means. What is left out matches everything:
+//
+//   store.list({.status = {Status::dead}, .type = "OrderPlaced"}, 0, 100);
+struct EventFilter {
+  std::vector<Status> status{};
+  std::string type{};
+  std::string aggregate_type{};
+  std::string aggregate_id{};
+  std::string tenant_id{};
+
+  // Somewhere in the last error, byte by byte: no character is special.
+  std::string error_contains{};
+
+  TimeRange occurred{};
+  TimeRange finished{};  // when they became DONE or DEAD
+};
+
+// What one step of a bulk operation did. The next step begins after `through`,
+// so that a walk over all rows ends even if what it changed changes back.
+struct Changed {
+  std::int64_t rows = 0;  // that were changed
+  Seq through = 0;        // the last row that was looked at
+  bool more = false;      // there may be rows beyond it
+};
+
+// DEAD events that died of the same thing.
+struct DeadGroup {
+  std::string aggregate_type{};
+  std::string type{};
+  std::string error{};  // its first 200 characters
+  std::int64_t count = 0;
+  Time first{};  // when the first and the last of them died
+  Time last{};
+  std::string example_id{};  // of one of them
+};
+
+// An instance that owns events, or owned them last. Instances that claim single
+// rows need not be listed.
+struct Member {
+  std::string name{};
+  std::string host{};
+  std::int64_t pid = 0;
+  Time registered_at{};
+  bool alive = false;  // as far as the store can tell
+  std::int64_t epoch = 0;
+  std::vector<int> shards{};
+};
+
+// What purge() removes.
+enum class Purgeable : std::uint8_t {
+  done,  // what became DONE before the given time
+  dead,  // what became DEAD before the given time
+
+  // What occurred before the given time, whatever its state, delivered or not:
+  // for tables that are only appended to and that nobody marks.
+  everything,
 };
 
 // A row as an operator sees it.
@@ -367,12 +443,46 @@ class Store {
   virtual Counts counts() = 0;
   virtual std::optional<EventRecord> find(std::string_view event_id) = 0;
 
-  // Makes a DEAD event NEW again: attempts and crashes 0, available and due
-  // now, error, progress, lock and done-at cleared. False if it is not DEAD.
+  // The first `limit` events that match, in the order of their rows, beginning
+  // after `after`. What is asked for by status DEAD alone costs a scan of the
+  // dead, by NEW and RETRY one of the unfinished, anything else one of the table.
+  virtual std::vector<EventRecord> list(const EventFilter& filter, Seq after,
+                                        std::size_t limit) = 0;
+  virtual std::int64_t count(const EventFilter& filter) = 0;
+
+  // DEAD events that match (whatever filter.status says) by what they died of,
+  // the largest groups first.
+  virtual std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) = 0;
+
+  // Makes a DONE or DEAD event NEW again: attempts and crashes 0, available and
+  // due now, error, progress, lock and done-at cleared; one that blocks its lane
+  // keeps its place in it. False if it is not finished.
   virtual bool replay(std::string_view event_id) = 0;
 
   // Deletes a DEAD event. False if it is not DEAD.
   virtual bool discard(std::string_view event_id) = 0;
+
+  // As replay(event_id), for the first `limit` events that match, in the order
+  // of their rows, beginning after `after`. Without filter.status the DEAD ones;
+  // DONE ones only if it names them; never any others. Looks for the rows first,
+  // then changes them by one statement, so that writers wait only briefly.
+  virtual Changed replay(const EventFilter& filter, Seq after, std::size_t limit) = 0;
+
+  // Deletes DEAD events (whatever filter.status says) likewise.
+  virtual Changed discard(const EventFilter& filter, Seq after, std::size_t limit) = 0;
+
+  // Removes the first `limit` such rows beyond `after`, with `archive` into the
+  // archive table, in one transaction. NEW and RETRY go only by `everything`.
+  // Like replay(): first a search that keeps nobody waiting, then, if it found
+  // something, one short transaction.
+  virtual Changed purge(Purgeable what, Time before, Seq after, std::size_t limit,
+                        bool archive) = 0;
+
+  // How many rows purge() would remove in all. Costs a scan of the table, or of
+  // the dead.
+  virtual std::int64_t count_purgeable(Purgeable what, Time before) = 0;
+
+  virtual std::vector<Member> members() = 0;
 
   virtual std::vector<HeldAggregate> held_aggregates(std::size_t limit) = 0;
 };

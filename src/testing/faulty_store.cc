@@ -124,8 +124,37 @@ class FaultyStore final : public Store {
   std::optional<EventRecord> find(std::string_view event_id) override {
     return to_->find(event_id);
   }
-  bool replay(std::string_view event_id) override { return to_->replay(event_id); }
-  bool discard(std::string_view event_id) override { return to_->discard(event_id); }
+  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
+    return between(*faults_, "list", [&] { return to_->list(filter, after, limit); });
+  }
+  std::int64_t count(const EventFilter& filter) override {
+    return between(*faults_, "count", [&] { return to_->count(filter); });
+  }
+  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
+    return between(*faults_, "dead_groups", [&] { return to_->dead_groups(filter, limit); });
+  }
+  bool replay(std::string_view event_id) override {
+    return between(*faults_, "replay", [&] { return to_->replay(event_id); });
+  }
+  bool discard(std::string_view event_id) override {
+    return between(*faults_, "discard", [&] { return to_->discard(event_id); });
+  }
+  Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
+    return between(*faults_, "replay", [&] { return to_->replay(filter, after, limit); });
+  }
+  Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
+    return between(*faults_, "discard", [&] { return to_->discard(filter, after, limit); });
+  }
+  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
+    return between(*faults_, "purge",
+                   [&] { return to_->purge(what, before, after, limit, archive); });
+  }
+  std::int64_t count_purgeable(Purgeable what, Time before) override {
+    return between(*faults_, "count_purgeable", [&] { return to_->count_purgeable(what, before); });
+  }
+  std::vector<Member> members() override {
+    return between(*faults_, "members", [&] { return to_->members(); });
+  }
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
     return to_->held_aggregates(limit);
   }

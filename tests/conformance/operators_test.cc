@@ -110,16 +110,19 @@ TEST_P(OperatorsTest, ReplayingTheDeadHeadOfALaneKeepsItsPlace) {
   EXPECT_EQ(ids(owner->held(ref("a").shard, 7, 10).rows), (Ids{"a", "b"}));
 }
 
-TEST_P(OperatorsTest, OnlyTheDeadAreReplayedOrDiscarded) {
+TEST_P(OperatorsTest, OnlyTheFinishedAreReplayedAndOnlyTheDeadDiscarded) {
   write({event({.id = "new"}), event({.id = "retry"}), event({.id = "done"})});
   const Owner owner = own_everything();
   apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done)});
   for (const char* id : {"new", "retry", "done"}) {
     const Status before = record(id).row.status;
-    EXPECT_FALSE(store().replay(id)) << id;
     EXPECT_FALSE(store().discard(id)) << id;
     EXPECT_EQ(record(id).row.status, before) << id;
   }
+  EXPECT_FALSE(store().replay("new"));
+  EXPECT_FALSE(store().replay("retry"));
+  EXPECT_TRUE(store().replay("done"));
+  EXPECT_FALSE(store().replay("done")) << "it is NEW already";
   EXPECT_FALSE(store().replay("nobody"));
   EXPECT_FALSE(store().discard("nobody"));
 }

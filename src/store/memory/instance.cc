@@ -1,7 +1,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,10 +11,9 @@
 namespace outbox::memory {
 namespace {
 
-std::string process_name() {
-  std::array<char, 256> host{};
-  if (gethostname(host.data(), host.size() - 1) != 0) return std::to_string(getpid());
-  return std::string(host.data()) + ":" + std::to_string(getpid());
+InstanceOptions with_name(InstanceOptions options) {
+  if (options.name.empty()) options.name = host_name() + ":" + std::to_string(getpid());
+  return options;
 }
 
 // Destroyed without leave(), it is dead: its lease runs out, as that of a
@@ -27,9 +25,9 @@ class MemoryInstance final : public Instance {
       : keep_(std::move(database)),
         db_(*keep_),
         id_(id),
+        options_(with_name(std::move(options))),
         // Two of the same name must not pass for each other.
-        owner_((options.name.empty() ? process_name() : options.name) + "/" + std::to_string(id)),
-        options_(std::move(options)),
+        owner_(options_.name + "/" + std::to_string(id)),
         floors_(static_cast<std::size_t>(db_.options.shards), 0) {}
 
   Tenure renew() override {
@@ -155,8 +153,8 @@ class MemoryInstance final : public Instance {
   const std::shared_ptr<Database> keep_;
   Database& db_;
   const MemberId id_;
-  const std::string owner_;
   const InstanceOptions options_;
+  const std::string owner_;
 
   std::int64_t claims_epoch_ OUTBOX_GUARDED_BY(db_.mutex) = 0;
   Tenure tenure_ OUTBOX_GUARDED_BY(db_.mutex);

@@ -1,10 +1,26 @@
 #include "store/memory/members.h"
 
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
 namespace outbox::memory {
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
+  return name.data();
+}
 
 Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
   Member& me = live_[id];
-  if (me.epoch == 0) me.epoch = new_epoch();
+  if (me.epoch == 0) {
+    me.epoch = new_epoch();
+    me.name = options.name;
+    me.registered_at = now;
+  }
   me.beat = now;
   me.capacity = options.capacity;
   me.lease = options.lease;
@@ -53,10 +69,30 @@ void Members::leave(MemberId id) {
   }
 }
 
+std::vector<outbox::Member> Members::list(Time now) const {
+  std::vector<outbox::Member> result;
+  for (const auto& [id, member] : live_) {
+    std::vector<int> owned;
+    for (std::size_t i = 0; i < shards_.size(); ++i) {
+      if (shards_[i].owner == id) owned.push_back(static_cast<int>(i));
+    }
+    result.push_back({.name = member.name,
+                      .host = host_name(),
+                      .pid = getpid(),
+                      .registered_at = member.registered_at,
+                      .alive = !member.expired(now),
+                      .epoch = member.epoch,
+                      .shards = std::move(owned)});
+  }
+  std::sort(result.begin(), result.end(),
+            [](const auto& a, const auto& b) { return a.epoch < b.epoch; });
+  return result;
+}
+
 void Members::bury_the_dead(Time now) {
   std::erase_if(live_, [&](const auto& entry) {
     const auto& [id, member] = entry;
-    if (member.beat + member.lease >= now) return false;
+    if (!member.expired(now)) return false;
     for (Shard& shard : shards_) {
       if (shard.owner == id) shard = {.suspects = member.capacity};
     }

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "outbox/clock.h"
@@ -15,6 +16,8 @@ namespace outbox::memory {
 
 // Names an instance; never given twice. 0 is nobody.
 using MemberId = std::int64_t;
+
+std::string host_name();
 
 // The instances that live, and the shards that they lease: what a database
 // server keeps in outbox_instance and outbox_shard. There is no leader: each
@@ -35,6 +38,10 @@ class Members {
   void release(MemberId id, int shard);
   void leave(MemberId id);
 
+  // Those that have joined and not left, by age; the dead until somebody
+  // buries them.
+  std::vector<outbox::Member> list(Time now) const;
+
   // A member that was declared dead is gone until it registers anew, with a
   // greater epoch; so to be here is to have a valid epoch.
   bool holds(MemberId id, std::int64_t epoch) const {
@@ -51,10 +58,14 @@ class Members {
   struct Member {
     // From one counter, at registration: sorts the members by age as well.
     std::int64_t epoch = 0;
+    std::string name{};
+    Time registered_at{};
     Time beat{};
     std::size_t capacity = 0;
     std::chrono::milliseconds lease{};
     bool whole = false;
+
+    bool expired(Time now) const { return beat + lease < now; }
   };
 
   struct Shard {

@@ -51,18 +51,29 @@ class MemoryStore final : public Store {
 
   Counts counts() override {
     MutexLock lock(db_.mutex);
-    return {.pending = db_.table.pending(), .dead = db_.table.dead()};
+    return db_.table.counts(db_.now());
   }
 
   std::optional<EventRecord> find(std::string_view event_id) override {
     MutexLock lock(db_.mutex);
     const StoredRow* row = db_.table.find(event_id);
     if (row == nullptr) return std::nullopt;
-    return EventRecord{.row = to_row(*row, db_.now()),
-                       .hold = row->hold,
-                       .last_error = row->last_error,
-                       .locked_by = row->locked_by,
-                       .done_at = row->done_at};
+    return to_record(*row, db_.now());
+  }
+
+  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.list(filter, after, limit, db_.now());
+  }
+
+  std::int64_t count(const EventFilter& filter) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.count(filter);
+  }
+
+  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.dead_groups(filter, limit);
   }
 
   bool replay(std::string_view event_id) override {
@@ -77,6 +88,43 @@ class MemoryStore final : public Store {
   bool discard(std::string_view event_id) override {
     MutexLock lock(db_.mutex);
     return db_.table.discard(event_id);
+  }
+
+  Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
+    Changed step;
+    {
+      MutexLock lock(db_.mutex);
+      step = db_.table.replay(filter, after, limit, db_.now());
+    }
+    if (step.rows > 0) db_.watchers->notify();
+    return step;
+  }
+
+  Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.discard(filter, after, limit);
+  }
+
+  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.purge(what, before, after, limit, archive);
+  }
+
+  std::int64_t count_purgeable(Purgeable what, Time before) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.count_purgeable(what, before);
+  }
+
+  std::vector<Member> members() override {
+    MutexLock lock(db_.mutex);
+    return db_.members.list(db_.now());
+  }
+
+  std::vector<EventRecord> archived() {
+    MutexLock lock(db_.mutex);
+    std::vector<EventRecord> records;
+    for (const StoredRow& row : db_.table.archived()) records.push_back(to_record(row, db_.now()));
+    return records;
   }
 
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
@@ -100,6 +148,14 @@ Database::Database(const Options& given)
 
 std::shared_ptr<Store> open(Options options) {
   return std::make_shared<MemoryStore>(checked(std::move(options)));
+}
+
+std::vector<EventRecord> archived(Store& store) {
+  auto* const ours = dynamic_cast<MemoryStore*>(&store);
+  if (ours == nullptr) {
+    throw MisuseError("archived() needs a memory store, not " + store.description());
+  }
+  return ours->archived();
 }
 
 }  // namespace outbox::memory

@@ -71,7 +71,13 @@ void Table::insert(StoredRow row) {
 
 void Table::count(const StoredRow& row, std::int64_t by) {
   if (row.pending()) pending_ += by;
-  if (row.status == Status::dead) dead_ += by;
+  if (row.status == Status::retry) retrying_ += by;
+  if (row.status != Status::dead) return;
+  if (by > 0) {
+    dead_.insert(row.seq);
+  } else {
+    dead_.erase(row.seq);
+  }
 }
 
 void Table::erase(Seq seq) {
@@ -150,67 +156,6 @@ const StoredRow* Table::find(Seq seq) const {
 const StoredRow* Table::find(std::string_view event_id) const {
   const auto at = ids_.find(event_id);
   return at == ids_.end() ? nullptr : find(at->second);
-}
-
-// --- Operators ---
-
-bool Table::replay(std::string_view event_id, Time now) {
-  const StoredRow* found = find(event_id);
-  if (found == nullptr || found->status != Status::dead) return false;
-  update(rows_.at(found->seq), [&](StoredRow& row) {
-    row.status = Status::fresh;
-    row.attempts = 0;
-    row.crashes = 0;
-    row.available_at = now;
-    row.last_error.clear();
-    row.progress.clear();
-    row.locked_by.clear();
-    row.done_at.reset();
-    // One that blocks its lane keeps its place in it, ahead of those behind.
-    if (row.hold.value_or(0) <= 0) row.hold = hold_until(now);
-  });
-  return true;
-}
-
-bool Table::discard(std::string_view event_id) {
-  const StoredRow* found = find(event_id);
-  if (found == nullptr || found->status != Status::dead) return false;
-  erase(found->seq);
-  return true;
-}
-
-std::vector<HeldAggregate> Table::held_aggregates(std::size_t limit) const {
-  constexpr std::size_t kCountedBehindHead = 1000;
-  std::vector<HeldAggregate> result;
-  for (int shard = 0; shard < index_.shards(); ++shard) {
-    for (const auto& [key, rows] : index_.shard(shard).lanes) {
-      // Several aggregates may share a key; each has its own head.
-      const std::size_t first = result.size();
-      std::size_t seen = 0;
-      for (const auto& [seq, row] : rows) {
-        if (seen++ > kCountedBehindHead) break;
-        const Event& event = row->event;
-        const auto known = std::find_if(result.begin() + static_cast<std::ptrdiff_t>(first),
-                                        result.end(), [&](const HeldAggregate& held) {
-                                          return held.aggregate_id == event.aggregate_id() &&
-                                                 held.aggregate_type == event.aggregate_type();
-                                        });
-        if (known != result.end()) {
-          ++known->waiting;
-          continue;
-        }
-        if (result.size() == limit) break;
-        result.push_back({.aggregate_type = event.aggregate_type(),
-                          .aggregate_id = event.aggregate_id(),
-                          .head_id = event.id(),
-                          .head_status = row->status,
-                          .attempts = row->attempts,
-                          .last_error = row->last_error});
-      }
-    }
-    if (result.size() == limit) break;
-  }
-  return result;
 }
 
 }  // namespace outbox::memory

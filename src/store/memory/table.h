@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -74,11 +75,24 @@ class Table {
 
   // --- Operators ---
 
+  // As the calls of the same names of Store.
   std::int64_t pending() const { return pending_; }
-  std::int64_t dead() const { return dead_; }
+  std::int64_t dead() const { return static_cast<std::int64_t>(dead_.size()); }
+  Counts counts(Time now) const;
+  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit,
+                                Time now) const;
+  std::int64_t count(const EventFilter& filter) const;
+  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) const;
   bool replay(std::string_view event_id, Time now);
   bool discard(std::string_view event_id);
+  Changed replay(const EventFilter& filter, Seq after, std::size_t limit, Time now);
+  Changed discard(const EventFilter& filter, Seq after, std::size_t limit);
+  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive);
+  std::int64_t count_purgeable(Purgeable what, Time before) const;
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) const;
+
+  // In the order in which they were purged.
+  const std::vector<StoredRow>& archived() const { return archived_; }
 
  private:
   // Takes the row out of the indexes and the counters, lets `change` change it,
@@ -95,6 +109,11 @@ class Table {
   void count(const StoredRow& row, std::int64_t by);
   void erase(Seq seq);
 
+  // The rows beyond `after` that match, by seq.
+  template <class Wanted>
+  std::vector<Seq> select(bool dead_only, Seq after, Wanted wanted) const;
+  std::vector<Seq> select(const EventFilter& filter, Seq after) const;
+
   Seq last_seq_ = 0;
 
   // Nodes of an unordered_map stay where they are: ids_ and index_ point at
@@ -103,11 +122,16 @@ class Table {
   std::unordered_map<std::string_view, Seq> ids_;
   Index index_;
   std::int64_t pending_ = 0;
-  std::int64_t dead_ = 0;
+  std::int64_t retrying_ = 0;
+  std::set<Seq> dead_;
+  std::vector<StoredRow> archived_;
   const OnDone on_done_;
 };
 
 // A row as an engine sees it at that time.
 Row to_row(const StoredRow& stored, Time now);
+
+// A row as an operator sees it.
+EventRecord to_record(const StoredRow& stored, Time now);
 
 }  // namespace outbox::memory

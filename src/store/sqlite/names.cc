@@ -4,6 +4,8 @@
 
 #include "core/quote.h"
 #include "outbox/error.h"
+#include "store/sqlite/operator_sql.h"
+#include "store/sqlite/operators.h"
 #include "store/sqlite/rows.h"
 
 namespace outbox::sqlite {
@@ -34,6 +36,10 @@ std::string expand(std::string_view text, const std::string& table) {
     const std::string_view name = text.substr(open + 1, close - open - 1);
     if (name == "columns") {
       expanded.append(kRowColumnNames);
+    } else if (name == "record") {
+      expanded.append(expand(kRecordColumnNames, table));
+    } else if (name == "filter") {
+      expanded.append(sql::kFilter);
     } else {
       expanded.append("\"").append(table);
       if (name != "table") expanded.append("_").append(name);

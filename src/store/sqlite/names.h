@@ -11,7 +11,8 @@ void check_table_name(const std::string& table);
 
 // Fills in the names that SQL text of the library leaves open: `{table}` is the
 // table's, `{x}` that of `<table>_x`, both quoted; `{columns}` lists what
-// decode_row() reads.
+// decode_row() reads, `{record}` what decode_record() reads, and `{filter}` is the
+// condition that an EventFilter binds to.
 std::string expand(std::string_view text, const std::string& table);
 
 // In double quotes, those inside doubled.

@@ -57,4 +57,12 @@ void OwnerLock::unlock() noexcept {
   descriptor_ = -1;
 }
 
+bool OwnerLock::is_held_exclusively(const std::string& path) {
+  const int descriptor = open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  if (descriptor < 0) return false;
+  const bool held = flock(descriptor, LOCK_SH | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+  close(descriptor);  // and with it the lock
+  return held;
+}
+
 }  // namespace outbox::sqlite

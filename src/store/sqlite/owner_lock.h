@@ -36,6 +36,10 @@ class OwnerLock {
 
   void unlock() noexcept;
 
+  // Whether anybody, this process included, owns the table by that file. Asking
+  // holds it shared for a moment, which may cost a newcomer one more try.
+  static bool is_held_exclusively(const std::string& path);
+
  private:
   // Constant after construction.
   const std::string path_;

@@ -18,11 +18,15 @@ std::string Ownership::host_name() {
   return name.data();
 }
 
+std::string Ownership::lock_file(const Environment& environment) {
+  return environment.file + "-" + environment.options.table + ".owner";
+}
+
 Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner)
     : options_(options),
       owner_(std::move(owner)),
       database_(environment),
-      lock_(environment->file + "-" + environment->options.table + ".owner", environment->file) {}
+      lock_(lock_file(*environment), environment->file) {}
 
 Tenure Ownership::renew() {
   database_.environment().check_process();

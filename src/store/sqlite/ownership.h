@@ -26,6 +26,7 @@ class Ownership {
   void leave();
 
   static std::string host_name();
+  static std::string lock_file(const Environment& environment);
 
   // 0 while it owns nothing. Thread-safe.
   std::int64_t epoch() const { return epoch_.load(); }

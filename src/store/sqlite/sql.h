@@ -1,4 +1,5 @@
-// Every statement that the store runs, in one place.
+// Every statement that the engine has the store run, in one place; those for
+// operators are in operator_sql.h.
 //
 // `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`,
 // and `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY,
@@ -221,38 +222,6 @@ SET epoch = excluded.epoch, clean = 0, owner = excluded.owner, capacity = exclud
 
 inline constexpr Sql kLeave{"leave", R"sql(
 UPDATE {instance} SET clean = 1 WHERE id = 1 AND epoch = ?1
-)sql"};
-
-// --- For operators ---
-
-inline constexpr Sql kHasPending{"look for pending events", R"sql(
-SELECT EXISTS (SELECT 1 FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2))
-)sql"};
-
-inline constexpr Sql kCounts{"count events", R"sql(
-SELECT (SELECT count(*) FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2)),
-       (SELECT count(*) FROM {table} WHERE status = 3)
-)sql"};
-
-inline constexpr Sql kFind{"find an event", R"sql(
-SELECT {columns}, last_error, locked_by, done_at FROM {table} WHERE event_id = ?1
-)sql"};
-
-inline constexpr Sql kReplay{"replay an event", R"sql(
-UPDATE {table}
-SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
-    hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
-    done_at = NULL, last_error = NULL, progress = NULL, locked_by = NULL, locked_at = NULL
-WHERE event_id = ?1 AND status = 3
-)sql"};
-
-inline constexpr Sql kDiscard{"discard an event", R"sql(
-DELETE FROM {table} WHERE event_id = ?1 AND status = 3
-)sql"};
-
-inline constexpr Sql kLaneOverview{"read a lane", R"sql(
-SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error FROM {table}
-WHERE hold = ?1 ORDER BY seq LIMIT ?2
 )sql"};
 
 // --- Schema ---

@@ -1,6 +1,7 @@
 #include "store/sqlite/sql.h"
 
 #include "store/sqlite/names.h"
+#include "store/sqlite/operator_sql.h"
 #include "store/sqlite/test_support.h"
 
 namespace outbox::sqlite {
@@ -52,12 +53,12 @@ TEST_F(QueryPlanTest, EveryMarkGoesStraightToItsRow) {
 }
 
 TEST_F(QueryPlanTest, FinishedRowsCostOperatorsNothing) {
-  for (const Sql* sql : {&sql::kHasPending, &sql::kCounts, &sql::kClaimedBy}) {
+  for (const Sql* sql : {&sql::kHasPending, &sql::kCountPending, &sql::kClaimedBy}) {
     const std::string steps = plan(*sql);
     EXPECT_TRUE(contains(steps, "USING INDEX outbox_event_hold")) << steps;
     EXPECT_EQ(steps.find("SCAN outbox_event\n"), std::string::npos) << steps;
   }
-  EXPECT_TRUE(contains(plan(sql::kCounts), "outbox_event_dead"));
+  EXPECT_TRUE(contains(plan(sql::kCountAllDead), "outbox_event_dead"));
   for (const Sql* sql : {&sql::kFind, &sql::kReplay, &sql::kDiscard, &sql::kExists}) {
     EXPECT_TRUE(contains(plan(*sql), "(event_id=?)")) << plan(*sql);
   }

@@ -1,45 +1,20 @@
 #include "store/sqlite/sqlite_store.h"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
-#include "outbox/error.h"
 #include "store/sqlite/connection.h"
 #include "store/sqlite/instance.h"
-#include "store/sqlite/rows.h"
-#include "store/sqlite/sql.h"
+#include "store/sqlite/operator_sql.h"
+#include "store/sqlite/operators.h"
 #include "store/sqlite/watch.h"
 
 namespace outbox::sqlite {
+
 namespace {
 
-constexpr std::int64_t kMostCounted = 1'000;
-
-// Adds the aggregates of one lane. There is one as a rule; more if their keys
-// collide.
-void add_aggregates(Database& database, LaneKey lane, std::size_t limit,
-                    std::vector<HeldAggregate>& all) {
-  const auto first = static_cast<std::ptrdiff_t>(all.size());
-  Run run(database[sql::kLaneOverview], lane, kMostCounted + 1);
-  while (run.step()) {
-    const std::string_view type = run.text(0);
-    const std::string_view id = run.text(1);
-    const auto known = std::find_if(all.begin() + first, all.end(), [&](const auto& aggregate) {
-      return aggregate.aggregate_type == type && aggregate.aggregate_id == id;
-    });
-    if (known != all.end()) {
-      ++known->waiting;
-    } else if (all.size() < limit) {
-      all.push_back({.aggregate_type = std::string(type),
-                     .aggregate_id = std::string(id),
-                     .head_id = std::string(run.text(2)),
-                     .head_status = static_cast<Status>(run.integer(3)),
-                     .attempts = static_cast<int>(run.integer(4)),
-                     .last_error = std::string(run.text(5))});
-    }
-  }
-}
+// How many searches may run at once in this process.
+constexpr std::size_t kScans = 4;
 
 }  // namespace
 
@@ -52,7 +27,11 @@ SqliteStore::SqliteStore(EnvironmentPtr environment, std::unique_ptr<Database> f
                       .on_open = environment_->options.on_open})),
       operators_(std::make_shared<Pool>(
           environment_, PoolOptions{.size = 1, .hint = "an operator's query is running"},
-          std::move(first))) {}
+          std::move(first))),
+      scans_(std::make_shared<Pool>(
+          environment_, PoolOptions{.size = kScans,
+                                    .hint = "other searches of operators or purges are running"})) {
+}
 
 Capabilities SqliteStore::capabilities() const {
   return {.shards = 1,
@@ -80,27 +59,26 @@ bool SqliteStore::has_pending() {
   return database->integer(sql::kHasPending) == 1;
 }
 
-Counts SqliteStore::counts() {
-  const auto database = operators_->lease();
-  Run run((*database)[sql::kCounts]);
-  run.step();
-  return {.pending = run.integer(0), .dead = run.integer(1)};
-}
+Counts SqliteStore::counts() { return Operators(*scans_->lease()).counts(); }
 
 std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
   const auto database = operators_->lease();
   Run run((*database)[sql::kFind], event_id);
   if (!run.step()) return std::nullopt;
-  EventRecord record{
-      .row = decode_row(run, *environment_->options.codec, environment_->now()),
-      .hold = run.optional_integer(kHoldColumn),
-      .last_error = std::string(run.text(kRowColumns)),
-      .locked_by = std::string(run.text(kRowColumns + 1)),
-  };
-  if (const auto done_at = run.optional_integer(kRowColumns + 2)) {
-    record.done_at = time_of(*done_at);
-  }
-  return record;
+  return decode_record(run, *environment_);
+}
+
+std::vector<EventRecord> SqliteStore::list(const EventFilter& filter, Seq after,
+                                           std::size_t limit) {
+  return Operators(*scans_->lease()).list(filter, after, limit);
+}
+
+std::int64_t SqliteStore::count(const EventFilter& filter) {
+  return Operators(*scans_->lease()).count(filter);
+}
+
+std::vector<DeadGroup> SqliteStore::dead_groups(const EventFilter& filter, std::size_t limit) {
+  return Operators(*scans_->lease()).dead_groups(filter, limit);
 }
 
 bool SqliteStore::replay(std::string_view event_id) {
@@ -119,17 +97,27 @@ bool SqliteStore::discard(std::string_view event_id) {
   return discarded;
 }
 
-std::vector<HeldAggregate> SqliteStore::held_aggregates(std::size_t limit) {
-  const auto database = operators_->lease();
-  std::vector<HeldAggregate> aggregates;
-  LaneKey lane = kNoLane;
-  while (aggregates.size() < limit) {
-    const auto next = database->integer(sql::kHeldLane, lane);
-    if (!next) break;
-    lane = *next;
-    add_aggregates(*database, lane, limit, aggregates);
-  }
-  return aggregates;
+Changed SqliteStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
+  return Operators(*scans_->lease()).replay(filter, after, limit);
 }
+
+Changed SqliteStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
+  return Operators(*scans_->lease()).discard(filter, after, limit);
+}
+
+Changed SqliteStore::purge(Purgeable what, Time before, Seq after, std::size_t limit,
+                           bool archive) {
+  return Operators(*scans_->lease()).purge(what, before, after, limit, archive);
+}
+
+std::int64_t SqliteStore::count_purgeable(Purgeable what, Time before) {
+  return Operators(*scans_->lease()).count_purgeable(what, before);
+}
+
+std::vector<HeldAggregate> SqliteStore::held_aggregates(std::size_t limit) {
+  return Operators(*scans_->lease()).held_aggregates(limit);
+}
+
+std::vector<Member> SqliteStore::members() { return Operators(*operators_->lease()).members(); }
 
 }  // namespace outbox::sqlite

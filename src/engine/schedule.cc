@@ -1,0 +1,91 @@
+#include "engine/schedule.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <mutex>
+#include <random>
+#include <utility>
+
+#include "core/thread_name.h"
+#include "outbox/error.h"
+
+namespace outbox::internal {
+namespace {
+
+// Beyond this, adding to the present time might overflow.
+constexpr std::chrono::hours kLongestPause{24 * 365};
+
+}  // namespace
+
+bool pause(std::chrono::nanoseconds time, const std::stop_token& stop) {
+  if (time <= std::chrono::nanoseconds::zero()) return stop.stop_requested();
+  std::mutex mutex;
+  std::condition_variable_any stopped;
+  std::unique_lock lock(mutex);
+  stopped.wait_for(lock, stop, std::min<std::chrono::nanoseconds>(time, kLongestPause),
+                   [] { return false; });
+  return stop.stop_requested();
+}
+
+Schedule::Schedule(ScheduleOptions options, Work work)
+    : options_(std::move(options)), work_(std::move(work)), pid_(getpid()) {
+  if (options_.interval <= std::chrono::milliseconds::zero()) {
+    throw MisuseError(options_.what + ": the interval must be positive, got " +
+                      std::to_string(options_.interval.count()) + " ms");
+  }
+}
+
+void Schedule::start() {
+  check_process();
+  MutexLock lock(mutex_);
+  if (closed_) throw MisuseError(options_.what + ": start() after close(); make a new one");
+  if (std::exchange(started_, true)) {
+    throw MisuseError(options_.what + ": start() was called twice");
+  }
+  thread_ = std::jthread([this](const std::stop_token& stop) {
+    name_this_thread(options_.thread);
+    run(stop);
+  });
+}
+
+void Schedule::close() {
+  check_process();
+  std::jthread thread;
+  {
+    MutexLock lock(mutex_);
+    closed_ = true;
+    thread = std::move(thread_);
+  }
+  // Its destructor asks it to stop, and joins.
+}
+
+bool Schedule::in_this_process() const { return pid_ == getpid(); }
+
+void Schedule::check_process() const {
+  if (in_this_process()) return;
+  throw MisuseError(options_.what + " belongs to the parent process: make a new one after fork()");
+}
+
+void Schedule::run(const std::stop_token& stop) {
+  std::minstd_rand random{std::random_device{}()};
+  std::uniform_real_distribution<double> jitter(0.9, 1.1);
+  const std::chrono::duration<double, std::milli> interval =
+      std::min<std::chrono::milliseconds>(options_.interval, kLongestPause);
+  for (;;) {
+    try {
+      work_(stop);
+    } catch (const std::exception& error) {
+      options_.log(LogLevel::error, options_.what + " failed: " + error.what());
+    } catch (...) {
+      options_.log(LogLevel::error, options_.what + " failed with something that is no exception");
+    }
+    const auto next =
+        std::chrono::duration_cast<std::chrono::nanoseconds>(interval * jitter(random));
+    if (pause(next, stop)) return;
+  }
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,188 @@
+// The statements behind what operators ask and do; written as in sql.h.
+//
+// `{filter}` stands for kFilter, `{record}` for what decode_record() reads.
+// Searches for dead or unfinished rows go by their own partial indexes, so that
+// millions of delivered events cost them nothing; a test checks it.
+#pragma once
+
+#include <string_view>
+
+#include "store/sqlite/statement.h"
+
+namespace outbox::sqlite::sql {
+
+// An EventFilter: fixed text, into which values are bound. NULL matches all; ?12
+// has a bit for each status, none for any. ?1 and ?2 are the statement's own.
+inline constexpr std::string_view kFilter = R"sql((?3 IS NULL OR event_type = ?3)
+  AND (?4 IS NULL OR coalesce(nullif(aggregate_type, ''), '__GLOBAL__') = ?4)
+  AND (?5 IS NULL OR aggregate_id = ?5)
+  AND (?6 IS NULL OR tenant_id = ?6)
+  AND (?7 IS NULL OR instr(last_error, ?7) > 0)
+  AND (?8 IS NULL OR created_at >= ?8)
+  AND (?9 IS NULL OR created_at < ?9)
+  AND (?10 IS NULL OR done_at >= ?10)
+  AND (?11 IS NULL OR done_at < ?11)
+  AND (?12 = 0 OR ((1 << status) & ?12) <> 0))sql";
+
+// --- Counting and looking ---
+
+inline constexpr Sql kHasPending{"look for pending events", R"sql(
+SELECT EXISTS (SELECT 1 FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2))
+)sql"};
+
+// ?1 is the hold of what is due now.
+inline constexpr Sql kCountPending{"count pending events", R"sql(
+SELECT count(*), total(status = 2), total(hold < ?1), total(hold > 0),
+       min(CASE WHEN hold BETWEEN ?1 AND 0 THEN created_at END)
+FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2)
+)sql"};
+
+inline constexpr Sql kCountAllDead{"count dead events", R"sql(
+SELECT count(*) FROM {table} WHERE status = 3
+)sql"};
+
+inline constexpr Sql kFind{"find an event", R"sql(
+SELECT {record} FROM {table} WHERE event_id = ?1
+)sql"};
+
+inline constexpr Sql kLaneOverview{"read a lane", R"sql(
+SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error FROM {table}
+WHERE hold = ?1 ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kMember{"read the registered owner", R"sql(
+SELECT name, host, pid, registered_at, clean, epoch FROM {instance} WHERE id = 1
+)sql"};
+
+// --- By a filter; ?1 is the row to begin after, ?2 the limit ---
+
+inline constexpr Sql kListDead{"list dead events", R"sql(
+SELECT {record} FROM {table}
+WHERE status = 3 AND seq > ?1 AND {filter}
+ORDER BY seq LIMIT ?2
+)sql"};
+
+// Sorts, but numbers only: the rows are read when it is known which.
+inline constexpr Sql kListUnfinished{"list unfinished events", R"sql(
+SELECT {record} FROM {table}
+WHERE seq IN (
+  SELECT seq FROM {table}
+  WHERE hold IS NOT NULL AND status IN (0, 2) AND seq > ?1 AND {filter}
+  ORDER BY seq LIMIT ?2)
+ORDER BY seq
+)sql"};
+
+inline constexpr Sql kListAny{"list events", R"sql(
+SELECT {record} FROM {table}
+WHERE seq > ?1 AND {filter}
+ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kCountDead{"count dead events", R"sql(
+SELECT count(*) FROM {table} WHERE status = 3 AND {filter}
+)sql"};
+
+inline constexpr Sql kCountUnfinished{"count unfinished events", R"sql(
+SELECT count(*) FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2) AND {filter}
+)sql"};
+
+inline constexpr Sql kCountAny{"count events", R"sql(
+SELECT count(*) FROM {table} WHERE {filter}
+)sql"};
+
+inline constexpr Sql kDeadGroups{"group dead events", R"sql(
+SELECT coalesce(nullif(aggregate_type, ''), '__GLOBAL__') AS owner, event_type,
+       substr(coalesce(last_error, ''), 1, 200) AS error,
+       count(*) AS events, min(done_at), max(done_at), max(event_id)
+FROM {table} WHERE status = 3 AND {filter}
+GROUP BY owner, event_type, error
+ORDER BY events DESC, owner, event_type, error LIMIT ?2
+)sql"};
+
+// --- Replay and discard: rows are looked for first, and changed afterwards ---
+
+inline constexpr Sql kMatchDead{"look for dead events", R"sql(
+SELECT seq FROM {table}
+WHERE status = 3 AND seq > ?1 AND {filter}
+ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kMatchAny{"look for events", R"sql(
+SELECT seq FROM {table}
+WHERE seq > ?1 AND {filter}
+ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kReplay{"replay an event", R"sql(
+UPDATE {table}
+SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
+    hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
+    done_at = NULL, last_error = NULL, progress = NULL, locked_by = NULL, locked_at = NULL
+WHERE event_id = ?1 AND status IN (1, 3)
+)sql"};
+
+// Those of the rows ?1 that still have one of the statuses ?3.
+inline constexpr Sql kReplayMany{"replay events", R"sql(
+UPDATE {table}
+SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
+    hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
+    done_at = NULL, last_error = NULL, progress = NULL, locked_by = NULL, locked_at = NULL
+WHERE seq IN (SELECT value FROM json_each(?1)) AND ((1 << status) & ?3) <> 0
+)sql"};
+
+inline constexpr Sql kDiscard{"discard an event", R"sql(
+DELETE FROM {table} WHERE event_id = ?1 AND status = 3
+)sql"};
+
+inline constexpr Sql kDiscardMany{"discard events", R"sql(
+DELETE FROM {table} WHERE seq IN (SELECT value FROM json_each(?1)) AND status = 3
+)sql"};
+
+// --- Purge: ?3 is the status, or NULL for any; ?4 the time ---
+
+inline constexpr Sql kOldDead{"look for old dead events", R"sql(
+SELECT seq FROM {table}
+WHERE status = 3 AND ?3 = 3 AND seq > ?1 AND +done_at < ?4
+ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kOld{"look for old events", R"sql(
+SELECT seq FROM {table}
+WHERE seq > ?1
+  AND ((status = ?3 AND done_at < ?4) OR (?3 IS NULL AND created_at < ?4))
+ORDER BY seq LIMIT ?2
+)sql"};
+
+inline constexpr Sql kCountOldDead{"count old dead events", R"sql(
+SELECT count(*) FROM {table} WHERE status = 3 AND ?1 = 3 AND done_at < ?2
+)sql"};
+
+inline constexpr Sql kCountOld{"count old events", R"sql(
+SELECT count(*) FROM {table}
+WHERE (status = ?1 AND done_at < ?2) OR (?1 IS NULL AND created_at < ?2)
+)sql"};
+
+// The same condition once more, under the write lock: somebody may have replayed
+// the rows ?1 since they were found.
+inline constexpr Sql kArchive{"archive events", R"sql(
+INSERT INTO {archive} (
+  seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts, crashes,
+  hold, available_at, created_at, done_at, locked_by, locked_at, content_type, progress, headers,
+  last_error, payload, archived_at)
+SELECT
+  seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts, crashes,
+  hold, available_at, created_at, done_at, locked_by, locked_at, content_type, progress, headers,
+  last_error, payload, ?2
+FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND ((status = ?3 AND done_at < ?4) OR (?3 IS NULL AND created_at < ?4))
+ORDER BY seq
+)sql"};
+
+inline constexpr Sql kPurge{"purge events", R"sql(
+DELETE FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND ((status = ?2 AND done_at < ?3) OR (?2 IS NULL AND created_at < ?3))
+)sql"};
+
+}  // namespace outbox::sqlite::sql

@@ -1,0 +1,271 @@
+#include "store/sqlite/operators.h"
+
+#include <algorithm>
+#include <array>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "store/sqlite/operator_sql.h"
+#include "store/sqlite/owner_lock.h"
+#include "store/sqlite/ownership.h"
+#include "store/sqlite/rows.h"
+#include "store/sqlite/sql.h"
+
+namespace outbox::sqlite {
+namespace {
+
+static_assert(kGlobalAggregate == "__GLOBAL__", "the statements spell it out");
+
+constexpr std::int64_t kMostCounted = 1'000;
+
+constexpr std::int64_t bit(Status status) { return std::int64_t{1} << static_cast<int>(status); }
+constexpr std::int64_t kUnfinished = bit(Status::fresh) | bit(Status::retry);
+constexpr std::int64_t kFinished = bit(Status::done) | bit(Status::dead);
+
+// 0: any.
+std::int64_t bits(const std::vector<Status>& statuses) {
+  std::int64_t all = 0;
+  for (const Status status : statuses) all |= bit(status);
+  return all;
+}
+
+std::optional<std::int64_t> bound(const std::optional<Time>& time) {
+  return time ? std::optional(micros(*time)) : std::nullopt;
+}
+
+// Binds what `{filter}` takes. The filter must outlive the run.
+void bind_filter(Run& run, const EventFilter& filter, std::int64_t statuses) {
+  run.bind(3, null_if_empty(filter.type));
+  run.bind(4, null_if_empty(filter.aggregate_type));
+  run.bind(5, null_if_empty(filter.aggregate_id));
+  run.bind(6, null_if_empty(filter.tenant_id));
+  run.bind(7, null_if_empty(filter.error_contains));
+  run.bind(8, bound(filter.occurred.from));
+  run.bind(9, bound(filter.occurred.until));
+  run.bind(10, bound(filter.finished.from));
+  run.bind(11, bound(filter.finished.until));
+  run.bind(12, statuses);
+}
+
+// One statement for each index that can serve the statuses.
+const Sql& serving(std::int64_t statuses, const Sql& dead, const Sql& unfinished, const Sql& any) {
+  if (statuses == bit(Status::dead)) return dead;
+  if (statuses != 0 && (statuses & ~kUnfinished) == 0) return unfinished;
+  return any;
+}
+
+std::int64_t sql_limit(std::size_t limit) { return one_more(limit) - 1; }
+
+// The rows that a step of a bulk operation is to change.
+struct Found {
+  explicit Found(Seq after) { step.through = after; }
+
+  // Takes up to `limit` rows of a run that was told to return one more.
+  void take(Run& run, std::size_t limit) {
+    while (run.step()) {
+      if (seqs.size() == limit) {
+        step.more = true;
+        break;
+      }
+      seqs.push_back(run.integer(0));
+    }
+    if (!seqs.empty()) step.through = seqs.back();
+  }
+
+  std::vector<Seq> seqs;
+  Changed step;
+};
+
+Found find_matching(Database& database, const EventFilter& filter, std::int64_t statuses, Seq after,
+                    std::size_t limit) {
+  Found found(after);
+  const bool dead_only = statuses == bit(Status::dead);
+  Run run(database[dead_only ? sql::kMatchDead : sql::kMatchAny], after, one_more(limit));
+  bind_filter(run, filter, statuses);
+  found.take(run, limit);
+  return found;
+}
+
+std::optional<std::int64_t> status_of(Purgeable what) {
+  switch (what) {
+    case Purgeable::done:
+      return static_cast<std::int64_t>(Status::done);
+    case Purgeable::dead:
+      return static_cast<std::int64_t>(Status::dead);
+    case Purgeable::everything:
+      break;
+  }
+  return std::nullopt;
+}
+
+// Adds the aggregates of one lane. There is one as a rule; more if their keys
+// collide.
+void add_aggregates(Database& database, LaneKey lane, std::size_t limit,
+                    std::vector<HeldAggregate>& all) {
+  const auto first = static_cast<std::ptrdiff_t>(all.size());
+  Run run(database[sql::kLaneOverview], lane, kMostCounted + 1);
+  while (run.step()) {
+    const std::string_view type = run.text(0);
+    const std::string_view id = run.text(1);
+    const auto known = std::find_if(all.begin() + first, all.end(), [&](const auto& aggregate) {
+      return aggregate.aggregate_type == type && aggregate.aggregate_id == id;
+    });
+    if (known != all.end()) {
+      ++known->waiting;
+    } else if (all.size() < limit) {
+      all.push_back({.aggregate_type = std::string(type),
+                     .aggregate_id = std::string(id),
+                     .head_id = std::string(run.text(2)),
+                     .head_status = static_cast<Status>(run.integer(3)),
+                     .attempts = static_cast<int>(run.integer(4)),
+                     .last_error = std::string(run.text(5))});
+    }
+  }
+}
+
+}  // namespace
+
+EventRecord decode_record(const Run& run, const Environment& environment) {
+  EventRecord record{
+      .row = decode_row(run, *environment.options.codec, environment.now()),
+      .hold = run.optional_integer(kHoldColumn),
+      .last_error = std::string(run.text(kRowColumns)),
+      .locked_by = std::string(run.text(kRowColumns + 1)),
+  };
+  if (const auto done_at = run.optional_integer(kRowColumns + 2)) {
+    record.done_at = stored_time(*done_at);
+  }
+  return record;
+}
+
+Counts Operators::counts() {
+  Counts counts;
+  {
+    Run run(database_[sql::kCountPending], hold_until(micros(environment().now())));
+    run.step();
+    counts.pending = run.integer(0);
+    counts.retry = run.integer(1);
+    counts.delayed = run.integer(2);
+    counts.held = run.integer(3);
+    if (const auto oldest = run.optional_integer(4)) counts.oldest_pending = stored_time(*oldest);
+  }
+  counts.dead = database_.integer(sql::kCountAllDead).value_or(0);
+  return counts;
+}
+
+std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, std::size_t limit) {
+  const std::int64_t statuses = bits(filter.status);
+  Run run(database_[serving(statuses, sql::kListDead, sql::kListUnfinished, sql::kListAny)], after,
+          sql_limit(limit));
+  bind_filter(run, filter, statuses);
+  std::vector<EventRecord> records;
+  while (run.step()) records.push_back(decode_record(run, environment()));
+  return records;
+}
+
+std::int64_t Operators::count(const EventFilter& filter) {
+  const std::int64_t statuses = bits(filter.status);
+  Run run(database_[serving(statuses, sql::kCountDead, sql::kCountUnfinished, sql::kCountAny)],
+          nullptr, nullptr);
+  bind_filter(run, filter, statuses);
+  return run.step() ? run.integer(0) : 0;
+}
+
+std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::size_t limit) {
+  Run run(database_[sql::kDeadGroups], nullptr, sql_limit(limit));
+  bind_filter(run, filter, 0);
+  std::vector<DeadGroup> groups;
+  while (run.step()) {
+    groups.push_back({.aggregate_type = std::string(run.text(0)),
+                      .type = std::string(run.text(1)),
+                      .error = std::string(run.text(2)),
+                      .count = run.integer(3),
+                      .first = stored_time(run.integer(4)),
+                      .last = stored_time(run.integer(5)),
+                      .example_id = std::string(run.text(6))});
+  }
+  return groups;
+}
+
+std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
+  std::vector<HeldAggregate> aggregates;
+  LaneKey lane = kNoLane;
+  while (aggregates.size() < limit) {
+    const auto next = database_.integer(sql::kHeldLane, lane);
+    if (!next) break;
+    lane = *next;
+    add_aggregates(database_, lane, limit, aggregates);
+  }
+  return aggregates;
+}
+
+Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
+  const std::int64_t statuses =
+      filter.status.empty() ? bit(Status::dead) : bits(filter.status) & kFinished;
+  if (statuses == 0) return {.through = after};
+  Found found = find_matching(database_, filter, statuses, after, limit);
+  if (found.seqs.empty()) return found.step;
+  const std::string list = seq_list(found.seqs);
+  WriteTransaction transaction(database_);
+  found.step.rows =
+      database_.execute(sql::kReplayMany, list, micros(environment().now()), statuses);
+  transaction.commit();
+  return found.step;
+}
+
+Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t limit) {
+  Found found = find_matching(database_, filter, bit(Status::dead), after, limit);
+  if (found.seqs.empty()) return found.step;
+  const std::string list = seq_list(found.seqs);
+  WriteTransaction transaction(database_);
+  found.step.rows = database_.execute(sql::kDiscardMany, list);
+  transaction.commit();
+  return found.step;
+}
+
+Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
+  const auto status = status_of(what);
+  Found found(after);
+  {
+    Run run(database_[what == Purgeable::dead ? sql::kOldDead : sql::kOld], after, one_more(limit),
+            status, micros(before));
+    found.take(run, limit);
+  }
+  if (found.seqs.empty()) return found.step;
+  const std::string list = seq_list(found.seqs);
+  WriteTransaction transaction(database_);
+  if (archive) {
+    database_.execute(sql::kArchive, list, micros(environment().now()), status, micros(before));
+  }
+  found.step.rows = database_.execute(sql::kPurge, list, status, micros(before));
+  transaction.commit();
+  return found.step;
+}
+
+std::int64_t Operators::count_purgeable(Purgeable what, Time before) {
+  return database_
+      .integer(what == Purgeable::dead ? sql::kCountOldDead : sql::kCountOld, status_of(what),
+               micros(before))
+      .value_or(0);
+}
+
+std::vector<Member> Operators::members() {
+  std::vector<Member> members;
+  Run run(database_[sql::kMember]);
+  if (run.step()) {
+    const bool left = run.integer(4) != 0;
+    const bool alive = !left && OwnerLock::is_held_exclusively(Ownership::lock_file(environment()));
+    members.push_back({.name = std::string(run.text(0)),
+                       .host = std::string(run.text(1)),
+                       .pid = run.integer(2),
+                       .registered_at = stored_time(run.integer(3)),
+                       .alive = alive,
+                       .epoch = run.integer(5),
+                       .shards = alive ? std::vector{0} : std::vector<int>{}});
+  }
+  return members;
+}
+
+}  // namespace outbox::sqlite
