@@ -1,4 +1,6 @@
 // The suite on the memory store.
+#include <algorithm>
+
 #include "outbox/memory.h"
 #include "store_conformance.h"
 
@@ -20,6 +22,15 @@ class MemoryBackend final : public Backend {
   }
 
   void advance(std::chrono::microseconds by) override { clock_.advance(by); }
+
+  std::vector<std::string> archived(Store& store) override {
+    std::vector<std::string> rows;
+    for (const EventRecord& record : memory::archived(store)) {
+      rows.push_back(record.row.event.id() + "=" + record.row.event.payload());
+    }
+    std::sort(rows.begin(), rows.end());
+    return rows;
+  }
 
  private:
   testing::ManualClock clock_;

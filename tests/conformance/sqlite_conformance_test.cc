@@ -49,6 +49,15 @@ class SqliteBackend final : public Backend {
 
   void advance(std::chrono::microseconds by) override { clock_.advance(by); }
 
+  std::vector<std::string> archived(Store& store) override {
+    std::vector<std::string> rows;
+    for (const ResultRow& row : store.connect()->query(
+             "SELECT event_id || '=' || payload FROM " + table_ + "_archive ORDER BY 1", {})) {
+      rows.push_back(std::get<std::string>(row.at(0)));
+    }
+    return rows;
+  }
+
   bool insert_raw(Store& store, const RawRow& row) override {
     const auto connection = store.connect();
     connection->begin();

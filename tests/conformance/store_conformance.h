@@ -13,6 +13,7 @@
 //       return my::open(fresh_database(), {.clock = &clock_, .remove = wishes.remove_done, ...});
 //     }
 //     void advance(std::chrono::microseconds by) override { clock_.advance(by); }
+//     std::vector<std::string> archived(outbox::Store& store) override { ... }
 //
 //    private:
 //     outbox::testing::ManualClock clock_;
@@ -77,6 +78,9 @@ class Backend {
   // Inserts a row past the store, with an own transaction. False if nobody can:
   // the tests of such rows are skipped then.
   virtual bool insert_raw(Store& /*store*/, const RawRow& /*row*/) { return false; }
+
+  // Ids and payloads ("id=payload") in the archive, sorted.
+  virtual std::vector<std::string> archived(Store& store) = 0;
 };
 
 struct Factory {
@@ -138,6 +142,9 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
   // A mark of the row as it is now; the caller fills in the rest.
   Mark mark(const std::string& id, Mark::Kind kind);
 
+  // DEAD of that error, finished or (with a lane) first in its lane.
+  Mark dead(const std::string& id, const std::string& error = {}, LaneKey lane = kNoLane);
+
   // Marks it, and fails the test if that is fenced or stale.
   void apply(const Owner& owner, const std::vector<Mark>& marks);
 
@@ -151,6 +158,7 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
 };
 
 std::vector<std::string> ids(const std::vector<Row>& rows);
+std::vector<std::string> ids(const std::vector<EventRecord>& records);
 
 // From the environment's OUTBOX_TEST_SEED, or else random. Print it.
 std::uint64_t test_seed();
@@ -163,6 +171,8 @@ class OwnershipTest : public StoreTest {};
 class ClaimingTest : public StoreTest {};
 class HoldingTest : public StoreTest {};
 class OperatorsTest : public StoreTest {};
+class DeadEventsTest : public StoreTest {};
+class PurgeTest : public StoreTest {};
 
 }  // namespace outbox::conformance
 
@@ -176,14 +186,16 @@ class OperatorsTest : public StoreTest {};
       [](const ::testing::TestParamInfo<Factory>& parameter) { return parameter.param.name; })
 
 // Runs the suite on the stores of the given factories.
-#define OUTBOX_STORE_CONFORMANCE(prefix, ...)                           \
-  namespace outbox::conformance {                                       \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, MarkingTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__); \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ClaimingTest, __VA_ARGS__);  \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, HoldingTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OperatorsTest, __VA_ARGS__); \
-  }                                                                     \
+#define OUTBOX_STORE_CONFORMANCE(prefix, ...)                            \
+  namespace outbox::conformance {                                        \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, MarkingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__);  \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ClaimingTest, __VA_ARGS__);   \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, HoldingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OperatorsTest, __VA_ARGS__);  \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, DeadEventsTest, __VA_ARGS__); \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PurgeTest, __VA_ARGS__);      \
+  }                                                                      \
   static_assert(true, "so that a semicolon may follow")

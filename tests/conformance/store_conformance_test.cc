@@ -64,6 +64,14 @@ Mark StoreTest::mark(const std::string& id, Mark::Kind kind) {
   return {.row = ref(id), .event_id = id, .kind = kind};
 }
 
+Mark StoreTest::dead(const std::string& id, const std::string& error, LaneKey lane) {
+  Mark dead = mark(id, Mark::Kind::dead);
+  dead.lane = lane;
+  dead.attempts = 10;
+  dead.error = error;
+  return dead;
+}
+
 void StoreTest::apply(const Owner& owner, const std::vector<Mark>& marks) {
   const MarkResult result = owner.mark(marks);
   EXPECT_FALSE(result.fenced);
@@ -85,6 +93,12 @@ void StoreTest::expect_due_in(const EventRecord& record, std::chrono::microsecon
 std::vector<std::string> ids(const std::vector<Row>& rows) {
   std::vector<std::string> result;
   for (const Row& row : rows) result.push_back(row.event.id());
+  return result;
+}
+
+std::vector<std::string> ids(const std::vector<EventRecord>& records) {
+  std::vector<std::string> result;
+  for (const EventRecord& record : records) result.push_back(record.row.event.id());
   return result;
 }
 

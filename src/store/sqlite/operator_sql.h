@@ -62,13 +62,15 @@ WHERE status = 3 AND seq > ?1 AND {filter}
 ORDER BY seq LIMIT ?2
 )sql"};
 
-// Sorts, but numbers only: the rows are read when it is known which.
+// By the index of the unfinished (the plus signs keep SQLite from walking over the
+// table), so it must sort; but numbers only: the rows are read when it is known
+// which.
 inline constexpr Sql kListUnfinished{"list unfinished events", R"sql(
 SELECT {record} FROM {table}
 WHERE seq IN (
   SELECT seq FROM {table}
-  WHERE hold IS NOT NULL AND status IN (0, 2) AND seq > ?1 AND {filter}
-  ORDER BY seq LIMIT ?2)
+  WHERE hold IS NOT NULL AND status IN (0, 2) AND +seq > ?1 AND {filter}
+  ORDER BY +seq LIMIT ?2)
 ORDER BY seq
 )sql"};
 

@@ -18,6 +18,44 @@ TEST_F(SchemaTest, OpeningTwiceAppliesEachMigrationOnce) {
   EXPECT_EQ(db.column("SELECT version || ' ' || name FROM outbox_event_migration"), applied);
 }
 
+// What version 1 of the schema made of a database.
+void make_version_1(const ForeignConnection& db) {
+  db.run(schema_sql());
+  db.run("DELETE FROM outbox_event_migration WHERE version > 1");
+  db.run("DROP TABLE outbox_event_archive");
+  db.run("DROP INDEX outbox_event_dead_row");
+}
+
+TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
+  const ForeignConnection db(path());
+  make_version_1(db);
+  db.run(
+      "INSERT INTO outbox_event (event_id, event_type, payload, status, hold, done_at)"
+      " VALUES ('new', 'T', '{}', 0, 0, NULL), ('dead', 'T', '{}', 3, NULL, 5)");
+  EXPECT_TRUE(contains(message_of<PermanentError>([&] { open_store({.migrate = false}); }),
+                       "has version 1"));
+  EXPECT_EQ(db.value("SELECT count(*) FROM sqlite_schema WHERE name LIKE '%archive%'"), "0");
+
+  const auto store = open_store();
+  EXPECT_EQ(db.column("SELECT version || ' ' || name FROM outbox_event_migration"),
+            (std::vector<std::string>{"1 001_outbox", "2 002_archive"}));
+  EXPECT_EQ(store->counts().pending, 1);
+  EXPECT_EQ(store->list({.status = {Status::dead}}, 0, 10).size(), 1u);
+  EXPECT_EQ(store->purge(Purgeable::dead, host_clock().now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(db.value("SELECT event_id FROM outbox_event_archive"), "dead");
+  open_store();  // harmless
+}
+
+TEST_F(SchemaTest, TheArchiveHasEveryColumnOfTheTable) {
+  open_store();
+  const ForeignConnection db(path());
+  const auto columns = [&](const std::string& table) {
+    return db.column("SELECT name FROM pragma_table_info('" + table +
+                     "') WHERE name <> 'archived_at' ORDER BY cid");
+  };
+  EXPECT_EQ(columns("outbox_event_archive"), columns("outbox_event"));
+}
+
 TEST_F(SchemaTest, ManyProcessesMayMigrateAtOnce) {
   for (int round = 0; round < 5; ++round) {
     const std::string database = file("round" + std::to_string(round) + ".db");

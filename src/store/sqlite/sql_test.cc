@@ -64,6 +64,42 @@ TEST_F(QueryPlanTest, FinishedRowsCostOperatorsNothing) {
   }
 }
 
+TEST_F(QueryPlanTest, WhatIsAskedOfTheDeadIsServedByTheirIndexes) {
+  for (const Sql* sql : {&sql::kListDead, &sql::kMatchDead, &sql::kOldDead}) {
+    const std::string steps = plan(*sql);
+    EXPECT_TRUE(contains(steps, "outbox_event_dead_row (status=? AND rowid>?)")) << sql->text;
+    EXPECT_EQ(steps.find("TEMP B-TREE"), std::string::npos) << sql->text << steps;
+  }
+  for (const Sql* sql : {&sql::kCountDead, &sql::kCountAllDead, &sql::kDeadGroups}) {
+    const std::string steps = plan(*sql);
+    EXPECT_TRUE(contains(steps, "outbox_event_dead")) << sql->text << steps;
+  }
+  EXPECT_TRUE(contains(plan(sql::kCountOldDead), "outbox_event_dead (done_at<?)"))
+      << plan(sql::kCountOldDead);
+}
+
+TEST_F(QueryPlanTest, WhatIsAskedOfTheUnfinishedIsServedByTheirIndex) {
+  for (const Sql* sql : {&sql::kListUnfinished, &sql::kCountUnfinished}) {
+    EXPECT_TRUE(contains(plan(*sql), "USING INDEX outbox_event_hold")) << sql->text << plan(*sql);
+  }
+}
+
+TEST_F(QueryPlanTest, AWalkOverTheTableGoesOnWhereItWas) {
+  for (const Sql* sql : {&sql::kListAny, &sql::kMatchAny, &sql::kOld}) {
+    const std::string steps = plan(*sql);
+    EXPECT_TRUE(contains(steps, "USING INTEGER PRIMARY KEY (rowid>?)")) << sql->text << steps;
+    EXPECT_EQ(steps.find("TEMP B-TREE"), std::string::npos) << sql->text << steps;
+  }
+}
+
+TEST_F(QueryPlanTest, BulkChangesGoStraightToTheirRows) {
+  for (const Sql* sql : {&sql::kReplayMany, &sql::kDiscardMany, &sql::kArchive, &sql::kPurge}) {
+    const std::string steps = plan(*sql);
+    EXPECT_TRUE(contains(steps, "rowid=?")) << steps;
+    EXPECT_EQ(steps.find("SCAN outbox_event"), std::string::npos) << steps;
+  }
+}
+
 TEST(Names, AreFilledIn) {
   EXPECT_EQ(expand("SELECT {columns_} FROM {table} JOIN {instance}", "t"),
             "SELECT \"t_columns_\" FROM \"t\" JOIN \"t_instance\"");

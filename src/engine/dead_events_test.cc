@@ -1,0 +1,258 @@
+#include "outbox/dead_events.h"
+
+#include <cmath>
+#include <limits>
+
+#include "engine/test_fixture.h"
+#include "outbox/error.h"
+
+namespace outbox::testing {
+namespace {
+
+using Ids = std::vector<std::string>;
+
+class DeadEventsTest : public EngineTest {
+ protected:
+  // Events that are DEAD of these errors, each of an aggregate of its own.
+  Ids make_dead(const Ids& errors) {
+    const auto box = open(
+        {}, std::make_shared<RecordingListener>([](const Event& event, const Delivery&) -> Outcome {
+          throw PermanentError(event.payload().substr(1, event.payload().size() - 2));
+        }));
+    Ids ids;
+    for (std::size_t i = 0; i < errors.size(); ++i) {
+      ids.push_back(write(*box, order_event(std::to_string(i), '"' + errors[i] + '"')));
+    }
+    EXPECT_TRUE(box->wait_idle(20s));
+    return ids;
+  }
+  Ids make_dead(std::size_t count) { return make_dead(Ids(count, "broken")); }
+
+  DeadEvents dead{store};
+};
+
+TEST_F(DeadEventsTest, QueriesCountsAndGroupsAreOfTheDead) {
+  const Ids ids = make_dead({"timeout", "refused", "timeout"});
+  write_elsewhere(order_event("9", "{}"));
+  EXPECT_EQ(dead.count(), 3);
+  EXPECT_EQ(dead.count({.status = {Status::fresh}}), 3) << "whatever the filter says";
+  EXPECT_EQ(dead.count({.error_contains = "time"}), 2);
+  const auto page = dead.query({}, 2);
+  ASSERT_EQ(page.size(), 2u);
+  EXPECT_EQ(page[0].row.event.id(), ids[0]);
+  EXPECT_EQ(page[0].last_error, "timeout");
+  const auto rest = dead.query({.status = {Status::fresh}}, 2, page.back().row.ref.seq);
+  ASSERT_EQ(rest.size(), 1u);
+  EXPECT_EQ(rest[0].row.event.id(), ids[2]);
+  ASSERT_EQ(dead.groups().size(), 2u);
+  EXPECT_EQ(dead.groups()[0].error, "timeout");
+  EXPECT_EQ(dead.groups()[0].count, 2);
+}
+
+TEST_F(DeadEventsTest, OneIsReplayedAndDeliveredAgain) {
+  const std::string id = make_dead(1).at(0);
+  const auto box = open();
+  EXPECT_TRUE(dead.replay(id));
+  EXPECT_TRUE(recorder->wait_for(1));
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(status(id), Status::done);
+  EXPECT_FALSE(dead.replay(id)) << "it is DONE now: nobody asked for a second delivery";
+  EXPECT_FALSE(dead.replay("nobody"));
+  EXPECT_FALSE(dead.discard(id));
+  EXPECT_EQ(recorder->count(), 1u);
+}
+
+TEST_F(DeadEventsTest, AllThatMatchAreReplayedInBatches) {
+  make_dead({"a", "b", "a", "a", "b", "a"});
+  Ids told;
+  const std::size_t before = faults->calls("replay");
+  EXPECT_EQ(dead.replay_all({.error_contains = "a"}, {.batch = 3,
+                                                      .progress =
+                                                          [&](std::int64_t changed) {
+                                                            told.push_back(std::to_string(changed));
+                                                            return true;
+                                                          }}),
+            4);
+  EXPECT_EQ(told, (Ids{"3", "4"}));
+  EXPECT_EQ(faults->calls("replay") - before, 2u);
+  EXPECT_EQ(dead.count(), 2);
+  const auto box = open();
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(recorder->count(), 4u);
+}
+
+TEST_F(DeadEventsTest, ABulkReplayStopsAtItsLimitOrWhenToldTo) {
+  make_dead(10);
+  EXPECT_EQ(dead.replay_all({}, {.batch = 3, .limit = 4}), 4);
+  EXPECT_EQ(dead.replay_all({}, {.batch = 2, .progress = [](std::int64_t) { return false; }}), 2);
+  std::stop_source stop;
+  stop.request_stop();
+  EXPECT_EQ(dead.replay_all({}, {.stop = stop.get_token()}), 0);
+  EXPECT_EQ(dead.count(), 4);
+  EXPECT_EQ(dead.replay_all({}, {.batch = 100, .limit = std::numeric_limits<std::int64_t>::max()}),
+            4);
+}
+
+TEST_F(DeadEventsTest, ARateIsKept) {
+  make_dead(12);
+  const auto began = std::chrono::steady_clock::now();
+  // 100 a second: batches of ten, and one tenth of a second between two.
+  EXPECT_EQ(dead.replay_all({}, {.rate = 100}), 12);
+  EXPECT_GE(std::chrono::steady_clock::now() - began, 90ms);
+  EXPECT_EQ(faults->calls("replay"), 2u);
+}
+
+TEST_F(DeadEventsTest, AWaitForTheRateIsOverAtAStop) {
+  make_dead(2);
+  std::stop_source stop;
+  // One in a day.
+  EXPECT_EQ(dead.replay_all({}, {.rate = 1.0 / 86'400,
+                                 .progress =
+                                     [&](std::int64_t) {
+                                       stop.request_stop();
+                                       return true;
+                                     },
+                                 .stop = stop.get_token()}),
+            1);
+}
+
+TEST_F(DeadEventsTest, ABulkReplayEndsThoughEventsDieAgainAtOnceAndNewOnesDieToo) {
+  make_dead(20);
+  auto listener = std::make_shared<RecordingListener>(
+      [](const Event&, const Delivery&) -> Outcome { throw PermanentError("still broken"); });
+  const auto box = open({}, listener);
+  std::size_t batches = 0;
+  const std::int64_t replayed = dead.replay_all({}, {.batch = 4, .progress = [&](std::int64_t) {
+                                                       ++batches;
+                                                       // More than a batch dies anew between two
+                                                       // batches.
+                                                       clock.advance(1s);
+                                                       for (int i = 0; i < 10; ++i)
+                                                         write(*box, order_event("x", "{}"));
+                                                       EXPECT_TRUE(box->wait_idle(20s));
+                                                       return batches < 100;
+                                                     }});
+  EXPECT_EQ(replayed, 20);
+  EXPECT_EQ(batches, 5u);
+  EXPECT_EQ(dead.count(), 20 + 50);
+}
+
+TEST_F(DeadEventsTest, AllThatMatchAreDiscarded) {
+  make_dead({"a", "b", "a"});
+  EXPECT_EQ(dead.discard_all({.error_contains = "a"}, {.batch = 1}), 2);
+  EXPECT_EQ(dead.count(), 1);
+  EXPECT_TRUE(dead.discard(dead.query().at(0).row.event.id()));
+  EXPECT_EQ(store->count({}), 0);
+}
+
+TEST_F(DeadEventsTest, DeliveredEventsAreReplayedInTheirOldOrder) {
+  const auto box = open({.workers = 4});
+  Ids written;
+  for (int i = 0; i < 30; ++i) {
+    written.push_back(write(*box, order_event(i % 3 == 0 ? "1" : "2", std::to_string(i))));
+  }
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(dead.replay_done({.aggregate_id = "1"}, {.batch = 3}), 10);
+  ASSERT_TRUE(recorder->wait_for(40));
+  ASSERT_TRUE(box->wait_idle(20s));
+  Ids once;
+  Ids again;
+  for (const auto& call : recorder->calls()) {
+    if (call.event.aggregate_id() != "1") continue;
+    (once.size() < 10 ? once : again).push_back(call.event.payload());
+  }
+  EXPECT_EQ(again, once);
+  EXPECT_EQ(recorder->count(), 40u);
+}
+
+TEST_F(DeadEventsTest, AllThatWasEverDeliveredIsNotReplayedByMistake) {
+  EXPECT_THROW(dead.replay_done({}), MisuseError);
+  EXPECT_THROW(dead.replay_done({.type = "Happened", .aggregate_type = "Order"}), MisuseError);
+  EXPECT_EQ(dead.replay_done({.occurred = {.from = clock.now() - 1h}}), 0);
+  EXPECT_EQ(dead.replay_done({.finished = {.until = clock.now()}}), 0);
+}
+
+TEST_F(DeadEventsTest, AnEventThatIsReplayedTheMomentItIsFinishedIsNotMissed) {
+  // The engine may not have heard yet that its mark has landed.
+  const std::string id = write_elsewhere(order_event("1", "{}"));
+  constexpr std::size_t kTimes = 300;
+  const auto box = open({.poll_interval = 100ms});
+  for (std::size_t i = 1; i <= kTimes; ++i) {
+    ASSERT_TRUE(eventually([&] { return store->replay(id); })) << i;
+  }
+  ASSERT_TRUE(recorder->wait_for(kTimes + 1)) << recorder->count();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(recorder->count(), kTimes + 1) << "neither more nor less than asked for";
+}
+
+TEST_F(DeadEventsTest, ErrorsReachTheCallerAndWhatWasDoneStays) {
+  make_dead(4);
+  faults->before([&](std::string_view call) {
+    if (call == "replay" && faults->calls("replay") >= 2) throw RetryableError("away");
+  });
+  EXPECT_THROW(dead.replay_all({}, {.batch = 3}), RetryableError);
+  EXPECT_EQ(dead.count(), 1);
+  faults->clear();
+  EXPECT_EQ(dead.replay_all({}, {.batch = 3}), 1) << "a repetition goes on";
+  faults->before(failing({"list", "count", "dead_groups", "discard"}));
+  EXPECT_THROW(dead.query(), RetryableError);
+  EXPECT_THROW(dead.count(), RetryableError);
+  EXPECT_THROW(dead.groups(), RetryableError);
+  EXPECT_THROW(dead.discard("x"), RetryableError);
+}
+
+TEST_F(DeadEventsTest, OptionsThatMakeNoSenseAreRefused) {
+  EXPECT_THROW(DeadEvents{nullptr}, MisuseError);
+  EXPECT_THROW(dead.replay_all({}, {.batch = 0}), MisuseError);
+  EXPECT_THROW(dead.replay_all({}, {.limit = -1}), MisuseError);
+  EXPECT_THROW(dead.replay_all({}, {.rate = -1}), MisuseError);
+  EXPECT_THROW(dead.discard_all({}, {.rate = std::nan("")}), MisuseError);
+  EXPECT_THROW(dead.replay_done({.aggregate_id = "1"}, {.batch = 0}), MisuseError);
+  EXPECT_THROW(ScheduledReplay(nullptr, {}), MisuseError);
+  EXPECT_THROW(ScheduledReplay(store, {.interval = 0ms}), MisuseError);
+  EXPECT_THROW(ScheduledReplay(store, {.min_age = -1ms}), MisuseError);
+  EXPECT_THROW(ScheduledReplay(store, {.bulk = {.batch = 0}}), MisuseError);
+}
+
+TEST_F(DeadEventsTest, AScheduleReplaysWhatIsOldEnough) {
+  make_dead({"a", "b"});
+  clock.advance(9min);
+  make_dead({"a"});
+  ScheduledReplay replay(store, {.filter = {.error_contains = "a"}, .log = log.log()});
+  EXPECT_EQ(replay.run_once(), 0);
+  clock.advance(1min);
+  EXPECT_EQ(replay.run_once(), 1);
+  EXPECT_EQ(dead.count(), 2);
+  clock.advance(9min);
+  EXPECT_EQ(replay.run_once(), 1);
+  ScheduledReplay never(store, {.min_age = std::chrono::milliseconds::max()});
+  EXPECT_EQ(never.run_once(), 0);
+}
+
+TEST_F(DeadEventsTest, AScheduleGoesOnThroughFailuresUntilItIsClosed) {
+  faults->before(failing({"replay"}));
+  ScheduledReplay replay(store, {.interval = 2ms, .min_age = 0ms, .log = log.log()});
+  replay.start();
+  EXPECT_TRUE(eventually([&] { return log.contains("scheduled replay failed: the database"); }));
+  make_dead(3);
+  faults->clear();
+  EXPECT_TRUE(eventually([&] { return dead.count() == 0; }));
+  EXPECT_TRUE(eventually([&] { return log.contains("3 dead events are NEW again"); }));
+  replay.close();
+  replay.close();
+  EXPECT_THROW(replay.start(), MisuseError);
+  make_dead(1);  // and the three once more
+  EXPECT_EQ(dead.count(), 4) << "nobody replays them any more";
+}
+
+TEST_F(DeadEventsTest, ClosingEndsARoundThatWaitsForItsRate) {
+  make_dead(2);
+  ScheduledReplay replay(store, {.min_age = 0ms, .bulk = {.rate = 1.0 / 86'400}, .log = log.log()});
+  replay.start();
+  EXPECT_TRUE(eventually([&] { return dead.count() == 1; }));
+  replay.close();
+  EXPECT_EQ(dead.count(), 1);
+}
+
+}  // namespace
+}  // namespace outbox::testing

@@ -1,0 +1,182 @@
+// Rule 33: what becomes of old rows.
+#include <atomic>
+#include <thread>
+
+#include "store_conformance.h"
+
+namespace outbox::conformance {
+namespace {
+
+using Ids = std::vector<std::string>;
+using Kind = Mark::Kind;
+
+TEST_P(PurgeTest, TakesWhatBecameSoBeforeTheTimeAndNothingElse) {
+  write({event({.id = "new", .occurred_at = now() - 24h}), event({.id = "retry"}),
+         event({.id = "done1"}), event({.id = "done2", .occurred_at = now() - 24h}),
+         event({.id = "dead1"}), event({.id = "dead2"})});
+  const Owner owner = own_everything();
+  apply(owner, {mark("retry", Kind::retry), mark("done1", Kind::done), dead("dead1")});
+  advance(1h);
+  const Time between = now();
+  apply(owner, {mark("done2", Kind::done), dead("dead2")});
+  advance(1h);
+
+  EXPECT_EQ(store().count_purgeable(Purgeable::done, between), 1);
+  EXPECT_EQ(store().count_purgeable(Purgeable::dead, between), 1);
+  const Changed done = store().purge(Purgeable::done, between, 0, 100, false);
+  EXPECT_EQ(done.rows, 1);
+  EXPECT_FALSE(done.more);
+  EXPECT_EQ(ids(store().list({}, 0, 10)), (Ids{"new", "retry", "done2", "dead1", "dead2"}))
+      << "by the time they became so, not by the time they occurred; the dead are not done";
+  EXPECT_EQ(store().purge(Purgeable::dead, between, 0, 100, false).rows, 1);
+  EXPECT_EQ(ids(store().list({}, 0, 10)), (Ids{"new", "retry", "done2", "dead2"}));
+
+  EXPECT_EQ(store().purge(Purgeable::done, now() + 24h, 0, 100, false).rows, 1);
+  EXPECT_EQ(store().purge(Purgeable::dead, now() + 24h, 0, 100, false).rows, 1);
+  EXPECT_EQ(ids(store().list({}, 0, 10)), (Ids{"new", "retry"})) << "never NEW or RETRY";
+  EXPECT_EQ(store().counts().pending, 2);
+  EXPECT_EQ(store().counts().dead, 0);
+  EXPECT_TRUE(backend().archived(store()).empty());
+}
+
+TEST_P(PurgeTest, TheTimeItselfIsNotBefore) {
+  write({event({.id = "a"}), event({.id = "b"})});
+  const Owner owner = own_everything();
+  apply(owner, {mark("a", Kind::done), dead("b")});
+  const Time finished = *record("a").done_at;
+  EXPECT_EQ(store().purge(Purgeable::done, finished, 0, 10, false).rows, 0);
+  EXPECT_EQ(store().purge(Purgeable::done, finished + 1us, 0, 10, false).rows, 1);
+  EXPECT_EQ(
+      store().purge(Purgeable::everything, record("b").row.event.occurred_at(), 0, 10, false).rows,
+      0);
+}
+
+TEST_P(PurgeTest, GoesByBoundedStepsThroughTheTable) {
+  std::vector<Event> events;
+  std::vector<Mark> marks;
+  for (int i = 0; i < 10; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
+  write(events);
+  const Owner owner = own_everything();
+  for (const Event& e : events) marks.push_back(mark(e.id(), Kind::done));
+  apply(owner, marks);
+  advance(1h);
+  std::vector<std::int64_t> steps;
+  Changed step{.more = true};
+  while (step.more && steps.size() < 20) {
+    step = store().purge(Purgeable::done, now(), step.through, 4, false);
+    steps.push_back(step.rows);
+  }
+  EXPECT_EQ(steps, (std::vector<std::int64_t>{4, 4, 2}));
+  EXPECT_EQ(store().count({}), 0);
+  EXPECT_EQ(store().purge(Purgeable::done, now(), 7, 4, false).through, 7);
+}
+
+TEST_P(PurgeTest, ByAgeTakesEverythingWhateverItsState) {
+  const Time old = now() - 2h;
+  write({event({.id = "new", .occurred_at = old}), event({.id = "retry", .occurred_at = old}),
+         event({.id = "delayed", .occurred_at = old, .available_at = now() + 1h}),
+         event({.id = "done", .occurred_at = old}), event({.id = "dead", .occurred_at = old}),
+         event({.id = "held", .occurred_at = old}), event({.id = "young"})});
+  const Owner owner = own_everything();
+  Mark aside = mark("held", Kind::aside);
+  aside.lane = 3;
+  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done), dead("dead"), aside});
+  EXPECT_EQ(store().count_purgeable(Purgeable::everything, now() - 1h), 6);
+  EXPECT_EQ(store().purge(Purgeable::everything, now() - 1h, 0, 100, true).rows, 6);
+  EXPECT_EQ(ids(store().list({}, 0, 10)), Ids{"young"});
+  EXPECT_EQ(store().counts().pending, 1);
+  EXPECT_EQ(store().counts().held, 0);
+  EXPECT_EQ(ids(ready(owner)), Ids{"young"});
+  EXPECT_EQ(backend().archived(store()).size(), 6u);
+}
+
+TEST_P(PurgeTest, TheArchiveGetsWhatWasPurgedByteForByte) {
+  write({event({.id = "a", .payload = json(R"({"b":1.10, "a":2})")}), event({.id = "b"}),
+         event({.id = "c"})});
+  const Owner owner = own_everything();
+  apply(owner, {mark("a", Kind::done), dead("b", "it's over")});
+  advance(1h);
+  EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(backend().archived(store()), (Ids{R"(a={"b":1.10, "a":2})", "b={}"}));
+  EXPECT_EQ(ids(store().list({}, 0, 10)), Ids{"c"});
+}
+
+TEST_P(PurgeTest, AnIdThatWasArchivedMayComeBackAndBeArchivedAgain) {
+  const Owner owner = own_everything();
+  for (int i = 0; i < 2; ++i) {
+    write(event({.id = "again"}));
+    apply(owner, {mark("again", Kind::done)});
+    advance(1h);
+    EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
+  }
+  EXPECT_EQ(backend().archived(store()).size(), 2u);
+}
+
+TEST_P(PurgeTest, ADeadHeadThatIsPurgedLeavesItsLaneToTheNext) {
+  write_aggregate("1", {"a", "b"});
+  const Owner owner = own_everything();
+  Mark aside = mark("b", Kind::aside);
+  aside.lane = 7;
+  apply(owner, {dead("a", "", 7), aside});
+  const int shard = ref("a").shard;
+  advance(1h);
+  EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(ids(owner->held(shard, 7, 10).rows), Ids{"b"});
+  const auto lanes = owner->held_lanes(shard, kNoLane, 10);
+  ASSERT_EQ(lanes.size(), 1u);
+  EXPECT_EQ(lanes[0].status, Status::fresh);
+}
+
+TEST_P(PurgeTest, WhatIsReplayedInBetweenStays) {
+  // Replayed and delivered once more, it is young again.
+  write(event({.id = "e"}));
+  const Owner owner = own_everything();
+  apply(owner, {mark("e", Kind::done)});
+  advance(10h);
+  const Time before = now() - 1h;
+  EXPECT_TRUE(store().replay("e"));
+  EXPECT_EQ(store().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "it is NEW";
+  apply(owner, {mark("e", Kind::done)});
+  EXPECT_EQ(store().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "done just now";
+}
+
+TEST_P(PurgeTest, TwoPurgersRemoveEachRowOnce) {
+  constexpr int kEvents = 300;
+  std::vector<Event> events;
+  for (int i = 0; i < kEvents; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
+  write(events);
+  const Owner owner = own_everything();
+  std::vector<Mark> marks;
+  for (const Event& e : events) marks.push_back(mark(e.id(), Kind::done));
+  apply(owner, marks);
+  advance(1h);
+  std::atomic<std::int64_t> removed = 0;
+  {
+    std::vector<std::jthread> purgers;
+    for (int i = 0; i < 3; ++i) {
+      purgers.emplace_back([&] {
+        Changed step{.more = true};
+        while (step.more) {
+          step = store().purge(Purgeable::done, now(), step.through, 11, true);
+          removed += step.rows;
+        }
+      });
+    }
+  }
+  EXPECT_EQ(removed, kEvents);
+  EXPECT_EQ(backend().archived(store()).size(), static_cast<std::size_t>(kEvents));
+}
+
+TEST_P(PurgeTest, NumbersOfPurgedRowsAreNotGivenAgain) {
+  const Seq last = write(event({.id = "a"})).seq;
+  const Owner owner = own_everything();
+  apply(owner, {mark("a", Kind::done)});
+  advance(1h);
+  EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, false).rows, 1);
+  EXPECT_GT(write(event({.id = "b"})).seq, last);
+  EXPECT_EQ(ids(owner->ready(owner.shards(), 0, 10).rows), Ids{"b"});
+}
+
+}  // namespace
+}  // namespace outbox::conformance
