@@ -1,0 +1,162 @@
+// Operators at work on a database that is in use.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <mutex>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "outbox/dead_events.h"
+#include "outbox/outbox.h"
+#include "outbox/purge.h"
+#include "outbox/sqlite.h"
+#include "outbox/testing.h"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+class OperationsTest : public ::testing::Test {
+ protected:
+  OperationsTest() {
+    std::string pattern =
+        (std::filesystem::temp_directory_path() / "outbox_operations_XXXXXX").string();
+    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
+    folder_ = pattern;
+    store_ = sqlite::open(
+        folder_ + "/events.db",
+        {.durability = sqlite::Durability::normal, .wait_timeout = 20s, .log = log_.log()});
+  }
+  ~OperationsTest() override {
+    store_.reset();
+    std::error_code ignored;
+    std::filesystem::remove_all(folder_, ignored);
+  }
+
+  std::unique_ptr<Outbox> start(std::shared_ptr<Listener> listener, Options options = {}) {
+    Listeners on;
+    on.add("Order", "Happened", std::move(listener));
+    options.log = log_.log();
+    auto box = std::make_unique<Outbox>(store_, on, std::move(options));
+    box->start();
+    return box;
+  }
+
+  static void write(Outbox& box, const std::string& aggregate, const std::string& payload) {
+    auto tx = box.begin();
+    tx.write({.type = "Happened",
+              .aggregate_type = "Order",
+              .aggregate_id = aggregate,
+              .payload = json(payload)});
+    tx.commit();
+  }
+
+  std::int64_t archived() {
+    return std::get<std::int64_t>(
+        store_->connect()->query("SELECT count(*) FROM outbox_event_archive", {}).at(0).at(0));
+  }
+
+  std::string folder_;
+  testing::RecordingLog log_;
+  std::shared_ptr<Store> store_;
+};
+
+TEST_F(OperationsTest, PurgeAndReplayBesideBusyEnginesLoseNothingAndRepeatNothing) {
+  constexpr int kEvents = 1'500;
+  constexpr int kAggregates = 7;
+  std::mutex mutex;
+  std::map<std::string, int> calls;      // by payload
+  std::map<std::string, int> last_good;  // by aggregate
+  int order_breaks = 0;
+  // Every tenth is refused the first time that it is met.
+  const auto listener = std::make_shared<testing::RecordingListener>(
+      [&](const Event& event, const Delivery&) -> Outcome {
+        const std::lock_guard lock(mutex);
+        const int number = std::stoi(event.payload());
+        const bool first = ++calls[event.payload()] == 1;
+        if (first) {
+          int& last = last_good[event.aggregate_id()];
+          if (number < last) ++order_breaks;
+          last = number;
+        }
+        if (first && number % 10 == 0) throw PermanentError("refused at first");
+        return Outcome::done();
+      });
+  const auto box = start(listener);
+  Purger purger{store_,
+                {.done_retention = 0s,
+                 .dead_retention = std::nullopt,
+                 .archive = true,
+                 .batch = 50,
+                 .interval = 5ms,
+                 .log = log_.log()}};
+  purger.start();
+  ScheduledReplay replay{
+      store_, {.interval = 5ms, .min_age = 0ms, .bulk = {.batch = 7}, .log = log_.log()}};
+  replay.start();
+  for (int i = 0; i < kEvents; ++i) {
+    write(*box, std::to_string(i % kAggregates), std::to_string(i));
+  }
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  while (archived() < kEvents && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(5ms);
+  }
+  purger.close();
+  replay.close();
+  box->close();
+
+  EXPECT_EQ(archived(), kEvents);
+  EXPECT_EQ(store_->count({}), 0);
+  EXPECT_EQ(calls.size(), static_cast<std::size_t>(kEvents));
+  EXPECT_EQ(listener->count(), static_cast<std::size_t>(kEvents + kEvents / 10))
+      << "each once, and those refused once more";
+  EXPECT_EQ(order_breaks, 0);
+  for (const auto& line : log_.lines()) {
+    EXPECT_EQ(line.text.find(" failed: "), std::string::npos) << line.text;
+  }
+}
+
+TEST_F(OperationsTest, AnEventReplayedTheMomentItIsFinishedIsDeliveredAgain) {
+  constexpr std::size_t kTimes = 100;
+  const auto listener = std::make_shared<testing::RecordingListener>();
+  const auto box = start(listener, {.poll_interval = 200ms});
+  write(*box, "1", "1");
+  ASSERT_TRUE(listener->wait_for(1));
+  const std::string id = listener->ids().at(0);
+  const auto deadline = std::chrono::steady_clock::now() + 60s;
+  for (std::size_t replayed = 0; replayed < kTimes;) {
+    if (store_->replay(id)) ++replayed;
+    ASSERT_LT(std::chrono::steady_clock::now(), deadline) << replayed;
+  }
+  ASSERT_TRUE(listener->wait_for(kTimes + 1)) << listener->count();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(listener->count(), kTimes + 1);
+}
+
+TEST_F(OperationsTest, ALaneWhoseDeadHeadIsPurgedGoesOnByItself) {
+  const auto listener = std::make_shared<testing::RecordingListener>(
+      [](const Event& event, const Delivery&) -> Outcome {
+        if (event.payload() == "0") throw PermanentError("refused");
+        return Outcome::done();
+      });
+  const auto box = start(listener, {.on_dead = OnDead::block, .poll_interval = 100ms});
+  for (int i = 0; i < 3; ++i) write(*box, "1", std::to_string(i));
+  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  while (store_->counts().held < 2 && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(2ms);
+  }
+  ASSERT_EQ(store_->held_aggregates(10).size(), 1u);
+  Purger purger{store_, {.dead_retention = 0s, .archive = true, .log = log_.log()}};
+  EXPECT_EQ(purger.run_once(), (Purged{.dead = 1}));
+  EXPECT_TRUE(listener->wait_for(3)) << "nobody tells the engine; it looks now and then";
+  EXPECT_EQ(listener->payloads(), (std::vector<std::string>{"0", "1", "2"}));
+}
+
+}  // namespace
+}  // namespace outbox
