@@ -113,7 +113,7 @@ class ScheduledReplay {
   void start();
 
   // Ends the round under way after its batch, and waits for that. Idempotent,
-  // and fine without start().
+  // and fine without start(). Throws MisuseError in a callback of its own.
   void close();
 
   // One round, here and now; how many events it replayed. Errors reach the

@@ -80,7 +80,7 @@ class Purger {
   void start();
 
   // Ends the round under way after its batch, and waits for that. Idempotent,
-  // and fine without start().
+  // and fine without start(). Throws MisuseError in a callback of its own.
   void close();
 
  private:

@@ -372,7 +372,8 @@ enum class Purgeable : std::uint8_t {
   dead,  // what became DEAD before the given time
 
   // What occurred before the given time, whatever its state, delivered or not:
-  // for tables that are only appended to and that nobody marks.
+  // for tables that are only appended to and that nobody marks. If an engine has
+  // such an event in its hands after all, its mark will be stale.
   everything,
 };
 

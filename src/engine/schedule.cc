@@ -56,6 +56,9 @@ void Schedule::close() {
   std::jthread thread;
   {
     MutexLock lock(mutex_);
+    if (thread_.get_id() == std::this_thread::get_id()) {
+      throw MisuseError(options_.what + ": close() in a callback of its own would wait for itself");
+    }
     closed_ = true;
     thread = std::move(thread_);
   }

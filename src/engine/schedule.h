@@ -38,6 +38,7 @@ class Schedule {
   void start() OUTBOX_EXCLUDES(mutex_);
 
   // Asks the work to stop and waits for it. Idempotent, also without start().
+  // Throws MisuseError if the work calls it.
   void close() OUTBOX_EXCLUDES(mutex_);
 
   // False in a child made by fork(), which has no such thread: neither close nor

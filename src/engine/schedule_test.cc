@@ -74,6 +74,19 @@ TEST_F(ScheduleTest, StartIsOnceAndNotAfterClose) {
   EXPECT_THROW(closed.start(), MisuseError);
 }
 
+TEST_F(ScheduleTest, TheWorkCannotCloseIt) {
+  std::atomic<Schedule*> self = nullptr;
+  Schedule schedule(options(1ms), [&](const std::stop_token&) {
+    if (self.load() == nullptr) return;
+    called.raise();
+    self.load()->close();
+  });
+  self = &schedule;
+  schedule.start();
+  EXPECT_TRUE(called.wait(2)) << "it goes on";
+  EXPECT_TRUE(log.contains("would wait for itself"));
+}
+
 TEST_F(ScheduleTest, AnIntervalMustBePositive) {
   for (const auto bad : {0ms, -1ms}) {
     EXPECT_THROW(Schedule(options(bad), [](const std::stop_token&) {}), MisuseError);
