@@ -2,8 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <fstream>
+#include <iterator>
 #include <mutex>
 #include <set>
+#include <sstream>
 #include <string>
 
 #include "engine/test_fixture.h"
@@ -174,6 +177,34 @@ TEST_F(MetricsTest, PromtoolAcceptsSeveralStacksAndOddLabels) {
   other->add(Counter::success, 3);
   third->observe(Timing::commit_to_done, 12ms);
   EXPECT_TRUE(promtool_accepts(registry.text())) << registry.text();
+}
+
+std::string documentation() {
+  std::ifstream file(OUTBOX_DOCS "/telemetry.md");
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+TEST_F(MetricsTest, TheDocumentationNamesEachOfThem) {
+  const std::string docs = documentation();
+  std::istringstream text(registry.text());
+  std::size_t names = 0;
+  for (std::string hash, type, name, rest; text >> hash; std::getline(text, rest)) {
+    if (hash != "#" || !(text >> type >> name) || type != "TYPE") continue;
+    ++names;
+    EXPECT_NE(docs.find('`' + name + '`'), docs.npos) << name << " is not in docs/telemetry.md";
+  }
+  EXPECT_EQ(names, 18u);
+}
+
+TEST(DocumentedAlertsTest, AreRulesThatPrometheusTakes) {
+  const std::string docs = documentation();
+  const std::string fence = "```yaml\n";
+  const std::size_t begin = docs.find(fence);
+  ASSERT_NE(begin, docs.npos);
+  const std::size_t end = docs.find("```", begin + fence.size());
+  const std::string rules = docs.substr(begin + fence.size(), end - begin - fence.size());
+  EXPECT_TRUE(promtool_accepts(rules, "rules")) << rules;
+  EXPECT_FALSE(promtool_accepts(rules + "      - alert: 1\n        expr: (\n", "rules"));
 }
 
 // The judge is judged too.
