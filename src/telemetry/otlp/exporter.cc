@@ -139,7 +139,16 @@ class Exporter::Impl {
   void run() OUTBOX_EXCLUDES(mutex_) {
     name_this_thread("outbox-otlp");
     std::vector<Span> batch;
-    while (take(batch)) send(batch);
+    while (take(batch)) {
+      Result result{.failed = batch.size()};
+      try {
+        result = send(batch);
+      } catch (const std::exception& error) {
+        warn("was not asked to take", std::to_string(batch.size()) + " spans", error.what());
+      }
+      finish(batch.size(), result);
+      report_drops();
+    }
     const MutexLock lock(mutex_);
     counts_.failed += queue_.size();
     cut_off_ += queue_.size();
@@ -170,7 +179,14 @@ class Exporter::Impl {
     return true;
   }
 
-  void send(const std::vector<Span>& batch) OUTBOX_EXCLUDES(mutex_) {
+  // What became of a batch, the rest of which was sent.
+  struct Result {
+    std::uint64_t failed = 0;
+    bool cut_off = false;  // because of close()
+  };
+
+  Result send(const std::vector<Span>& batch) OUTBOX_EXCLUDES(mutex_) {
+    const Result lost{.failed = batch.size()};
     const std::string body = request_json(resource_, batch);
     const Deadline give_up = after(options_.give_up_after);
     for (int attempt = 1;; ++attempt) {
@@ -180,16 +196,16 @@ class Exporter::Impl {
         const std::uint64_t rejected =
             std::min<std::uint64_t>(rejected_spans(answer.body), batch.size());
         if (rejected > 0) warn("refused", std::to_string(rejected) + " spans of a batch", "");
-        return finish(batch.size(), rejected, false);
+        return {.failed = rejected};
       }
       if (!answer.away && !overloaded(answer.status)) {
         warn("refused", std::to_string(batch.size()) + " spans", describe(answer));
-        return finish(batch.size(), batch.size(), false);
+        return lost;
       }
-      if (SteadyClock::now() >= close_by()) return finish(batch.size(), batch.size(), true);
+      if (SteadyClock::now() >= close_by()) return {.failed = batch.size(), .cut_off = true};
       if (SteadyClock::now() >= give_up) {
         warn("stayed away and lost", std::to_string(batch.size()) + " spans", describe(answer));
-        return finish(batch.size(), batch.size(), false);
+        return lost;
       }
       warn("is away; spans wait, and are dropped when there are more than",
            std::to_string(options_.capacity), describe(answer));
@@ -212,13 +228,22 @@ class Exporter::Impl {
     }
   }
 
-  void finish(std::size_t spans, std::uint64_t failed, bool cut_off) OUTBOX_EXCLUDES(mutex_) {
+  void finish(std::size_t spans, const Result& result) OUTBOX_EXCLUDES(mutex_) {
     const MutexLock lock(mutex_);
-    counts_.failed += failed;
-    counts_.sent += spans - failed;
-    if (cut_off) cut_off_ += failed;
+    counts_.failed += result.failed;
+    counts_.sent += spans - result.failed;
+    if (result.cut_off) cut_off_ += result.failed;
     finished_ += spans;
     changed_.notify_all();
+  }
+
+  // Here, not where they are dropped: that is no place for a log.
+  void report_drops() OUTBOX_EXCLUDES(mutex_) {
+    const std::uint64_t dropped = counts().dropped;
+    if (dropped == reported_drops_) return;
+    if (warn("is too slow; no room for", std::to_string(dropped) + " spans so far", "")) {
+      reported_drops_ = dropped;
+    }
   }
 
   Deadline close_by() const OUTBOX_EXCLUDES(mutex_) {
@@ -226,8 +251,9 @@ class Exporter::Impl {
     return closing_ ? close_by_ : Deadline::max();
   }
 
-  void warn(std::string_view what, std::string_view which, std::string_view why) noexcept {
-    if (!warnings_.allow(SteadyClock::now())) return;
+  // False if it was said too recently.
+  bool warn(std::string_view what, std::string_view which, std::string_view why) noexcept {
+    if (!warnings_.allow(SteadyClock::now())) return false;
     try {
       std::string text = "otlp: the collector at " + http_.where() + ' ';
       text += what;
@@ -241,6 +267,7 @@ class Exporter::Impl {
     } catch (...) {
       // A log that fails must not end the thread.
     }
+    return true;
   }
 
   static constexpr std::chrono::hours kLongestRetryAfter{1};
@@ -252,7 +279,10 @@ class Exporter::Impl {
   const ExponentialBackoff backoff_;
 
   HttpPost http_;
+
+  // Of the thread alone.
   RateLimit warnings_{kBetweenWarnings};
+  std::uint64_t reported_drops_ = 0;
 
   mutable Mutex mutex_;
   CondVar changed_;

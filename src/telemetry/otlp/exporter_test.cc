@@ -237,6 +237,25 @@ TEST_F(ExporterTest, DropsWhatFindsNoRoomAndNeverWaits) {
   expect(exporter, 0, 15, 14);
 }
 
+TEST_F(ExporterTest, SaysThatACollectorIsTooSlow) {
+  Signal go_on;
+  listen([&](std::size_t, const TestServer::Request&) {
+    go_on.wait();
+    return TestServer::Reply{};
+  });
+  Options with = options();
+  with.capacity = 2;
+  with.batch = 2;
+  Exporter exporter{with};
+  for (int i = 0; i < 2; ++i) exporter.record(span("x"));
+  ASSERT_TRUE(server->wait_for(1));
+  for (int i = 0; i < 5; ++i) exporter.record(span("x"));
+  go_on.raise();
+  EXPECT_TRUE(exporter.close(20s));
+  expect(exporter, 4, 3, 0);
+  EXPECT_TRUE(log.contains("is too slow; no room for 3 spans so far"));
+}
+
 TEST_F(ExporterTest, CloseSendsWhatIsLeft) {
   listen(always({}));
   Options with = options();

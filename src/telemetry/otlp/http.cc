@@ -100,7 +100,9 @@ List header_list(const std::map<std::string, std::string>& headers) {
                         " has a control character");
     }
     // Without a value, libcurl wants a semicolon or leaves the header out.
-    append(list, value.empty() ? name + ";" : name + ": " + value);
+    std::string line = name;
+    line += value.empty() ? ";" : ": ";
+    append(list, line.append(value));
   }
   return list;
 }
