@@ -232,6 +232,10 @@ class Interceptor {
   // In the order of registration. Throwing counts as a failed attempt.
   virtual void before(const Event& /*event*/) {}
 
+  // For those who want to know which attempt it is: called instead of before(),
+  // which it calls unless it is overridden.
+  virtual void before_delivery(const Event& event, const Delivery& /*delivery*/) { before(event); }
+
   // In reverse order, for those whose before() returned. `error` is null on
   // success. What it throws is logged.
   virtual void after(const Event& /*event*/, const std::exception_ptr& /*error*/) {}

@@ -142,7 +142,7 @@ std::vector<Outcome> Deliverer::deliver(std::span<Job> jobs, const std::stop_tok
 
 Outcome Deliverer::deliver_one(Job& job, const std::stop_token& stop) const {
   if (!job.row.defect.empty()) return Outcome::permanent(job.row.defect);
-  const Passage passage = enter(job.row.event);
+  const Passage passage = enter(job, stop);
   Outcome outcome = passage.error ? outcome_of(passage.error) : route(job, stop);
   leave(job.row.event, passage, outcome);
   return outcome;
@@ -159,7 +159,7 @@ std::vector<Outcome> Deliverer::deliver_batch(std::span<Job> jobs,
       outcomes[i] = Outcome::permanent(jobs[i].row.defect);
       continue;
     }
-    passages[i] = enter(jobs[i].row.event);
+    passages[i] = enter(jobs[i], stop);
     if (passages[i].error) {
       outcomes[i] = outcome_of(passages[i].error);
       leave(jobs[i].row.event, passages[i], outcomes[i]);
@@ -187,11 +187,13 @@ std::vector<Outcome> Deliverer::deliver_batch(std::span<Job> jobs,
   return outcomes;
 }
 
-Deliverer::Passage Deliverer::enter(const Event& event) const {
+Deliverer::Passage Deliverer::enter(const Job& job, const std::stop_token& stop) const {
   Passage passage;
+  if (interceptors_.empty()) return passage;
+  const Delivery delivery = delivery_of(job, stop);
   try {
     for (const auto& interceptor : interceptors_) {
-      interceptor->before(event);
+      interceptor->before_delivery(job.row.event, delivery);
       ++passage.entered;
     }
   } catch (...) {

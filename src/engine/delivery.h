@@ -35,7 +35,7 @@ class Deliverer {
     std::exception_ptr error{};
   };
 
-  Passage enter(const Event& event) const;
+  Passage enter(const Job& job, const std::stop_token& stop) const;
   void leave(const Event& event, const Passage& passage, const Outcome& outcome) const;
   Outcome deliver_one(Job& job, const std::stop_token& stop) const;
   std::vector<Outcome> deliver_batch(std::span<Job> jobs, const std::stop_token& stop) const;

@@ -1,0 +1,94 @@
+// Sends spans to an OpenTelemetry collector, by OTLP over HTTP in JSON. Needs
+// outbox::otlp.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+
+#include "outbox/log.h"
+#include "outbox/tracing.h"
+
+namespace outbox::otlp {
+
+struct Options {
+  // http or https, with the whole path. Credentials go into the headers.
+  std::string endpoint = "http://localhost:4318/v1/traces";
+
+  // Sent with every request, e.g. {{"Authorization", "Bearer ..."}}. Never logged.
+  std::map<std::string, std::string> headers{};
+
+  // Who the spans are from: `service.name`, and more attributes of the resource,
+  // e.g. {{"deployment.environment", "test"}}.
+  std::string service_name = "unknown_service";
+  std::map<std::string, std::string> resource{};
+
+  // Spans that wait to be sent; those that find no room are dropped and counted.
+  std::size_t capacity = 4'096;
+
+  // A request takes at most so many, and is sent when there are as many, or so
+  // long after the first of them.
+  std::size_t batch = 512;
+  std::chrono::milliseconds interval{1'000};
+
+  std::chrono::milliseconds timeout{10'000};  // of one request
+
+  // A collector that is away or overloaded (429, 502, 503, 504) is asked again,
+  // after a pause that doubles from the first to the second value or is what
+  // its Retry-After says. A batch is given up after the third.
+  std::chrono::milliseconds pause{1'000};
+  std::chrono::milliseconds max_pause{30'000};
+  std::chrono::milliseconds give_up_after{120'000};
+
+  // How long the destructor goes on trying.
+  std::chrono::milliseconds close_timeout{5'000};
+
+  Logger log{};  // empty: standard_error_log()
+};
+
+// Adds up to what was recorded, once closed.
+struct Counts {
+  std::uint64_t sent = 0;     // the collector took them
+  std::uint64_t dropped = 0;  // no room, or closed already
+  std::uint64_t failed = 0;   // the collector refused them, or stayed away
+};
+
+// A sink with a thread of its own, which nobody who writes or delivers waits for.
+//
+//   auto exporter = std::make_shared<outbox::otlp::Exporter>(
+//       outbox::otlp::Options{.service_name = "shop"});
+//   auto tracing = std::make_shared<outbox::Tracing>(exporter);
+//
+// Certificates are verified as libcurl does by default; redirects are not
+// followed; the proxy variables of the environment are.
+//
+// Thread-safe. After fork() the child must not use it.
+class Exporter final : public SpanSink {
+ public:
+  // Throws MisuseError for options that make no sense.
+  explicit Exporter(Options options = {});
+  ~Exporter() override;  // closes
+  Exporter(const Exporter&) = delete;
+  Exporter& operator=(const Exporter&) = delete;
+
+  void record(Span span) noexcept override;
+
+  // Sends what was recorded before this call without waiting for a full batch.
+  // False if that was not over in time.
+  bool flush(std::chrono::milliseconds timeout);
+
+  // Takes no more spans, sends what is left, and gives up what is not sent when
+  // the time is over. False if anything was. Idempotent.
+  bool close(std::chrono::milliseconds timeout);
+
+  Counts counts() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace outbox::otlp

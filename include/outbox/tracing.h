@@ -1,0 +1,161 @@
+// Traces that go through the outbox: from the code that wrote an event to the
+// listener that received it, in another thread, process or week.
+//
+//   auto tracing = std::make_shared<outbox::Tracing>(sink);  // e.g. of otlp.h
+//   outbox::Outbox box{db, on, {.interceptors = {tracing}, .hooks = {tracing}}};
+//
+// Events carry their trace in the headers `traceparent` and `tracestate` of the
+// W3C Trace Context recommendation, level 1.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+#include "outbox/clock.h"
+#include "outbox/event.h"
+#include "outbox/listener.h"
+#include "outbox/writer.h"
+
+namespace outbox {
+
+using TraceId = std::array<std::uint8_t, 16>;
+using SpanId = std::array<std::uint8_t, 8>;
+
+// Lower-case hexadecimal digits.
+std::string to_string(const TraceId& id);
+std::string to_string(const SpanId& id);
+
+// A place in a trace. All zero, as default-made: in no trace.
+struct TraceContext {
+  TraceId trace_id{};
+  SpanId span_id{};
+  bool sampled = false;
+  std::string state{};  // the value of `tracestate`; empty: none
+
+  // Whether both ids are set.
+  bool valid() const noexcept { return trace_id != TraceId{} && span_id != SpanId{}; }
+
+  // The value of the header `traceparent`.
+  std::string traceparent() const;
+
+  friend bool operator==(const TraceContext&, const TraceContext&) = default;
+};
+
+// Reads the two headers, strictly. Nothing if `traceparent` is not valid; of a
+// later version, what level 1 knows is read. A `tracestate` that is not valid
+// is dropped and does no harm to the rest.
+std::optional<TraceContext> parse_trace(std::string_view traceparent,
+                                        std::string_view tracestate = {});
+
+// What the calling thread works for; nothing if it is in no trace.
+std::optional<TraceContext> current_trace();
+
+// Makes a context the current one of this thread until the end of the scope,
+// where the one before returns. Use it where your program takes part in a trace
+// of its own, so that the events it writes continue that:
+//
+//   outbox::TraceScope scope{outbox::parse_trace(request.header("traceparent"))};
+//
+// Scopes of a thread end in reverse order. One object belongs to one thread.
+class TraceScope {
+ public:
+  // Nothing, or a context that is not valid: no trace is current.
+  explicit TraceScope(std::optional<TraceContext> context);
+  ~TraceScope();
+  TraceScope(const TraceScope&) = delete;
+  TraceScope& operator=(const TraceScope&) = delete;
+
+ private:
+  std::optional<TraceContext> outer_;
+};
+
+// The trace of an event: while this thread delivers it, the place of that
+// delivery; otherwise what its headers say.
+std::optional<TraceContext> trace_of(const Event& event);
+
+// A piece of work that is over, named and described as the messaging
+// conventions of OpenTelemetry ask.
+struct Span {
+  enum class Kind : std::uint8_t { producer, consumer };
+
+  struct Attribute {
+    std::string_view key;  // a literal
+    std::variant<std::string, std::int64_t> value;
+  };
+
+  std::string name{};
+  Kind kind = Kind::producer;
+  TraceContext context{};
+  SpanId parent{};  // all zero: the first of its trace
+  Time start{};
+  Time end{};
+  std::vector<Attribute> attributes{};
+  bool failed = false;
+  std::string error{};  // why it failed
+};
+
+// Where spans go.
+class SpanSink {
+ public:
+  virtual ~SpanSink() = default;
+
+  // Called on the threads that write and deliver: must be thread-safe and
+  // quick, and must not throw.
+  virtual void record(Span span) noexcept = 0;
+};
+
+struct TracingOptions {
+  // How many of the traces that begin here are recorded, 0 to 1. A trace that
+  // began elsewhere brings that decision with it.
+  double sample_ratio = 1.0;
+
+  const Clock* clock = nullptr;  // null: host_clock()
+};
+
+// Give it to an outbox twice, as a hook and as an interceptor.
+//
+// As a hook: every event written becomes a span `create`, child of the current
+// context or the first of a new trace, and that span goes into the event's
+// headers. Headers that the user set are left alone, and so is that event.
+//
+// As an interceptor: every delivery becomes a span `process`, child of what the
+// headers say, and is the current context while the listener runs, so that the
+// events which the listener writes continue the trace. Register it as the first:
+// it then wraps all others, and their errors are in its span. A batch listener
+// that gets several events at once has no current context, because it works for
+// several traces; it asks trace_of(event).
+//
+// Without a sink nothing is recorded, and contexts are passed on as they are.
+//
+// Thread-safe; may be shared by several stacks.
+class Tracing final : public WriterHook, public Interceptor {
+ public:
+  // Throws MisuseError if the ratio makes no sense.
+  explicit Tracing(std::shared_ptr<SpanSink> sink, TracingOptions options = {});
+
+  void before_write(std::vector<Draft>& drafts) override;
+  void after_write(std::span<const Written> events) override;
+
+  void before(const Event& event) override;
+  void before_delivery(const Event& event, const Delivery& delivery) override;
+  void after(const Event& event, const std::exception_ptr& error) override;
+
+ private:
+  TraceContext child_of(const TraceContext& parent) const;
+  void enter(const Event& event, std::optional<int> attempt);
+
+  // Constant after construction.
+  const std::shared_ptr<SpanSink> sink_;
+  const double sample_ratio_;
+  const Clock& clock_;
+};
+
+}  // namespace outbox

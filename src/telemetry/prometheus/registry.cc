@@ -1,0 +1,144 @@
+#include <prometheus/counter.h>
+#include <prometheus/gauge.h>
+#include <prometheus/histogram.h>
+#include <prometheus/registry.h>
+#include <prometheus/text_serializer.h>
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstddef>
+#include <utility>
+
+#include "core/mutex.h"
+#include "core/quote.h"
+#include "outbox/error.h"
+#include "outbox/prometheus.h"
+#include "telemetry/prometheus/names.h"
+
+namespace outbox::prometheus {
+namespace {
+
+constexpr std::array kCounters{
+    Counter::hot_enqueued,  Counter::hot_dropped, Counter::hot_skipped_delayed,
+    Counter::cold_enqueued, Counter::success,     Counter::failure,
+    Counter::deferred,      Counter::dead,        Counter::stale_marks,
+    Counter::hung_calls};
+constexpr std::array kGauges{Gauge::hot_depth, Gauge::cold_depth, Gauge::in_flight, Gauge::pending,
+                             Gauge::dead_events};
+constexpr std::array kTimings{Timing::listener, Timing::commit_to_done, Timing::oldest_lag};
+
+template <class Enum>
+constexpr std::size_t index(Enum value) {
+  return static_cast<std::size_t>(value);
+}
+
+// The tables below are indexed by the enum: none may be missing or misplaced.
+template <class Table>
+constexpr bool in_order(const Table& table) {
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    if (index(table[i]) != i) return false;
+  }
+  return true;
+}
+static_assert(in_order(kCounters) && in_order(kGauges) && in_order(kTimings));
+
+// Knows its series from the start, so that counting is no more than adding to
+// a number. Thread-safe.
+class Stack final : public Metrics {
+ public:
+  Stack(std::shared_ptr<::prometheus::Registry> registry, const StackOptions& options)
+      : registry_(std::move(registry)) {
+    for (const Counter counter : kCounters) {
+      counters_[index(counter)] = &series(::prometheus::BuildCounter(), name_of(counter), options);
+    }
+    for (const Gauge gauge : kGauges) {
+      gauges_[index(gauge)] = &series(::prometheus::BuildGauge(), name_of(gauge), options);
+    }
+    oldest_lag_ = &series(::prometheus::BuildGauge(), name_of(Timing::oldest_lag), options);
+    for (const Timing timing : {Timing::listener, Timing::commit_to_done}) {
+      histograms_[index(timing)] =
+          &series(::prometheus::BuildHistogram(), name_of(timing), options, duration_buckets());
+    }
+  }
+
+  void add(Counter counter, std::uint64_t n) noexcept override {
+    counters_[index(counter)]->Increment(static_cast<double>(n));
+  }
+
+  void set(Gauge gauge, double value) noexcept override {
+    gauges_[index(gauge)]->Set(value);
+    // The reader tells the lag of what it finds, and nothing when it finds
+    // nothing.
+    if (gauge == Gauge::pending && value == 0) oldest_lag_->Set(0);
+  }
+
+  void observe(Timing timing, std::chrono::nanoseconds value) noexcept override {
+    // The time of day may have been set back in between.
+    const double seconds = std::max(0.0, std::chrono::duration<double>(value).count());
+    if (timing == Timing::oldest_lag) {
+      oldest_lag_->Set(seconds);
+    } else {
+      histograms_[index(timing)]->Observe(seconds);
+    }
+  }
+
+ private:
+  // Labels are given to the series, not to the family: families of the same name
+  // would be printed with a HELP each, which is not allowed.
+  template <class Metric, class... Arguments>
+  Metric& series(::prometheus::detail::Builder<Metric> builder, const MetricName& name,
+                 const StackOptions& options, const Arguments&... arguments) {
+    return builder.Name(options.prefix + name.name)
+        .Help(name.help)
+        .Register(*registry_)
+        .Add(options.labels, arguments...);
+  }
+
+  // Constant after construction; what they point to lives in the registry.
+  const std::shared_ptr<::prometheus::Registry> registry_;
+  std::array<::prometheus::Counter*, kCounters.size()> counters_{};
+  std::array<::prometheus::Gauge*, kGauges.size()> gauges_{};
+  std::array<::prometheus::Histogram*, kTimings.size()> histograms_{};
+  ::prometheus::Gauge* oldest_lag_ = nullptr;
+};
+
+}  // namespace
+
+class Registry::Impl {
+ public:
+  std::shared_ptr<Metrics> stack(const StackOptions& options) {
+    check_prefix(options.prefix);
+    for (const auto& [key, value] : options.labels) check_label(key, value);
+    const MutexLock lock(mutex_);
+    std::weak_ptr<Metrics>& slot = stacks_[{options.prefix, options.labels}];
+    if (!slot.expired()) {
+      throw MisuseError("prometheus: another stack has the prefix " + quote(options.prefix) +
+                        " and the same labels, give each its own");
+    }
+    auto made = std::make_shared<Stack>(registry_, options);
+    slot = made;
+    return made;
+  }
+
+  std::string text() const {
+    return ::prometheus::TextSerializer().Serialize(registry_->Collect());
+  }
+
+ private:
+  using Key = std::pair<std::string, std::map<std::string, std::string>>;
+
+  const std::shared_ptr<::prometheus::Registry> registry_ =
+      std::make_shared<::prometheus::Registry>();
+  Mutex mutex_;
+  std::map<Key, std::weak_ptr<Metrics>> stacks_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+Registry::Registry() : impl_(std::make_unique<Impl>()) {}
+Registry::~Registry() = default;
+
+std::shared_ptr<Metrics> Registry::stack(StackOptions options) { return impl_->stack(options); }
+
+std::string Registry::text() const { return impl_->text(); }
+
+}  // namespace outbox::prometheus
