@@ -26,12 +26,12 @@ enum class Gauge {
   in_flight,    // events taken from the store and not yet marked
   pending,      // rows that are neither DONE nor DEAD
   dead_events,  // rows that are DEAD
+  oldest_lag,   // seconds since the oldest event occurred that could be delivered now
 };
 
 enum class Timing {
   listener,        // one call of a listener
   commit_to_done,  // from an event's occurred-at to its DONE mark
-  oldest_lag,      // age of the oldest event of the last read
 };
 
 // snake_case names as above, for exporters.

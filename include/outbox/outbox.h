@@ -5,14 +5,17 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "outbox/dead_events.h"
 #include "outbox/dispatcher.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
 #include "outbox/listener.h"
+#include "outbox/purge.h"
 #include "outbox/store.h"
 #include "outbox/transaction.h"
 #include "outbox/writer.h"
@@ -74,6 +77,11 @@ struct Options {
   // unless this has succeeded. See DispatcherOptions.
   std::function<void(const Event&, std::string_view error)> on_dead_event{};
   std::function<void(const Event&, std::string_view error)> dead_letter{};
+
+  // Housekeeping while it runs; see purge.h and dead_events.h. An empty `log` in
+  // them means the one below.
+  std::optional<PurgeOptions> purge{};
+  std::optional<ReplaySchedule> replay_dead{};
 
   std::chrono::milliseconds drain_timeout{5'000};
   std::chrono::milliseconds hung_after{30'000};

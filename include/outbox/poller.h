@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "outbox/log.h"
-#include "outbox/metrics.h"
 #include "outbox/store.h"
 
 namespace outbox {
@@ -91,7 +90,6 @@ struct PollerOptions {
   int max_deaths_alone = 2;
 
   Logger log{};  // empty: standard_error_log()
-  std::shared_ptr<Metrics> metrics{};
   const Clock* clock = nullptr;  // null: host_clock()
 };
 

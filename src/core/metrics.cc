@@ -40,6 +40,8 @@ std::string_view to_string(Gauge gauge) {
       return "pending";
     case Gauge::dead_events:
       return "dead_events";
+    case Gauge::oldest_lag:
+      return "oldest_lag";
   }
   return "unknown";
 }
@@ -50,8 +52,6 @@ std::string_view to_string(Timing timing) {
       return "listener";
     case Timing::commit_to_done:
       return "commit_to_done";
-    case Timing::oldest_lag:
-      return "oldest_lag";
   }
   return "unknown";
 }

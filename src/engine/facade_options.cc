@@ -28,6 +28,14 @@ void check_mode(const Options& options, const Listeners& listeners, const Store&
              " has " + std::to_string(shards));
     }
   }
+  if (options.purge && options.purge->age && options.mode != Mode::writer_only) {
+    refuse(
+        "a purge by age removes events whether they were delivered or not: it is for "
+        "Mode::writer_only; set done_retention and dead_retention instead");
+  }
+  if (options.replay_dead && options.mode == Mode::writer_only) {
+    refuse("Mode::writer_only delivers nothing, so there is nobody to replay dead events for");
+  }
   if (options.mode == Mode::writer_only && !listeners.empty()) {
     refuse("Mode::writer_only delivers nothing, so its listeners would never be called: give none");
   }
@@ -62,6 +70,8 @@ Options checked(Options options, const Listeners& listeners, const Store& store)
   }
   if (options.mode == Mode::ordered) options.ordering = Ordering::total;
   if (!options.log) options.log = standard_error_log();
+  if (options.purge && !options.purge->log) options.purge->log = options.log;
+  if (options.replay_dead && !options.replay_dead->log) options.replay_dead->log = options.log;
   if (options.row_claims && !store.capabilities().row_claims) {
     options.log(LogLevel::warning, store.description() +
                                        " knows no row claims: this instance owns whole shards "
@@ -110,7 +120,6 @@ PollerOptions poller_options(const Options& options, const Clock& clock) {
                                   .row_claims = options.row_claims,
                                   .max_deaths_alone = options.max_deaths_alone,
                                   .log = options.log,
-                                  .metrics = options.metrics,
                                   .clock = &clock});
 }
 

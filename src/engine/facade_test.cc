@@ -122,6 +122,36 @@ TEST_F(FacadeTest, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
   EXPECT_NE(refusal({.mode = Mode::ordered}, loose).find("A/B"), std::string::npos);
 }
 
+// --- Housekeeping ---
+
+TEST_F(FacadeTest, PurgesAndReplaysOnScheduleWhileItRuns) {
+  std::atomic<bool> healed{false};
+  auto sick = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    return healed ? Outcome::done() : Outcome::permanent("not now");
+  });
+  auto box = open({.purge = PurgeOptions{.done_retention = 1h, .interval = 10ms},
+                   .replay_dead = ReplaySchedule{.interval = 10ms, .min_age = 1min}},
+                  sick);
+  const std::string id = write(*box, order_event("1", "1"));
+  ASSERT_TRUE(eventually([&] { return status(id) == Status::dead; }));
+  healed = true;
+  clock.advance(2min);
+  ASSERT_TRUE(eventually([&] {
+    box->wake();
+    return status(id) == Status::done;
+  }));
+  clock.advance(2h);
+  EXPECT_TRUE(eventually([&] { return !store->find(id); }));
+}
+
+TEST_F(FacadeTest, APurgeByAgeIsForThoseWhoOnlyWrite) {
+  const PurgeOptions by_age{.age = 24h};
+  EXPECT_NE(refusal({.purge = by_age}).find("writer_only"), std::string::npos);
+  EXPECT_NE(refusal({.mode = Mode::writer_only, .replay_dead = ReplaySchedule{}}).find("nobody"),
+            std::string::npos);
+  EXPECT_EQ(refusal({.mode = Mode::writer_only, .purge = by_age}), "");
+}
+
 // --- Health ---
 
 TEST_F(FacadeTest, HealthSaysWhetherItIsStartedClosedOrStandsBy) {

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <optional>
 #include <utility>
 
 #include "core/mutex.h"
@@ -19,7 +20,10 @@ class Outbox::Impl {
         stack_(options_.mode == Mode::writer_only
                    ? nullptr
                    : std::make_unique<internal::Stack>(store, std::move(listeners), options_)),
-        writer_(std::move(store), writer_options()) {}
+        writer_(store, writer_options()) {
+    if (options_.purge) purger_.emplace(store, *options_.purge);
+    if (options_.replay_dead) replay_.emplace(store, *options_.replay_dead);
+  }
 
   void start() {
     check_process();
@@ -27,6 +31,8 @@ class Outbox::Impl {
     if (closed_) throw MisuseError("outbox: start() after close(); make a new one");
     if (std::exchange(started_, true)) throw MisuseError("outbox: start() was called twice");
     if (stack_) stack_->start();
+    if (purger_) purger_->start();
+    if (replay_) replay_->start();
   }
 
   void close() {
@@ -35,6 +41,8 @@ class Outbox::Impl {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
     }
+    if (purger_) purger_->close();
+    if (replay_) replay_->close();
     if (stack_) stack_->close();
   }
 
@@ -89,6 +97,8 @@ class Outbox::Impl {
   const int pid_ = getpid();
   const std::unique_ptr<internal::Stack> stack_;  // null: it only writes
   Writer writer_;
+  std::optional<Purger> purger_;
+  std::optional<ScheduledReplay> replay_;
 
   mutable Mutex mutex_;
   bool started_ OUTBOX_GUARDED_BY(mutex_) = false;

@@ -215,10 +215,6 @@ bool Reader::read_ready() {
   if (limit == 0) return true;
   const Bracket bracket(handler_, epoch_);
   Rows read = instance_->ready(shards_, handler_.in_flight(), limit);
-  if (options_.metrics && !read.rows.empty()) {
-    options_.metrics->observe(Timing::oldest_lag,
-                              clock_.now() - read.rows.front().event.available_at());
-  }
   const Handed handed = hand_over(read.rows);
   if (handed == Handed::all && !read.more) read_everything();
   if (handed == Handed::not_recent) return false;  // their time has been noted

@@ -129,6 +129,8 @@ void Stack::sweep() {
     const Counts counts = store_->counts();
     options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
     options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
+    const auto lag = clock_.now() - counts.oldest_pending.value_or(clock_.now());
+    options_.metrics->set(Gauge::oldest_lag, std::chrono::duration<double>(lag).count());
   } catch (const std::exception& error) {
     options_.log(LogLevel::warning, std::string("cannot count events: ") + error.what());
   }

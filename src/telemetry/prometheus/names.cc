@@ -48,6 +48,8 @@ const char* help_of(Gauge gauge) {
       return "Events in the table that are neither DONE nor DEAD.";
     case Gauge::dead_events:
       return "Events in the table that are DEAD.";
+    case Gauge::oldest_lag:
+      return "Time since the oldest event occurred that could be delivered now.";
   }
   return "";
 }
@@ -68,7 +70,10 @@ MetricName name_of(Counter counter) {
   return {std::string(to_string(counter)) + "_total", help_of(counter)};
 }
 
-MetricName name_of(Gauge gauge) { return {std::string(to_string(gauge)), help_of(gauge)}; }
+MetricName name_of(Gauge gauge) {
+  const char* unit = gauge == Gauge::oldest_lag ? "_seconds" : "";
+  return {std::string(to_string(gauge)) + unit, help_of(gauge)};
+}
 
 MetricName name_of(Timing timing) {
   switch (timing) {
@@ -76,8 +81,6 @@ MetricName name_of(Timing timing) {
       return {"listener_duration_seconds", "How long the calls of listeners took."};
     case Timing::commit_to_done:
       return {"commit_to_done_seconds", "From the time an event occurred until it was DONE."};
-    case Timing::oldest_lag:
-      return {"oldest_lag_seconds", "How long the oldest event had been due at the last read."};
   }
   return {std::string(to_string(timing)) + "_seconds", ""};
 }

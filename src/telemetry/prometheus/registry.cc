@@ -24,9 +24,9 @@ constexpr std::array kCounters{
     Counter::cold_enqueued, Counter::success,     Counter::failure,
     Counter::deferred,      Counter::dead,        Counter::stale_marks,
     Counter::hung_calls};
-constexpr std::array kGauges{Gauge::hot_depth, Gauge::cold_depth, Gauge::in_flight, Gauge::pending,
-                             Gauge::dead_events};
-constexpr std::array kTimings{Timing::listener, Timing::commit_to_done, Timing::oldest_lag};
+constexpr std::array kGauges{Gauge::hot_depth, Gauge::cold_depth,  Gauge::in_flight,
+                             Gauge::pending,   Gauge::dead_events, Gauge::oldest_lag};
+constexpr std::array kTimings{Timing::listener, Timing::commit_to_done};
 
 template <class Enum>
 constexpr std::size_t index(Enum value) {
@@ -55,8 +55,7 @@ class Stack final : public Metrics {
     for (const Gauge gauge : kGauges) {
       gauges_[index(gauge)] = &series(::prometheus::BuildGauge(), name_of(gauge), options);
     }
-    oldest_lag_ = &series(::prometheus::BuildGauge(), name_of(Timing::oldest_lag), options);
-    for (const Timing timing : {Timing::listener, Timing::commit_to_done}) {
+    for (const Timing timing : kTimings) {
       histograms_[index(timing)] =
           &series(::prometheus::BuildHistogram(), name_of(timing), options, duration_buckets());
     }
@@ -66,21 +65,12 @@ class Stack final : public Metrics {
     counters_[index(counter)]->Increment(static_cast<double>(n));
   }
 
-  void set(Gauge gauge, double value) noexcept override {
-    gauges_[index(gauge)]->Set(value);
-    // The reader tells the lag of what it finds, and nothing when it finds
-    // nothing.
-    if (gauge == Gauge::pending && value == 0) oldest_lag_->Set(0);
-  }
+  void set(Gauge gauge, double value) noexcept override { gauges_[index(gauge)]->Set(value); }
 
   void observe(Timing timing, std::chrono::nanoseconds value) noexcept override {
     // The time of day may have been set back in between.
     const double seconds = std::max(0.0, std::chrono::duration<double>(value).count());
-    if (timing == Timing::oldest_lag) {
-      oldest_lag_->Set(seconds);
-    } else {
-      histograms_[index(timing)]->Observe(seconds);
-    }
+    histograms_[index(timing)]->Observe(seconds);
   }
 
  private:
@@ -100,7 +90,6 @@ class Stack final : public Metrics {
   std::array<::prometheus::Counter*, kCounters.size()> counters_{};
   std::array<::prometheus::Gauge*, kGauges.size()> gauges_{};
   std::array<::prometheus::Histogram*, kTimings.size()> histograms_{};
-  ::prometheus::Gauge* oldest_lag_ = nullptr;
 };
 
 }  // namespace
