@@ -7,6 +7,7 @@
 #include <string>
 
 #include "outbox/clock.h"
+#include "outbox/export.h"
 #include "outbox/store.h"
 
 namespace outbox::memory {
@@ -27,6 +28,6 @@ struct Options {
 // Everything a database store does, leases and take-overs included, so that
 // several engines of one process can share it. Transactions run one at a time.
 // It knows no SQL: execute() and query() throw MisuseError.
-std::shared_ptr<Store> open(Options options = {});
+OUTBOX_EXPORT std::shared_ptr<Store> open(Options options = {});
 
 }  // namespace outbox::memory

@@ -9,6 +9,7 @@
 #include <span>
 #include <vector>
 
+#include "outbox/export.h"
 #include "outbox/log.h"
 #include "outbox/metrics.h"
 #include "outbox/store.h"
@@ -16,7 +17,7 @@
 namespace outbox {
 
 // Takes what a reader finds. One thread at a time calls these.
-class PollHandler {
+class OUTBOX_EXPORT PollHandler {
  public:
   virtual ~PollHandler() = default;
 
@@ -99,7 +100,7 @@ struct PollerOptions {
 // facade in outbox.h reads by its idle workers instead.
 //
 // Thread-safe. After fork() the child must not use it.
-class Poller {
+class OUTBOX_EXPORT Poller {
  public:
   Poller(std::shared_ptr<Instance> instance, std::shared_ptr<PollHandler> handler,
          PollerOptions options = {});
