@@ -32,4 +32,5 @@ class OutboxTest(ConanFile):
             database = Path(self.build_folder, "consumer.db")
             for file in database.parent.glob("consumer.db*"):
                 file.unlink()
-            self.run(f'"{Path(self.cpp.build.bindir, "consumer")}" "{database}"', env="conanrun")
+            program = Path(self.build_folder, self.cpp.build.bindir, "consumer")
+            self.run(f'"{program}" "{database}"', env="conanrun")
