@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from conan import ConanFile
-from conan.errors import ConanException
+from conan.errors import ConanException, ConanInvalidConfiguration
 from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, rmdir
@@ -49,7 +49,7 @@ class OutboxRecipe(ConanFile):
     def validate(self):
         check_min_cppstd(self, 20)
         if self.settings.os != "Linux":
-            raise ConanException(f"outbox runs on Linux only, not on {self.settings.os}")
+            raise ConanInvalidConfiguration(f"outbox runs on Linux only, not on {self.settings.os}")
 
     def generate(self):
         toolchain = CMakeToolchain(self)
