@@ -13,6 +13,10 @@
 include(CMakePackageConfigHelpers)
 include(GNUInstallDirs)
 
+if(OUTBOX_INSTALL AND IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  message(FATAL_ERROR "outbox: CMAKE_INSTALL_LIBDIR is ${CMAKE_INSTALL_LIBDIR}; "
+    "it has to be relative to the prefix, so that the installed tree can be moved")
+endif()
 set(OUTBOX_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/outbox")
 
 # outbox_install_library(<name> [DESCRIPTION <text>] [LINK <target>...] [DEPENDS ...]

@@ -9,7 +9,8 @@
 # depend on the right versions.
 get_property(dev_packages GLOBAL PROPERTY OUTBOX_DEBIAN_PACKAGES)
 list(REMOVE_DUPLICATES dev_packages)
-list(JOIN dev_packages ", " dev_packages)
+list(PREPEND dev_packages "liboutbox${PROJECT_VERSION_MAJOR} (= ${PROJECT_VERSION})")
+list(JOIN dev_packages ", " dev_depends)
 
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME outbox)
@@ -42,8 +43,7 @@ set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/src")
 
 set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_PACKAGE_NAME liboutbox-dev)
 set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_PACKAGE_DEPENDS
-  "liboutbox${PROJECT_VERSION_MAJOR} (= ${PROJECT_VERSION}), ${dev_packages}")
+set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_PACKAGE_DEPENDS "${dev_depends}")
 set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_DESCRIPTION
   "${about}\n.\n\
 This package has the headers, the CMake package and the pkg-config files.")
