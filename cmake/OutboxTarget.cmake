@@ -46,6 +46,10 @@ endif()
 function(outbox_library name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "INTERNAL" "DESCRIPTION"
     "FOLDERS;LINK;PRIVATE_LINK;DEPENDS;PKGCONFIG;DEBIAN")
+  if(ARG_PRIVATE_LINK AND NOT ARG_DEPENDS AND NOT ARG_INTERNAL)
+    message(FATAL_ERROR "outbox_library(${name}): say with DEPENDS how find_package finds "
+      "${ARG_PRIVATE_LINK}, or those who install the library cannot link it")
+  endif()
   set(sources)
   foreach(folder IN LISTS ARG_FOLDERS)
     file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc")
