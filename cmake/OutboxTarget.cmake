@@ -2,6 +2,14 @@
 
 find_package(Threads REQUIRED)
 
+# What a program that was linked with a shared library can be run with: until 1.0
+# a minor version may change the ABI, afterwards only a major one.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(OUTBOX_SOVERSION 0.${PROJECT_VERSION_MINOR})
+else()
+  set(OUTBOX_SOVERSION ${PROJECT_VERSION_MAJOR})
+endif()
+
 # What every target of this project is compiled with, and no user of it.
 add_library(outbox_build_flags INTERFACE)
 target_compile_features(outbox_build_flags INTERFACE cxx_std_20)
@@ -17,45 +25,132 @@ if(OUTBOX_SANITIZE)
   target_link_options(outbox_build_flags INTERFACE -fsanitize=${OUTBOX_SANITIZE})
 endif()
 
-# outbox_library(<name> FOLDERS <dir>... [LINK <target>...] [PRIVATE_LINK <target>...])
-# Builds outbox_<name>, alias outbox::<name>, from the sources of the folders.
+# outbox_library(<name> [INTERNAL] FOLDERS <dir>... [LINK <target>...] [PRIVATE_LINK <target>...]
+#                [DEPENDS <arguments of find_package>...] [PKGCONFIG <module>...]
+#                [DEBIAN <package>...] [DESCRIPTION <text>])
+# Builds outbox_<name>, alias outbox::<name>, from the sources of the folders,
+# and installs it as the component <name> of the package.
+#
+# LINK takes our own libraries; PRIVATE_LINK others, which public headers never
+# show. Those who link our library statically need them all the same: DEPENDS,
+# PKGCONFIG and DEBIAN name them for find_package, pkg-config and the dev package:
+#
+#   outbox_library(sqlite FOLDERS store/sqlite LINK outbox::core PRIVATE_LINK SQLite::SQLite3
+#                  DEPENDS "SQLite3" PKGCONFIG "sqlite3" DEBIAN "libsqlite3-dev")
+#
+# INTERNAL ones are static parts of our own programs, and not installed.
+#
+# A shared library shows nothing but its public API. What of ours has to look
+# further (the next library, the programs) links outbox_<name>_inside, a static
+# archive of the same objects, which exists in shared builds only.
 function(outbox_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "FOLDERS;LINK;PRIVATE_LINK")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "INTERNAL" "DESCRIPTION"
+    "FOLDERS;LINK;PRIVATE_LINK;DEPENDS;PKGCONFIG;DEBIAN")
+  if(ARG_PRIVATE_LINK AND NOT ARG_DEPENDS AND NOT ARG_INTERNAL)
+    message(FATAL_ERROR "outbox_library(${name}): say with DEPENDS how find_package finds "
+      "${ARG_PRIVATE_LINK}, or those who install the library cannot link it")
+  endif()
   set(sources)
   foreach(folder IN LISTS ARG_FOLDERS)
     file(GLOB found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/*.cc")
     list(APPEND sources ${found})
   endforeach()
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
-  add_library(outbox_${name} ${sources})
-  add_library(outbox::${name} ALIAS outbox_${name})
-  set_target_properties(outbox_${name} PROPERTIES
-    CXX_EXTENSIONS OFF
-    EXPORT_NAME ${name}
-    POSITION_INDEPENDENT_CODE ON)
-  # A library that links ours statically does not export our symbols as its
-  # own. The headers carry no export macros, so a shared build keeps them all.
-  if(NOT BUILD_SHARED_LIBS)
-    set_target_properties(outbox_${name} PROPERTIES
-      CXX_VISIBILITY_PRESET hidden
-      VISIBILITY_INLINES_HIDDEN ON)
+  _outbox_inside(inside ${ARG_LINK})
+
+  if(ARG_INTERNAL OR NOT BUILD_SHARED_LIBS)
+    _outbox_compile(outbox_${name} "${sources}")
+    if(ARG_INTERNAL)
+      set(ARG_LINK ${inside})
+    endif()
+    if(NOT BUILD_SHARED_LIBS)
+      target_compile_definitions(outbox_${name} PUBLIC OUTBOX_STATIC)
+    endif()
+    target_link_libraries(outbox_${name}
+      PUBLIC ${ARG_LINK} Threads::Threads PRIVATE ${ARG_PRIVATE_LINK})
+  else()
+    _outbox_compile(outbox_${name}_inside "${sources}")
+    target_link_libraries(outbox_${name}_inside
+      PUBLIC ${inside} Threads::Threads PRIVATE ${ARG_PRIVATE_LINK})
+    _outbox_shared(${name} "${ARG_LINK}" "${ARG_PRIVATE_LINK}")
   endif()
-  target_compile_features(outbox_${name} PUBLIC cxx_std_20)
-  target_include_directories(outbox_${name}
+  add_library(outbox::${name} ALIAS outbox_${name})
+  set_target_properties(outbox_${name} PROPERTIES EXPORT_NAME ${name})
+
+  if(OUTBOX_INSTALL AND NOT ARG_INTERNAL)
+    outbox_install_library(${name} DESCRIPTION "${ARG_DESCRIPTION}" LINK ${ARG_LINK}
+      DEPENDS ${ARG_DEPENDS} PKGCONFIG ${ARG_PKGCONFIG} DEBIAN ${ARG_DEBIAN})
+  endif()
+endfunction()
+
+# A static library of the sources whose objects are fit for a shared one.
+function(_outbox_compile target target_sources)
+  add_library(${target} STATIC ${target_sources})
+  set_target_properties(${target} PROPERTIES
+    CXX_EXTENSIONS OFF
+    CXX_VISIBILITY_PRESET hidden
+    VISIBILITY_INLINES_HIDDEN ON
+    POSITION_INDEPENDENT_CODE ON)
+  target_compile_features(${target} PUBLIC cxx_std_20)
+  target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:outbox_build_flags>)
+endfunction()
+
+# The shared library outbox_<name>, of the objects of outbox_<name>_inside.
+function(_outbox_shared name public private)
+  add_library(outbox_${name} SHARED $<TARGET_OBJECTS:outbox_${name}_inside>)
+  # CMake does not see the language of objects.
+  set_target_properties(outbox_${name} PROPERTIES
+    LINKER_LANGUAGE CXX
+    VERSION ${PROJECT_VERSION}
+    SOVERSION ${OUTBOX_SOVERSION})
+  target_compile_features(outbox_${name} PUBLIC cxx_std_20)
+  target_include_directories(outbox_${name}
+    PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
+  # The public part of the libraries below comes from them; small helpers that
+  # they hide are taken in from their archives, and hidden here as well.
+  _outbox_inside(inside ${public})
+  list(REMOVE_ITEM inside ${public})
   target_link_libraries(outbox_${name}
-    PUBLIC ${ARG_LINK} Threads::Threads
-    PRIVATE $<BUILD_INTERFACE:outbox_build_flags> ${ARG_PRIVATE_LINK})
+    PUBLIC ${public} Threads::Threads
+    PRIVATE $<BUILD_INTERFACE:outbox_build_flags> ${private})
+  foreach(archive IN LISTS inside)
+    target_link_libraries(outbox_${name} PRIVATE $<BUILD_INTERFACE:$<TARGET_FILE:${archive}>>)
+    add_dependencies(outbox_${name} ${archive})
+    target_link_options(outbox_${name} PRIVATE
+      LINKER:--exclude-libs,$<TARGET_FILE_NAME:${archive}>)
+  endforeach()
+  target_link_options(outbox_${name} PRIVATE
+    LINKER:--version-script,${PROJECT_SOURCE_DIR}/cmake/hidden.map LINKER:--no-undefined)
+  set_property(TARGET outbox_${name} APPEND PROPERTY
+    LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/hidden.map)
+endfunction()
+
+# Sets `out` to the targets, the archives in place of our shared libraries.
+function(_outbox_inside out)
+  set(result)
+  foreach(target IN LISTS ARGN)
+    string(REPLACE "outbox::" "outbox_" archive "${target}_inside")
+    if(target MATCHES "^outbox::" AND TARGET ${archive})
+      list(APPEND result ${archive})
+    else()
+      list(APPEND result ${target})
+    endif()
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
 endfunction()
 
 # outbox_program(<name> SOURCES <file>... [LINK <target>...])
+# A program of our own; contains our libraries even if they are shared.
 function(outbox_program name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK")
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(${name} PRIVATE outbox_build_flags ${ARG_LINK})
+  _outbox_inside(inside ${ARG_LINK})
+  target_link_libraries(${name} PRIVATE outbox_build_flags ${inside})
 endfunction()
 
 # outbox_test(<name> FOLDERS <dir>... [SOURCES <file>...] [LINK <target>...]
@@ -102,6 +197,24 @@ endforeach()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
 endfunction()
+
+# outbox_find_optional(<package> [CONFIG] WANTED <ON|AUTO> FOR <target>)
+# find_package, for a library that can be left out where it is only AUTO.
+macro(outbox_find_optional package)
+  cmake_parse_arguments(ARG "CONFIG" "WANTED;FOR" "" ${ARGN})
+  set(find_mode)
+  if(ARG_CONFIG)
+    set(find_mode CONFIG)
+  endif()
+  if(ARG_WANTED STREQUAL "AUTO")
+    find_package(${package} ${find_mode} QUIET)
+    if(NOT ${package}_FOUND)
+      message(STATUS "outbox: ${package} was not found, ${ARG_FOR} is left out")
+    endif()
+  else()
+    find_package(${package} ${find_mode} REQUIRED)
+  endif()
+endmacro()
 
 # outbox_optional_subdirectory(<dir>...): those that exist.
 function(outbox_optional_subdirectory)

@@ -3,6 +3,8 @@
 
 #include <chrono>
 
+#include "outbox/export.h"
+
 namespace outbox {
 
 // UTC, in the resolution that every supported database keeps.
@@ -11,7 +13,7 @@ using Time = std::chrono::sys_time<std::chrono::microseconds>;
 // The two clocks of a process. Tests pass a ManualClock (testing.h).
 //
 // Implementations must be thread-safe.
-class Clock {
+class OUTBOX_EXPORT Clock {
  public:
   using Steady = std::chrono::steady_clock::time_point;
 
@@ -26,6 +28,6 @@ class Clock {
 };
 
 // The host's clocks. Lives as long as the program.
-const Clock& host_clock();
+OUTBOX_EXPORT const Clock& host_clock();
 
 }  // namespace outbox

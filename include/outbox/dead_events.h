@@ -17,6 +17,7 @@
 #include <string_view>
 #include <vector>
 
+#include "outbox/export.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
 
@@ -50,7 +51,7 @@ struct BulkOptions {
 // or did not happen: they end, even if what was replayed dies again at once. An
 // error of the store reaches the caller; what was changed until then stays so,
 // and repeating the call goes on from there. Thread-safe.
-class DeadEvents {
+class OUTBOX_EXPORT DeadEvents {
  public:
   // Throws MisuseError if the store is null.
   explicit DeadEvents(std::shared_ptr<Store> store);
@@ -100,7 +101,7 @@ struct ReplaySchedule {
 
 // Carries a schedule out. A round that fails is logged; the next one comes all
 // the same. Thread-safe.
-class ScheduledReplay {
+class OUTBOX_EXPORT ScheduledReplay {
  public:
   // Throws MisuseError if the store is null or the schedule makes no sense.
   ScheduledReplay(std::shared_ptr<Store> store, ReplaySchedule schedule);

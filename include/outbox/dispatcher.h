@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "outbox/clock.h"
+#include "outbox/export.h"
 #include "outbox/listener.h"
 #include "outbox/log.h"
 #include "outbox/metrics.h"
@@ -24,7 +25,7 @@ namespace outbox {
 // Knows which events are being worked on, so that none is taken twice.
 //
 // Implementations must be thread-safe.
-class InFlightTracker {
+class OUTBOX_EXPORT InFlightTracker {
  public:
   virtual ~InFlightTracker() = default;
 
@@ -35,8 +36,8 @@ class InFlightTracker {
 
 // A tracker that forgets an event after `time_to_live`, for those who feed a
 // dispatcher by their own means and fear stuck entries more than duplicates.
-std::shared_ptr<InFlightTracker> timed_tracker(std::chrono::milliseconds time_to_live,
-                                               const Clock& clock = host_clock());
+OUTBOX_EXPORT std::shared_ptr<InFlightTracker> timed_tracker(std::chrono::milliseconds time_to_live,
+                                                             const Clock& clock = host_clock());
 
 // What becomes of the later events of an aggregate when one is DEAD.
 enum class OnDead {
@@ -100,7 +101,7 @@ struct DispatcherOptions {
 // and a reader; use it alone to feed it by other means, e.g. from a CDC stream.
 //
 // Thread-safe. After fork() the child must not use it.
-class Dispatcher {
+class OUTBOX_EXPORT Dispatcher {
  public:
   Dispatcher(std::shared_ptr<Instance> instance, Listeners listeners,
              DispatcherOptions options = {});

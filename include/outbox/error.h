@@ -5,31 +5,33 @@
 #include <stdexcept>
 #include <string>
 
+#include "outbox/export.h"
+
 namespace outbox {
 
 // Base of everything the library throws. Catch a kind below to act on it, or
 // this one to log and give up.
-class Error : public std::runtime_error {
+class OUTBOX_EXPORT Error : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;
 };
 
 // The call cannot succeed as it was made: an invalid value, a missing
 // transaction, a closed object. A bug to be mended, not a fault to be retried.
-class MisuseError final : public Error {
+class OUTBOX_EXPORT MisuseError final : public Error {
  public:
   using Error::Error;
 };
 
 // Failed now, may succeed later: a deadlock, a lost connection, a full queue.
-class RetryableError : public Error {
+class OUTBOX_EXPORT RetryableError : public Error {
  public:
   using Error::Error;
 };
 
 // Like RetryableError, and the one who throws it knows when to come back. A
 // listener throws it to replace the retry policy's delay by its own.
-class RetryAfterError final : public RetryableError {
+class OUTBOX_EXPORT RetryAfterError final : public RetryableError {
  public:
   RetryAfterError(const std::string& what, std::chrono::milliseconds delay)
       : RetryableError(what), delay_(delay) {}
@@ -43,14 +45,14 @@ class RetryAfterError final : public RetryableError {
 // The other side is away: a broker that is down, a host that does not answer.
 // A listener throws it to say that the event is not to blame: no attempt is
 // spent, and the listener is left alone until it is likely to be back.
-class UnavailableError final : public RetryableError {
+class OUTBOX_EXPORT UnavailableError final : public RetryableError {
  public:
   using RetryableError::RetryableError;
 };
 
 // The COMMIT was sent and its answer never came: the transaction may have
 // happened. Do not repeat it blindly; ask the database what it holds.
-class OutcomeUnknownError final : public Error {
+class OUTBOX_EXPORT OutcomeUnknownError final : public Error {
  public:
   using Error::Error;
 };
@@ -58,7 +60,7 @@ class OutcomeUnknownError final : public Error {
 // Will fail again however often it is tried; a listener throws it to send its
 // event straight to the dead ones. The stores throw it for a database that
 // cannot be used as it is: corrupt, read-only, of a newer schema.
-class PermanentError final : public Error {
+class OUTBOX_EXPORT PermanentError final : public Error {
  public:
   using Error::Error;
 };

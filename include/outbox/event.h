@@ -15,6 +15,7 @@
 #include <utility>
 
 #include "outbox/clock.h"
+#include "outbox/export.h"
 
 namespace outbox {
 
@@ -89,12 +90,13 @@ class Payload {
 };
 
 // JSON text. It is checked when the event is written and stored as it is.
-Payload json(std::string text, std::string content_type = "application/json");
+OUTBOX_EXPORT Payload json(std::string text, std::string content_type = "application/json");
 
 // Any bytes, NUL and invalid UTF-8 included.
-Payload bytes(std::string data, std::string content_type = "application/octet-stream");
-Payload bytes(std::span<const std::byte> data,
-              std::string content_type = "application/octet-stream");
+OUTBOX_EXPORT Payload bytes(std::string data,
+                            std::string content_type = "application/octet-stream");
+OUTBOX_EXPORT Payload bytes(std::span<const std::byte> data,
+                            std::string content_type = "application/octet-stream");
 
 // An event before it is written. Only `type` and `payload` are needed:
 //
@@ -142,7 +144,7 @@ struct EventFields {
 // An event as it is stored and delivered: complete, valid and immutable.
 //
 // Copies share their contents and are cheap. Thread-safe.
-class Event {
+class OUTBOX_EXPORT Event {
  public:
   // Takes fields that were valid when they were written; checks nothing.
   static Event restore(EventFields fields);
@@ -168,10 +170,10 @@ class Event {
 
 // Checks a draft, fills in what it leaves open, and makes the event. Throws
 // MisuseError that names the field and the value if anything is wrong with it.
-Event make_event(Draft draft, const Clock& clock = host_clock());
+OUTBOX_EXPORT Event make_event(Draft draft, const Clock& clock = host_clock());
 
 // A new id: a ULID, strictly greater than every one made before in this
 // process, whatever the clock does. Thread-safe.
-std::string new_id(const Clock& clock = host_clock());
+OUTBOX_EXPORT std::string new_id(const Clock& clock = host_clock());
 
 }  // namespace outbox

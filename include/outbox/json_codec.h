@@ -6,6 +6,7 @@
 #include <string_view>
 
 #include "outbox/event.h"
+#include "outbox/export.h"
 
 namespace outbox {
 
@@ -13,7 +14,7 @@ namespace outbox {
 // its options, for users who want their own JSON library to do it.
 //
 // Implementations must be thread-safe.
-class JsonCodec {
+class OUTBOX_EXPORT JsonCodec {
  public:
   virtual ~JsonCodec() = default;
 
@@ -28,6 +29,6 @@ class JsonCodec {
 
 // The library's own codec. Strict: refuses trailing text, bad escapes, lone
 // surrogates, invalid UTF-8, values that are not strings, and duplicate keys.
-std::shared_ptr<const JsonCodec> default_json_codec();
+OUTBOX_EXPORT std::shared_ptr<const JsonCodec> default_json_codec();
 
 }  // namespace outbox

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "outbox/event.h"
+#include "outbox/export.h"
 #include "outbox/retry.h"
 #include "outbox/store.h"
 
@@ -77,7 +78,7 @@ class Outcome {
 
 // Receives events one at a time; called from many workers at once, so it must
 // be thread-safe. Events of one aggregate come one after the other.
-class Listener {
+class OUTBOX_EXPORT Listener {
  public:
   virtual ~Listener() = default;
   virtual Outcome on_event(const Event& event, const Delivery& delivery) = 0;
@@ -87,7 +88,7 @@ class Listener {
 // thread-safe likewise. Answers with one outcome each. If an event fails, the
 // later ones of its aggregate in the batch must not be delivered: give them
 // retry_after(0). Throwing counts for the whole batch.
-class BatchListener {
+class OUTBOX_EXPORT BatchListener {
  public:
   virtual ~BatchListener() = default;
 
@@ -151,7 +152,7 @@ Handler handler(std::string name, F function) {
 //
 // Filled before it is given to a dispatcher, which keeps its own copy; the
 // listeners themselves are shared. Not thread-safe while it is being filled.
-class Listeners {
+class OUTBOX_EXPORT Listeners {
  public:
   // Throw MisuseError if the pair is taken, or an argument makes no sense.
   template <class F>
@@ -225,7 +226,7 @@ class Listeners {
 // Wraps every delivery: audit, tracing, timing. May be shared by several
 // dispatchers; called from many workers, so it must be thread-safe. before()
 // and after() of one delivery run on the same thread.
-class Interceptor {
+class OUTBOX_EXPORT Interceptor {
  public:
   virtual ~Interceptor() = default;
 
@@ -241,8 +242,8 @@ class Interceptor {
   virtual void after(const Event& /*event*/, const std::exception_ptr& /*error*/) {}
 };
 
-std::shared_ptr<Interceptor> before(std::function<void(const Event&)> hook);
-std::shared_ptr<Interceptor> after(
+OUTBOX_EXPORT std::shared_ptr<Interceptor> before(std::function<void(const Event&)> hook);
+OUTBOX_EXPORT std::shared_ptr<Interceptor> after(
     std::function<void(const Event&, const std::exception_ptr&)> hook);
 
 // --- implementation of the templates ---

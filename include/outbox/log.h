@@ -4,17 +4,19 @@
 #include <functional>
 #include <string_view>
 
+#include "outbox/export.h"
+
 namespace outbox {
 
 enum class LogLevel { debug, info, warning, error };
 
-std::string_view to_string(LogLevel level);
+OUTBOX_EXPORT std::string_view to_string(LogLevel level);
 
 // Called from any thread, with no lock of the library held; must be
 // thread-safe. Payloads, header values and secrets are never passed to it.
 using Logger = std::function<void(LogLevel level, std::string_view message)>;
 
 // Writes warnings and errors to standard error, a line each with a UTC time.
-Logger standard_error_log(LogLevel least = LogLevel::warning);
+OUTBOX_EXPORT Logger standard_error_log(LogLevel least = LogLevel::warning);
 
 }  // namespace outbox

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "outbox/clock.h"
+#include "outbox/export.h"
 #include "outbox/store.h"
 
 namespace outbox::memory {
@@ -28,10 +29,10 @@ struct Options {
 // Everything a database store does, leases and take-overs included, so that
 // several engines of one process can share it. Transactions run one at a time.
 // It knows no SQL: execute() and query() throw MisuseError.
-std::shared_ptr<Store> open(Options options = {});
+OUTBOX_EXPORT std::shared_ptr<Store> open(Options options = {});
 
 // What purge() put into the archive, in that order: where a database has its
 // archive table. Throws MisuseError for another kind of store.
-std::vector<EventRecord> archived(Store& store);
+OUTBOX_EXPORT std::vector<EventRecord> archived(Store& store);
 
 }  // namespace outbox::memory

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <string_view>
 
+#include "outbox/export.h"
+
 namespace outbox {
 
 enum class Counter {
@@ -35,13 +37,13 @@ enum class Timing {
 };
 
 // snake_case names as above, for exporters.
-std::string_view to_string(Counter counter);
-std::string_view to_string(Gauge gauge);
-std::string_view to_string(Timing timing);
+OUTBOX_EXPORT std::string_view to_string(Counter counter);
+OUTBOX_EXPORT std::string_view to_string(Gauge gauge);
+OUTBOX_EXPORT std::string_view to_string(Timing timing);
 
 // Receives the counts. Called from many threads at once, on the workers' path:
 // must be thread-safe and quick, and must not throw.
-class Metrics {
+class OUTBOX_EXPORT Metrics {
  public:
   virtual ~Metrics() = default;
 

@@ -9,6 +9,7 @@
 #include <memory>
 #include <string>
 
+#include "outbox/export.h"
 #include "outbox/log.h"
 #include "outbox/tracing.h"
 
@@ -66,7 +67,7 @@ struct Counts {
 // followed; the proxy variables of the environment are.
 //
 // Thread-safe. After fork() the child must not use it.
-class Exporter final : public SpanSink {
+class OUTBOX_EXPORT Exporter final : public SpanSink {
  public:
   // Throws MisuseError for options that make no sense.
   explicit Exporter(Options options = {});

@@ -14,6 +14,7 @@
 #include "outbox/dispatcher.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
+#include "outbox/export.h"
 #include "outbox/listener.h"
 #include "outbox/purge.h"
 #include "outbox/store.h"
@@ -125,7 +126,7 @@ struct Health {
 //
 // Thread-safe. After fork() the child must not use it. Transactions must be over
 // before it is destroyed, and a listener must not close it.
-class Outbox {
+class OUTBOX_EXPORT Outbox {
  public:
   // Throws MisuseError for options that make no sense or that the store cannot
   // serve.

@@ -9,13 +9,14 @@
 #include <span>
 #include <vector>
 
+#include "outbox/export.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
 
 namespace outbox {
 
 // Takes what a reader finds. One thread at a time calls these.
-class PollHandler {
+class OUTBOX_EXPORT PollHandler {
  public:
   virtual ~PollHandler() = default;
 
@@ -89,7 +90,7 @@ struct PollerOptions {
   // it is delivered alone before it becomes DEAD.
   int max_deaths_alone = 2;
 
-  Logger log{};  // empty: standard_error_log()
+  Logger log{};                  // empty: standard_error_log()
   const Clock* clock = nullptr;  // null: host_clock()
 };
 
@@ -97,7 +98,7 @@ struct PollerOptions {
 // facade in outbox.h reads by its idle workers instead.
 //
 // Thread-safe. After fork() the child must not use it.
-class Poller {
+class OUTBOX_EXPORT Poller {
  public:
   Poller(std::shared_ptr<Instance> instance, std::shared_ptr<PollHandler> handler,
          PollerOptions options = {});

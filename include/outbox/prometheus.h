@@ -5,6 +5,7 @@
 #include <memory>
 #include <string>
 
+#include "outbox/export.h"
 #include "outbox/metrics.h"
 
 namespace outbox::prometheus {
@@ -25,7 +26,7 @@ struct StackOptions {
 //   answer("/metrics", registry.text());
 //
 // Thread-safe.
-class Registry {
+class OUTBOX_EXPORT Registry {
  public:
   Registry();
   ~Registry();

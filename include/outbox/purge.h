@@ -15,6 +15,7 @@
 #include <optional>
 #include <stop_token>
 
+#include "outbox/export.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
 
@@ -59,7 +60,7 @@ struct Purged {
 
 // Removes old rows in batches, each a short transaction, until none is left.
 // May run in several processes and beside the engines. Thread-safe.
-class Purger {
+class OUTBOX_EXPORT Purger {
  public:
   // Throws MisuseError if the store is null or the options make no sense.
   Purger(std::shared_ptr<Store> store, PurgeOptions options = {});

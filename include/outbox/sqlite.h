@@ -8,6 +8,7 @@
 #include <string>
 
 #include "outbox/clock.h"
+#include "outbox/export.h"
 #include "outbox/json_codec.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
@@ -54,11 +55,11 @@ struct Options {
 // Opens the database file, creating it if need be, in WAL mode. Throws
 // PermanentError if it can't be used (not a database, not writable, a schema
 // newer than this library) and MisuseError for options that make no sense.
-std::shared_ptr<Store> open(const std::string& path, Options options = {});
+OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& path, Options options = {});
 
 // The schema that open() migrates to, as SQL text; for those who apply it by
 // other means.
-std::string schema_sql(const std::string& table = "outbox_event");
+OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event");
 
 // A connection of the user's own, for Writer::write(connection, draft):
 //
@@ -70,7 +71,7 @@ std::string schema_sql(const std::string& table = "outbox_event");
 //
 // Keeps a prepared statement: destroy it before sqlite3_close(). Touches no
 // setting and no hook of the connection. Used by one thread at a time.
-class Borrowed final : public Connection {
+class OUTBOX_EXPORT Borrowed final : public Connection {
  public:
   // Throws MisuseError if `db` has not opened the store's database, or `store`
   // is not an SQLite store.
@@ -101,6 +102,6 @@ class Borrowed final : public Connection {
 // The handle under a pooled connection of an SQLite store (tx.connection()),
 // for calling SQLite's own API inside the transaction. Throws MisuseError for
 // connections of other stores.
-sqlite3* handle(Connection& connection);
+OUTBOX_EXPORT sqlite3* handle(Connection& connection);
 
 }  // namespace outbox::sqlite

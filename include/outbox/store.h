@@ -35,13 +35,14 @@
 #include <vector>
 
 #include "outbox/event.h"
+#include "outbox/export.h"
 
 namespace outbox {
 
 enum class Status : std::uint8_t { fresh = 0, done = 1, retry = 2, dead = 3 };
 
 // "NEW", "DONE", "RETRY", "DEAD".
-std::string_view to_string(Status status);
+OUTBOX_EXPORT std::string_view to_string(Status status);
 
 using Seq = std::int64_t;
 
@@ -186,7 +187,7 @@ struct InstanceOptions {
 // Ownership calls, reads and marks may run at the same time, but each of the
 // three groups from one thread at a time. All throw RetryableError while the
 // database is away, and PermanentError when it can't be used.
-class Instance {
+class OUTBOX_EXPORT Instance {
  public:
   virtual ~Instance() = default;
 
@@ -265,7 +266,7 @@ struct InsertOptions {
 // A connection to the store's database, used by one thread at a time. Comes
 // from the store's pool and goes back to it when destroyed, rolled back if
 // need be; or wraps one of the user's own.
-class Connection {
+class OUTBOX_EXPORT Connection {
  public:
   virtual ~Connection() = default;
 
@@ -408,13 +409,13 @@ struct Capabilities {
 };
 
 // Stops watching when destroyed.
-class Watch {
+class OUTBOX_EXPORT Watch {
  public:
   virtual ~Watch() = default;
 };
 
 // One table of events in one database. Thread-safe.
-class Store {
+class OUTBOX_EXPORT Store {
  public:
   virtual ~Store() = default;
 

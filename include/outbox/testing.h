@@ -12,6 +12,7 @@
 
 #include "outbox/clock.h"
 #include "outbox/event.h"
+#include "outbox/export.h"
 #include "outbox/listener.h"
 #include "outbox/log.h"
 
@@ -19,7 +20,7 @@ namespace outbox::testing {
 
 // Stands still until it is told to move. Wake what waits for the time after
 // moving it: `clock.advance(1min); box.wake();`. Thread-safe.
-class ManualClock final : public Clock {
+class OUTBOX_EXPORT ManualClock final : public Clock {
  public:
   explicit ManualClock(Time start = Time{std::chrono::seconds{1'700'000'000}});
 
@@ -40,7 +41,7 @@ class ManualClock final : public Clock {
 
 // Something that a test waits for, instead of sleeping. Counts how often it was
 // raised. Thread-safe.
-class Signal {
+class OUTBOX_EXPORT Signal {
  public:
   void raise();
 
@@ -56,7 +57,7 @@ class Signal {
 };
 
 // Remembers what it received. Give it an answer to fail or to wait. Thread-safe.
-class RecordingListener final : public Listener {
+class OUTBOX_EXPORT RecordingListener final : public Listener {
  public:
   struct Call {
     Event event;
@@ -84,7 +85,7 @@ class RecordingListener final : public Listener {
 };
 
 // Keeps what was logged. Copies of log() may outlive it. Thread-safe.
-class RecordingLog {
+class OUTBOX_EXPORT RecordingLog {
  public:
   RecordingLog();
   Logger log() const;

@@ -21,6 +21,7 @@
 
 #include "outbox/clock.h"
 #include "outbox/event.h"
+#include "outbox/export.h"
 #include "outbox/listener.h"
 #include "outbox/writer.h"
 
@@ -30,11 +31,11 @@ using TraceId = std::array<std::uint8_t, 16>;
 using SpanId = std::array<std::uint8_t, 8>;
 
 // Lower-case hexadecimal digits.
-std::string to_string(const TraceId& id);
-std::string to_string(const SpanId& id);
+OUTBOX_EXPORT std::string to_string(const TraceId& id);
+OUTBOX_EXPORT std::string to_string(const SpanId& id);
 
 // A place in a trace. All zero, as default-made: in no trace.
-struct TraceContext {
+struct OUTBOX_EXPORT TraceContext {
   TraceId trace_id{};
   SpanId span_id{};
   bool sampled = false;
@@ -52,11 +53,11 @@ struct TraceContext {
 // Reads the two headers, strictly. Nothing if `traceparent` is not valid; of a
 // later version, what level 1 knows is read. A `tracestate` that is not valid
 // is dropped and does no harm to the rest.
-std::optional<TraceContext> parse_trace(std::string_view traceparent,
-                                        std::string_view tracestate = {});
+OUTBOX_EXPORT std::optional<TraceContext> parse_trace(std::string_view traceparent,
+                                                      std::string_view tracestate = {});
 
 // What the calling thread works for; nothing if it is in no trace.
-std::optional<TraceContext> current_trace();
+OUTBOX_EXPORT std::optional<TraceContext> current_trace();
 
 // Makes a context the current one of this thread until the end of the scope,
 // where the one before returns. Use it where your program takes part in a trace
@@ -65,7 +66,7 @@ std::optional<TraceContext> current_trace();
 //   outbox::TraceScope scope{outbox::parse_trace(request.header("traceparent"))};
 //
 // Scopes of a thread end in reverse order. One object belongs to one thread.
-class TraceScope {
+class OUTBOX_EXPORT TraceScope {
  public:
   // Nothing, or a context that is not valid: no trace is current.
   explicit TraceScope(std::optional<TraceContext> context);
@@ -79,7 +80,7 @@ class TraceScope {
 
 // The trace of an event: while this thread delivers it, the place of that
 // delivery; otherwise what its headers say.
-std::optional<TraceContext> trace_of(const Event& event);
+OUTBOX_EXPORT std::optional<TraceContext> trace_of(const Event& event);
 
 // A piece of work that is over, named and described as the messaging
 // conventions of OpenTelemetry ask.
@@ -103,7 +104,7 @@ struct Span {
 };
 
 // Where spans go.
-class SpanSink {
+class OUTBOX_EXPORT SpanSink {
  public:
   virtual ~SpanSink() = default;
 
@@ -136,7 +137,7 @@ struct TracingOptions {
 // Without a sink nothing is recorded, and contexts are passed on as they are.
 //
 // Thread-safe; may be shared by several stacks.
-class Tracing final : public WriterHook, public Interceptor {
+class OUTBOX_EXPORT Tracing final : public WriterHook, public Interceptor {
  public:
   // Throws MisuseError if the ratio makes no sense.
   explicit Tracing(std::shared_ptr<SpanSink> sink, TracingOptions options = {});

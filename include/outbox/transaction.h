@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "outbox/event.h"
+#include "outbox/export.h"
 #include "outbox/store.h"
 
 namespace outbox {
@@ -29,7 +30,7 @@ template <class T>
 Value to_value(T&& value);
 
 // Part of a transaction that can be undone alone; rolled back unless released.
-class [[nodiscard]] Savepoint {
+class [[nodiscard]] OUTBOX_EXPORT Savepoint {
  public:
   Savepoint(Savepoint&& other) noexcept;
   Savepoint& operator=(Savepoint&&) = delete;
@@ -55,7 +56,7 @@ class [[nodiscard]] Savepoint {
 //
 // Bound to the thread that began it (another one may destroy it, which rolls it
 // back); not thread-safe.
-class [[nodiscard]] Transaction {
+class [[nodiscard]] OUTBOX_EXPORT Transaction {
  public:
   Transaction(Transaction&& other) noexcept;
   Transaction& operator=(Transaction&&) = delete;

@@ -9,6 +9,7 @@
 
 #include "outbox/clock.h"
 #include "outbox/event.h"
+#include "outbox/export.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
 #include "outbox/transaction.h"
@@ -26,7 +27,7 @@ struct Written {
 
 // Sees events on their way into the table. Called on the writing thread; may
 // be shared by several writers, so it must be thread-safe.
-class WriterHook {
+class OUTBOX_EXPORT WriterHook {
  public:
   virtual ~WriterHook() = default;
 
@@ -46,7 +47,7 @@ class WriterHook {
 // What write() on a connection of the user's own gives: the library cannot see
 // that commit, so tell it. Saying nothing is safe too: the reader finds the
 // events a little later.
-class WriteToken {
+class OUTBOX_EXPORT WriteToken {
  public:
   WriteToken(std::vector<Written> events, std::vector<std::shared_ptr<WriterHook>> hooks,
              Logger log);
@@ -79,7 +80,7 @@ struct WriterOptions {
 // of each thread, so that code deep below begin() need not be handed it.
 //
 // Thread-safe. After fork() the child must not use it.
-class Writer {
+class OUTBOX_EXPORT Writer {
  public:
   explicit Writer(std::shared_ptr<Store> store, WriterOptions options = {});
   ~Writer();

@@ -14,6 +14,7 @@
 #include "cli/exit_codes.h"
 #include "core/quote.h"
 #include "outbox/error.h"
+#include "outbox/version.h"
 
 namespace outbox::cli {
 namespace {
@@ -91,7 +92,8 @@ int complain(const CLI::App& app, const CLI::ParseError& error) {
 
 int run(int argc, char** argv) {
   CLI::App app{kAbout, "outbox"};
-  app.set_version_flag("--version", "outbox " OUTBOX_VERSION, "Print the version and exit");
+  app.set_version_flag("--version", "outbox " + std::string(version()),
+                       "Print the version and exit");
   app.set_help_flag("-h,--help", "Print this help and exit");
 
   // What was asked for; set while the command line is read.

@@ -1,0 +1,137 @@
+# The install tree: headers, libraries, the CMake package, pkg-config files.
+#
+#   include/outbox/*.h
+#   lib/liboutbox_<component>.{a,so}
+#   lib/pkgconfig/outbox-<component>.pc
+#   lib/cmake/outbox/outboxConfig.cmake            finds the components below
+#   lib/cmake/outbox/component-<component>.cmake   what it needs
+#   lib/cmake/outbox/targets-<component>*.cmake    the target outbox::<component>
+#   bin/outbox
+#
+# It is cut into the install components outbox_runtime (shared libraries),
+# outbox_development and outbox_cli, each of which becomes a package.
+include(CMakePackageConfigHelpers)
+include(GNUInstallDirs)
+
+if(OUTBOX_INSTALL AND IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
+  message(FATAL_ERROR "outbox: CMAKE_INSTALL_LIBDIR is ${CMAKE_INSTALL_LIBDIR}; "
+    "it has to be relative to the prefix, so that the installed tree can be moved")
+endif()
+set(OUTBOX_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/outbox")
+
+# outbox_install_library(<name> [DESCRIPTION <text>] [LINK <target>...] [DEPENDS ...]
+#                        [PKGCONFIG ...] [DEBIAN ...])
+# Called by outbox_library, which says what the arguments mean.
+function(outbox_install_library name)
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "DESCRIPTION" "LINK;DEPENDS;PKGCONFIG;DEBIAN")
+  if(NOT ARG_DESCRIPTION)
+    set(ARG_DESCRIPTION "${PROJECT_DESCRIPTION}: ${name}")
+  endif()
+  set(below ${ARG_LINK})
+  list(FILTER below INCLUDE REGEX "^outbox::")
+  list(TRANSFORM below REPLACE "^outbox::" "")
+
+  target_include_directories(outbox_${name} INTERFACE
+    $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  install(TARGETS outbox_${name} EXPORT outbox_${name}
+    ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT outbox_development
+    LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT outbox_runtime
+            NAMELINK_COMPONENT outbox_development)
+  install(EXPORT outbox_${name} FILE targets-${name}.cmake NAMESPACE outbox::
+    DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
+
+  # Shared libraries bring what they need along.
+  set(dependencies "Threads")
+  if(NOT BUILD_SHARED_LIBS)
+    list(APPEND dependencies ${ARG_DEPENDS})
+  endif()
+  set(file "${PROJECT_BINARY_DIR}/install/component-${name}.cmake")
+  file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT [[
+# Other components that outbox::@name@ stands on, and what find_package has to find.
+set(_outbox_below "@below@")
+set(_outbox_dependencies "@dependencies@")
+]])
+  install(FILES "${file}" DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
+
+  _outbox_pkgconfig(${name} "${ARG_DESCRIPTION}" "${below}" "${ARG_PKGCONFIG}")
+  set_property(GLOBAL APPEND PROPERTY OUTBOX_DEBIAN_PACKAGES ${ARG_DEBIAN})
+  set_property(GLOBAL APPEND PROPERTY OUTBOX_LIBRARIES ${name})
+endfunction()
+
+function(_outbox_pkgconfig name description below modules)
+  # From the folder of the file, so that the tree can be moved.
+  string(REGEX REPLACE "[^/]+" ".." prefix "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
+  list(TRANSFORM below PREPEND "outbox-")
+  list(TRANSFORM below APPEND " = ${PROJECT_VERSION}")
+  # Whoever links a static library links what it needs, with --static or without.
+  if(BUILD_SHARED_LIBS)
+    set(visible ${below})
+    set(private ${modules})
+    set(libs "")
+    set(libs_private "-pthread")
+    set(cflags "")
+  else()
+    set(visible ${below} ${modules})
+    set(private "")
+    set(libs " -pthread")
+    set(libs_private "")
+    set(cflags " -DOUTBOX_STATIC")
+  endif()
+  list(JOIN visible ", " requires)
+  list(JOIN private ", " requires_private)
+  set(file "${PROJECT_BINARY_DIR}/install/outbox-${name}.pc")
+  file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT [[
+prefix=${pcfiledir}/@prefix@
+libdir=${prefix}/@CMAKE_INSTALL_LIBDIR@
+includedir=${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
+
+Name: outbox-@name@
+Description: @description@
+Version: @PROJECT_VERSION@
+Requires: @requires@
+Requires.private: @requires_private@
+Cflags: -I${includedir}@cflags@
+Libs: -L${libdir} -loutbox_@name@@libs@
+Libs.private: @libs_private@
+]])
+  install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+    COMPONENT outbox_development)
+endfunction()
+
+# outbox_install_program(<target>), with its man pages and its completion if
+# packaging/ has them.
+function(outbox_install_program target)
+  if(NOT OUTBOX_INSTALL)
+    return()
+  endif()
+  install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT outbox_cli)
+  file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/packaging/man/*.1")
+  if(pages)
+    install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT outbox_cli)
+  endif()
+  set(completion "${PROJECT_SOURCE_DIR}/packaging/completion/${target}")
+  if(EXISTS "${completion}")
+    install(FILES "${completion}" COMPONENT outbox_cli
+      DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  endif()
+endfunction()
+
+# outbox_install_package(): what all components share.
+function(outbox_install_package)
+  install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/outbox"
+    DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT outbox_development
+    FILES_MATCHING PATTERN "*.h")
+
+  set(compatibility SameMajorVersion)
+  if(PROJECT_VERSION_MAJOR EQUAL 0)
+    set(compatibility SameMinorVersion)
+  endif()
+  set(folder "${PROJECT_BINARY_DIR}/install")
+  write_basic_package_version_file("${folder}/outboxConfigVersion.cmake"
+    COMPATIBILITY ${compatibility})
+  configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/outboxConfig.cmake.in"
+    "${folder}/outboxConfig.cmake" INSTALL_DESTINATION "${OUTBOX_CMAKE_DIR}"
+    NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
+  install(FILES "${folder}/outboxConfig.cmake" "${folder}/outboxConfigVersion.cmake"
+    DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
+endfunction()
