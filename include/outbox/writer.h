@@ -23,6 +23,10 @@ struct Written {
 
   // Written on a connection of the user's own: its commit may never be told.
   bool own_connection = false;
+
+  // With row claims: the row was inserted as claimed by the instance that wrote
+  // it.
+  bool claimed = false;
 };
 
 // Sees events on their way into the table. Called on the writing thread; may

@@ -5,7 +5,7 @@
 
 namespace outbox::internal {
 
-CommitHook::CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> driver, bool direct,
+CommitHook::CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> driver, Direct direct,
                        const Clock& clock, Logger log)
     : core_(std::move(core)),
       driver_(std::move(driver)),
@@ -16,7 +16,8 @@ CommitHook::CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> drive
 // Delayed events take no hot path; neither do those on a user's own connection,
 // of whose end we may never hear: a reservation would keep them for ever.
 bool CommitHook::takes(const Written& written) const {
-  return direct_ && !written.own_connection && written.row.hold == 0;
+  if (direct_ == Direct::none || written.own_connection || written.row.hold != 0) return false;
+  return direct_ == Direct::all || written.claimed;
 }
 
 void CommitHook::after_write(std::span<const Written> events) {

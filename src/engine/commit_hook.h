@@ -19,7 +19,11 @@ namespace outbox::internal {
 // Thread-safe.
 class CommitHook final : public WriterHook {
  public:
-  CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> driver, bool direct,
+  // Which events go straight into the hot queue: none, all, or those whose row
+  // was inserted as claimed (another instance may claim any other).
+  enum class Direct { none, all, claimed };
+
+  CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> driver, Direct direct,
              const Clock& clock, Logger log);
 
   void after_write(std::span<const Written> events) override;
@@ -38,7 +42,7 @@ class CommitHook final : public WriterHook {
   // Constant after construction.
   const std::shared_ptr<Core> core_;
   const std::shared_ptr<Driver> driver_;
-  const bool direct_;
+  const Direct direct_;
   const Clock& clock_;
   const Logger log_;
 

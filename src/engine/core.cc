@@ -263,8 +263,11 @@ Core::Condition Core::condition() const {
   });
   std::size_t hung = 0;
   for (const auto& worker : workers_) {
-    MutexLock lock(worker->mutex);
-    const Call& call = worker->call;
+    Call call;
+    {
+      MutexLock lock(worker->mutex);
+      call = worker->call;
+    }
     if (!call.event || clock_.steady() < call.since + options_.hung_after) continue;
     ++hung;
     result.notes.push_back("the listener of " + name_of(call.route) +

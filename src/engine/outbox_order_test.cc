@@ -204,7 +204,7 @@ TEST_F(OrderTest, AfterAParkASwitchToSkipFreesAllDeadOnesHoweverMany) {
   ASSERT_TRUE(box->wait_idle(20s)) << "nobody waits for a DEAD one";
   EXPECT_EQ(delivered(), Texts{"99"});
   EXPECT_TRUE(store->held_aggregates(10).empty());
-  for (int n = 0; n < 30; ++n) EXPECT_EQ(store->find(ids[n])->hold, std::nullopt) << n;
+  for (std::size_t n = 0; n < 30; ++n) EXPECT_EQ(store->find(ids[n])->hold, std::nullopt) << n;
 
   // They are found again when they are replayed.
   ASSERT_TRUE(store->replay(ids[20]));

@@ -66,6 +66,23 @@ TEST_F(RegressionTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
   EXPECT_TRUE(recorder->wait_for(1, 3s));
 }
 
+TEST_F(RegressionTest, TheHotPathTookEventsWhoseRowsAnybodyCouldClaim) {
+  auto metrics = std::make_shared<testing::CountingMetrics>();
+  auto box = open({.mode = Mode::multi_node,
+                   .ordering = Ordering::none,
+                   .row_claims = true,
+                   .metrics = metrics},
+                  recorder);
+  auto tx = box->begin();
+  tx.write(order_event("1", "1"));  // it owns nothing yet: the row is free
+  box->start();
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  tx.commit();
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(recorder->count(), 1u);
+  EXPECT_EQ((*metrics)[Counter::hot_enqueued], 0u);
+}
+
 TEST_F(RegressionTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
   auto one = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 300ms}, recorder);
   auto two = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 300ms}, recorder);

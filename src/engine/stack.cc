@@ -16,8 +16,16 @@ using std::chrono::steady_clock;
 // How many lanes behind DEAD heads are looked at again in one sweep.
 constexpr std::size_t kRecheckAtOnce = 20;
 
+// Counting takes at most this part of the time.
+constexpr int kCountShare = 100;
+
 // Other processes may finish events without a word to this one.
 constexpr milliseconds kIdleCheck{20};
+
+CommitHook::Direct direct_path(const Options& options) {
+  if (options.ordering != Ordering::none) return CommitHook::Direct::none;
+  return options.row_claims ? CommitHook::Direct::claimed : CommitHook::Direct::all;
+}
 
 }  // namespace
 
@@ -33,8 +41,8 @@ Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& o
           Driver::Helpers{.wanted = [core = core_.get()] { core->request_poll(); },
                           .tick = [core = core_.get()] { return core->tick(); },
                           .sweep = [this] { sweep(); }})),
-      hook_(std::make_shared<CommitHook>(core_, driver_, options_.ordering == Ordering::none,
-                                         clock_, options_.log)) {
+      hook_(std::make_shared<CommitHook>(core_, driver_, direct_path(options_), clock_,
+                                         options_.log)) {
   Driver* driver = driver_.get();
   core_->set_events({.read = [driver] { return driver->read(); },
                      .row_due = [driver](Clock::Steady due) { driver->row_due(due); },
@@ -124,9 +132,12 @@ void Stack::examine(Health& health) const {
 
 void Stack::sweep() {
   core_->recheck_blocked(kRecheckAtOnce);
-  if (!options_.metrics) return;
+  const Clock::Steady began = clock_.steady();
+  if (!options_.metrics || began < next_count_) return;
   try {
     const Counts counts = store_->counts();
+    // It grows with the backlog: the longer it takes, the rarer it becomes.
+    next_count_ = began + (clock_.steady() - began) * kCountShare;
     options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
     options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
     const auto lag = clock_.now() - counts.oldest_pending.value_or(clock_.now());

@@ -48,6 +48,7 @@ class Stack {
   const std::shared_ptr<CommitHook> hook_;
 
   std::unique_ptr<Watch> watch_;
+  Clock::Steady next_count_{};  // used by sweep() only
 };
 
 }  // namespace outbox::internal

@@ -128,8 +128,10 @@ std::vector<Written> Writer::insert(Connection& connection, std::vector<Draft> d
   std::vector<Written> written;
   written.reserve(events.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
-    written.push_back(
-        {.event = std::move(events[i]), .row = rows[i], .own_connection = own_connection});
+    written.push_back({.event = std::move(events[i]),
+                       .row = rows[i],
+                       .own_connection = own_connection,
+                       .claimed = !how.owner.empty()});
   }
   internal::call_hooks(options_.hooks, options_.log, &WriterHook::after_write, written);
   return written;
