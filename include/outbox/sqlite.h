@@ -11,6 +11,7 @@
 #include "outbox/export.h"
 #include "outbox/json_codec.h"
 #include "outbox/log.h"
+#include "outbox/schema.h"
 #include "outbox/store.h"
 
 struct sqlite3;
@@ -60,6 +61,17 @@ OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& path, Options optio
 // The schema that open() migrates to, as SQL text; for those who apply it by
 // other means.
 OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event");
+
+// Where the tables stand. Changes nothing and makes no file: version 0 if there
+// is none. Throws PermanentError if the file can't be read or is no database.
+OUTBOX_EXPORT SchemaStatus schema_status(const std::string& path,
+                                         const std::string& table = "outbox_event");
+
+// Creates the file and the tables, or brings them up to date, as open() does
+// with Options::migrate; where they stand now. Safe while others use or migrate
+// them. Throws as open() does.
+OUTBOX_EXPORT SchemaStatus migrate(const std::string& path,
+                                   const std::string& table = "outbox_event");
 
 // A connection of the user's own, for Writer::write(connection, draft):
 //

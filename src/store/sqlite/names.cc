@@ -25,6 +25,21 @@ void check_table_name(const std::string& table) {
   }
 }
 
+void check_database_path(const std::string& path) {
+  const auto has = [&](const char* text) { return path.find(text) != std::string::npos; };
+  const bool is_uri = path.starts_with("file:");
+  if (path.empty() || path == ":memory:" ||
+      (is_uri && (has(":memory:") || has("mode=memory") || has("vfs=memdb")))) {
+    throw MisuseError(quote(path) +
+                      " names a database without a file: use outbox::memory::open(), or give a "
+                      "path");
+  }
+}
+
+std::string describe_database(const std::string& file, const std::string& table) {
+  return "SQLite database " + file + ", table " + table;
+}
+
 std::string expand(std::string_view text, const std::string& table) {
   std::string expanded;
   expanded.reserve(text.size() + 64);

@@ -1,4 +1,4 @@
-// Names in SQL.
+// Names in SQL, and of databases.
 #pragma once
 
 #include <string>
@@ -8,6 +8,13 @@ namespace outbox::sqlite {
 
 // Throws MisuseError unless it is `[A-Za-z_][A-Za-z0-9_]*`.
 void check_table_name(const std::string& table);
+
+// Throws MisuseError for a database without a file: it belongs to one
+// connection, and the store needs many.
+void check_database_path(const std::string& path);
+
+// For messages.
+std::string describe_database(const std::string& file, const std::string& table);
 
 // Fills in the names that SQL text of the library leaves open: `{table}` is the
 // table's, `{x}` that of `<table>_x`, both quoted; `{columns}` lists what

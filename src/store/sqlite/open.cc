@@ -2,7 +2,6 @@
 #include <string>
 #include <utility>
 
-#include "core/quote.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/names.h"
@@ -11,22 +10,6 @@
 
 namespace outbox::sqlite {
 namespace {
-
-std::string describe(const std::string& file, const Options& options) {
-  return "SQLite database " + file + ", table " + options.table;
-}
-
-// A database in memory belongs to one connection, and the store needs many.
-void refuse_memory(const std::string& path) {
-  const auto has = [&](const char* text) { return path.find(text) != std::string::npos; };
-  const bool is_uri = path.starts_with("file:");
-  if (path.empty() || path == ":memory:" ||
-      (is_uri && (has(":memory:") || has("mode=memory") || has("vfs=memdb")))) {
-    throw MisuseError(quote(path) +
-                      " names a database without a file: use outbox::memory::open(), or give a "
-                      "path");
-  }
-}
 
 Options resolved(Options options) {
   check_table_name(options.table);
@@ -46,19 +29,19 @@ Options resolved(Options options) {
 }  // namespace
 
 std::shared_ptr<Store> open(const std::string& path, Options options) {
-  refuse_memory(path);
+  check_database_path(path);
   options = resolved(std::move(options));
   const auto environment = std::make_shared<Environment>();
   environment->path = path;
   environment->file = path;
-  environment->description = describe(path, options);
+  environment->description = describe_database(path, options.table);
   environment->options = std::move(options);
   const bool migrate = environment->options.migrate;
 
   // Without migration a new file would be of no use: don't leave one behind.
   auto first = std::make_unique<Database>(environment, migrate);
   environment->file = sqlite3_db_filename(first->handle(), "main");
-  environment->description = describe(environment->file, environment->options);
+  environment->description = describe_database(environment->file, environment->options.table);
   ensure_schema(*first, migrate);
   return std::make_shared<SqliteStore>(environment, std::move(first));
 }

@@ -64,6 +64,14 @@ void apply(Database& database, const Migration& migration) {
 
 int latest_schema_version() { return std::end(kMigrations)[-1].version; }
 
+std::vector<SchemaStep> known_schema_steps() {
+  std::vector<SchemaStep> steps;
+  for (const Migration& migration : kMigrations) {
+    steps.push_back({.version = migration.version, .name = migration.name});
+  }
+  return steps;
+}
+
 void ensure_schema(Database& database, bool migrate) {
   const int version = current_version(database);
   check_not_newer(database, version);

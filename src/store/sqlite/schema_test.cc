@@ -1,5 +1,7 @@
 #include "store/sqlite/schema.h"
 
+#include <fstream>
+
 #include "store/sqlite/test_support.h"
 
 namespace outbox::sqlite {
@@ -116,6 +118,62 @@ TEST_F(SchemaTest, LivesBesideTheUsersOwnTablesAndOtherOutboxes) {
   const auto owner_of_second = second->join({});
   EXPECT_NE(owner_of_first->renew().epoch, 0);
   EXPECT_NE(owner_of_second->renew().epoch, 0);
+}
+
+TEST_F(SchemaTest, TheStatusOfAMissingFileIsVersion0AndMakesNone) {
+  for (const std::string& missing : {path(), file("no/such/folder.db")}) {
+    const SchemaStatus status = schema_status(missing);
+    EXPECT_EQ(status.present, 0);
+    EXPECT_EQ(status.latest, latest_schema_version());
+    EXPECT_FALSE(status.up_to_date());
+    ASSERT_EQ(status.steps.size(), known_schema_steps().size());
+    for (const SchemaStep& step : status.steps) EXPECT_FALSE(step.applied_at) << step.name;
+    EXPECT_FALSE(std::filesystem::exists(missing));
+  }
+}
+
+TEST_F(SchemaTest, TheStatusChangesNothing) {
+  ForeignConnection(path()).run("CREATE TABLE theirs (a)");
+  EXPECT_EQ(schema_status(path()).present, 0);
+  EXPECT_EQ(ForeignConnection(path()).value("PRAGMA journal_mode"), "delete");
+}
+
+TEST_F(SchemaTest, MigrateMakesTheTablesAndSaysSince) {
+  const Time before = host_clock().now();
+  const SchemaStatus status = migrate(path(), "orders_outbox");
+  EXPECT_TRUE(status.up_to_date());
+  ASSERT_FALSE(status.steps.empty());
+  EXPECT_EQ(status.steps.front().version, 1);
+  EXPECT_EQ(status.steps.front().name, "001_outbox");
+  for (const SchemaStep& step : status.steps) {
+    ASSERT_TRUE(step.applied_at) << step.name;
+    EXPECT_GE(*step.applied_at, before);
+    EXPECT_LE(*step.applied_at, host_clock().now());
+  }
+  EXPECT_EQ(migrate(path(), "orders_outbox").steps.front().applied_at,
+            status.steps.front().applied_at)
+      << "once";
+  EXPECT_EQ(schema_status(path()).present, 0) << "another table";
+}
+
+TEST_F(SchemaTest, TheStatusShowsWhatANewerLibraryApplied) {
+  open_store();
+  ForeignConnection(path()).run("INSERT INTO outbox_event_migration VALUES (1000, 'future', 0)");
+  const SchemaStatus status = schema_status(path());
+  EXPECT_TRUE(status.newer());
+  EXPECT_FALSE(status.up_to_date());
+  EXPECT_EQ(status.present, 1000);
+  EXPECT_EQ(status.steps.back().name, "future");
+  EXPECT_THROW(migrate(path()), PermanentError);
+}
+
+TEST_F(SchemaTest, TheStatusOfWhatIsNoDatabaseIsAnError) {
+  std::ofstream(path()) << "this is a letter to a friend, and it is long enough for a header";
+  EXPECT_TRUE(contains(message_of<PermanentError>([&] { schema_status(path()); }),
+                       "not an SQLite database"));
+  EXPECT_THROW(schema_status(":memory:"), MisuseError);
+  EXPECT_THROW(schema_status(file("x.db"), "a-b"), MisuseError);
+  EXPECT_THROW(migrate(file("x.db"), "a-b"), MisuseError);
 }
 
 TEST_F(SchemaTest, TableNamesAreCheckedAndQuoted) {

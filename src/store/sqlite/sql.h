@@ -234,6 +234,10 @@ inline constexpr Sql kSchemaVersion{"read the version of the schema", R"sql(
 SELECT coalesce(max(version), 0) FROM {migration}
 )sql"};
 
+inline constexpr Sql kMigrations{"read which migrations were applied", R"sql(
+SELECT version, name, applied_at FROM {migration} ORDER BY version
+)sql"};
+
 inline constexpr Sql kRecordMigration{"record a migration", R"sql(
 INSERT INTO {migration} (version, name, applied_at) VALUES (?1, ?2, ?3)
 )sql"};
