@@ -4,9 +4,15 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/demo/figures.h"
+#include "cli/output/figures.h"
 
 namespace outbox::demo {
+
+using cli::grouped;
+using cli::pad;
+using cli::pad_left;
+using cli::short_time;
+
 namespace {
 
 using State = CrewMember::State;

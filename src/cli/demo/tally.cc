@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <vector>
 
-#include "cli/demo/figures.h"
+#include "cli/output/figures.h"
 
 namespace outbox::demo {
+
+using cli::percentile;
+
 namespace {
 
 using Kind = Report::Kind;

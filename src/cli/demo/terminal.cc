@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <cstdlib>
-#include <cstring>
+
+#include "cli/output/terminal.h"
 
 namespace outbox::demo {
 namespace {
@@ -68,12 +68,7 @@ std::string Terminal::keys() {
 
 bool has_terminal() { return isatty(STDIN_FILENO) == 1 && isatty(STDOUT_FILENO) == 1; }
 
-bool wants_color() {
-  const char* no_color = std::getenv("NO_COLOR");
-  const char* term = std::getenv("TERM");
-  return isatty(STDOUT_FILENO) == 1 && (no_color == nullptr || *no_color == '\0') &&
-         (term == nullptr || std::strcmp(term, "dumb") != 0);
-}
+bool wants_color() { return cli::wants_color(STDOUT_FILENO); }
 
 void write_out(std::string_view text) {
   while (!text.empty()) {

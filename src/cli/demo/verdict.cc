@@ -4,9 +4,14 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "cli/demo/figures.h"
+#include "cli/output/figures.h"
 
 namespace outbox::demo {
+
+using cli::grouped;
+using cli::pad;
+using cli::pad_left;
+
 namespace {
 
 std::string count_of(std::int64_t n, const std::string& one) {

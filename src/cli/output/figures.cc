@@ -1,9 +1,9 @@
-#include "cli/demo/figures.h"
+#include "cli/output/figures.h"
 
 #include <algorithm>
 #include <cstdio>
 
-namespace outbox::demo {
+namespace outbox::cli {
 namespace {
 
 std::string with_unit(double value, const char* unit) {
@@ -52,4 +52,4 @@ std::optional<std::chrono::microseconds> percentile(std::vector<std::chrono::mic
   return *nth;
 }
 
-}  // namespace outbox::demo
+}  // namespace outbox::cli

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace outbox::demo {
+namespace outbox::cli {
 
 // 1234567 as "1,234,567".
 std::string grouped(std::int64_t number);
@@ -25,4 +25,4 @@ std::string pad_left(std::string_view text, std::size_t width);
 std::optional<std::chrono::microseconds> percentile(std::vector<std::chrono::microseconds> values,
                                                     int percent);
 
-}  // namespace outbox::demo
+}  // namespace outbox::cli

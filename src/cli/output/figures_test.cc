@@ -1,8 +1,8 @@
-#include "cli/demo/figures.h"
+#include "cli/output/figures.h"
 
 #include <gtest/gtest.h>
 
-namespace outbox::demo {
+namespace outbox::cli {
 namespace {
 
 using namespace std::chrono_literals;
@@ -39,4 +39,4 @@ TEST(Percentile, OfOneValueIsThatValue) {
 TEST(Percentile, OfNothingIsNothing) { EXPECT_EQ(percentile({}, 50), std::nullopt); }
 
 }  // namespace
-}  // namespace outbox::demo
+}  // namespace outbox::cli

@@ -1,0 +1,91 @@
+// What most commands take: the store, the form of the answer, and which events.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/output/console.h"
+#include "cli/stores/backend.h"
+#include "outbox/store.h"
+
+namespace outbox::cli {
+
+// What the commands are built with: where they speak, and where they leave what
+// was asked for. Lives as long as the command line is read and carried out.
+struct Session {
+  const Console& console;
+
+  // Carries the command out and returns the exit code; set while the command
+  // line is read.
+  std::function<int()> chosen{};
+};
+
+// --- The store and the form ---
+
+struct StoreOptions {
+  std::string db{};
+  std::string table = "outbox_event";
+  bool json = false;
+};
+
+// Adds --db, --table and --json.
+void add_store_options(CLI::App& command, StoreOptions& options);
+
+// Throws UsageError if no store is named, ConfigurationError if it is unknown.
+std::unique_ptr<Backend> find_backend(const StoreOptions& options);
+std::shared_ptr<Store> open_store(const StoreOptions& options);
+
+// --- Which events ---
+
+struct FilterOptions {
+  std::vector<std::string> status{};
+  std::string type{};
+  std::string aggregate_type{};
+  std::string aggregate_id{};
+  std::string tenant{};
+  std::string error{};
+  std::string since{};
+  std::string until{};
+};
+
+// What --since and --until are about.
+enum class FilterTime : std::uint8_t { occurred, died };
+
+// Adds --type, --aggregate-type, --aggregate-id, --tenant, --error, --since and
+// --until; for `occurred` also --status, because the dead have but one.
+void add_filter_options(CLI::App& command, FilterOptions& options, FilterTime time);
+
+// Throws UsageError for times and states that nobody understands.
+EventFilter to_filter(const FilterOptions& options, FilterTime time, Time now);
+
+// In the words of the command line, for questions: `type OrderPlaced, error
+// "timeout"`; empty if it matches everything.
+std::string describe(const FilterOptions& options);
+
+// --- Pages ---
+
+struct PageOptions {
+  std::int64_t limit = 50;
+  std::int64_t after = 0;
+};
+
+void add_page_options(CLI::App& command, PageOptions& options);
+
+// Says on standard error that the page was full and how to get the next one.
+void mention_next_page(const Console& console, const PageOptions& page,
+                       const std::vector<EventRecord>& records);
+
+// --- Values ---
+
+// Refuses other numbers; says so when it happens, not in the help.
+CLI::Validator between(std::int64_t least, std::int64_t most);
+
+// May be repeated; each time it takes one value, as it is.
+CLI::Option* add_repeated(CLI::App& command, const std::string& name,
+                          std::vector<std::string>& values, const std::string& help);
+
+}  // namespace outbox::cli

@@ -1,0 +1,144 @@
+#include "cli/commands/application.h"
+
+#include <CLI/CLI.hpp>
+#include <exception>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "cli/commands/commands.h"
+#include "cli/commands/help.h"
+#include "cli/errors.h"
+#include "core/quote.h"
+#include "outbox/version.h"
+
+namespace outbox::cli {
+namespace {
+
+constexpr const char* kAbout =
+    "outbox, the transactional outbox for C++.\n"
+    "\n"
+    "An application writes its events in the same transaction as its data; a dispatcher delivers\n"
+    "them afterwards. What was committed is delivered, what was rolled back is not, whatever\n"
+    "crashes in between. This is the operator's tool; `outbox demo` shows it at work.\n";
+
+constexpr const char* kFooter =
+    "Stores are named by --db or the environment variable OUTBOX_DB: sqlite:PATH, or just a path.\n"
+    "Options come after the command. With --json every line of the answer is one JSON object.\n"
+    "Color is used on terminals only, and never if NO_COLOR is set.\n"
+    "\n"
+    "Exit codes: 0 done; 1 it ran, and the answer is bad; 64 wrong usage; 69 something needed is\n"
+    "unavailable, try again; 78 the store cannot be used as it is.\n"
+    "\n"
+    "Examples:\n"
+    "  export OUTBOX_DB=sqlite:shop.db\n"
+    "  outbox migrate up                      create the tables\n"
+    "  outbox status                          what waits, what died, who delivers\n"
+    "  outbox dead groups                     what they died of\n"
+    "  outbox dead replay --all --error timeout --rate 50\n"
+    "  outbox doctor                          is everything in order?\n"
+    "  outbox events list --help              every command explains itself";
+
+// The innermost command that the command line names, and the words to it.
+struct Place {
+  const CLI::App* app;
+  std::string words;
+};
+
+Place innermost(const CLI::App& app) {
+  Place place{&app, "outbox"};
+  while (true) {
+    const auto chosen = place.app->get_subcommands();
+    if (chosen.empty()) return place;
+    place.app = chosen.front();
+    place.words += " " + place.app->get_name();
+  }
+}
+
+void name_groups(CLI::App& app) {
+  for (CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (!command->get_group().empty()) command->group("Commands");
+    name_groups(*command);
+  }
+}
+
+std::string visible_commands(const CLI::App& app) {
+  std::string names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
+    if (command->get_group().empty()) continue;
+    names += (names.empty() ? "" : ", ") + command->get_name();
+  }
+  return names;
+}
+
+// Says what was wrong with the command line, and where to read on.
+int complain(const Console& console, const CLI::App& app, const CLI::ParseError& error,
+             std::string_view first_argument) {
+  const Place place = innermost(app);
+  const std::vector<std::string> unknown = app.remaining(true);
+  std::string what = error.what();
+  if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty()) {
+    const bool option = unknown.front().starts_with("-");
+    what = std::string(option ? "unknown option " : "unknown command or argument ") +
+           quote(unknown.front());
+    if (option && unknown.front() == first_argument) what += "; options come after the command";
+    if (!option) {
+      const std::string names = visible_commands(*place.app);
+      if (!names.empty()) what += "; there is: " + names;
+    }
+  }
+  console.say("outbox: " + what + "\nTry: " + place.words + " --help");
+  return kUsage;
+}
+
+// The answer may not have reached anybody: a full disk, a closed pipe.
+int finish(const Console& console, int code) {
+  console.out.flush();
+  if (console.out) return code;
+  console.say("outbox: cannot write to standard output");
+  return kFailed;
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv, const Console& console) {
+  CLI::App app{kAbout, "outbox"};
+  app.set_version_flag("--version", "outbox " + std::string(version()),
+                       "Print the version and exit");
+  app.set_help_flag("-h,--help", "Print this help and exit");
+  app.formatter(std::make_shared<HelpFormat>());
+  app.footer(kFooter);
+
+  Session session{.console = console};
+  add_status(app, session);
+  add_doctor(app, session);
+  add_events(app, session);
+  add_dead(app, session);
+  add_purge(app, session);
+  add_migrate(app, session);
+  add_demo(app, session);
+  add_completion(app, session);
+  name_groups(app);
+
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::ParseError& error) {
+    if (error.get_exit_code() != 0) return complain(console, app, error, argc > 1 ? argv[1] : "");
+    return finish(console, app.exit(error, console.out, console.err));
+  }
+  if (!session.chosen) {
+    const Place place = innermost(app);
+    console.say("outbox: which command? There is: " + visible_commands(*place.app) +
+                "\nTry: " + place.words + " --help");
+    return kUsage;
+  }
+  try {
+    return finish(console, session.chosen());
+  } catch (const std::exception& error) {
+    console.out.flush();
+    console.say("outbox: " + std::string(error.what()));
+    return exit_code_of(error);
+  }
+}
+
+}  // namespace outbox::cli

@@ -1,0 +1,351 @@
+// `outbox dead`: events that were given up.
+#include <string>
+
+#include "cli/arguments/times.h"
+#include "cli/commands/commands.h"
+#include "cli/errors.h"
+#include "cli/exit_codes.h"
+#include "cli/output/event_view.h"
+#include "cli/output/figures.h"
+#include "core/quote.h"
+#include "outbox/dead_events.h"
+
+namespace outbox::cli {
+namespace {
+
+std::string count_of(std::int64_t n) { return grouped(n) + (n == 1 ? " event" : " events"); }
+
+// --- list ---
+
+struct ListOptions {
+  StoreOptions store{};
+  FilterOptions filter{};
+  PageOptions page{};
+};
+
+int list(const Console& console, const ListOptions& options) {
+  const auto store = open_store(options.store);
+  const Time now = store->clock().now();
+  const EventFilter filter = to_filter(options.filter, FilterTime::died, now);
+  const auto records = DeadEvents(store).query(filter, static_cast<std::size_t>(options.page.limit),
+                                               options.page.after);
+  if (options.store.json) {
+    for (const EventRecord& record : records)
+      console.print(event_json(record, Detail::summary, now));
+  } else if (records.empty()) {
+    console.say("No dead events match.");
+  } else {
+    print_events(console, records, ShownTime::finished);
+  }
+  mention_next_page(console, options.page, records);
+  return kOk;
+}
+
+void add_list(CLI::App& group, Session& session) {
+  CLI::App& command = *group.add_subcommand("list", "List dead events, oldest first");
+  const auto options = std::make_shared<ListOptions>();
+  add_filter_options(command, options->filter, FilterTime::died);
+  add_page_options(command, options->page);
+  add_store_options(command, options->store);
+  command.footer(
+      "Examples:\n"
+      "  outbox dead list --db sqlite:shop.db --since 1d\n"
+      "  outbox dead list --db sqlite:shop.db --type OrderPlaced --error 'timed out'");
+  on_chosen(command, session, options, list);
+}
+
+// --- show ---
+
+struct ShowOptions {
+  StoreOptions store{};
+  std::string id{};
+};
+
+// Says why nothing can be done about this id; the event may have changed since
+// it was looked for.
+std::string why_not_dead(Store& store, const std::string& id) {
+  const auto record = store.find(id);
+  if (!record) return "there is no event " + quote(id);
+  return "the event " + quote(id) + " is " + std::string(to_string(record->row.status)) +
+         ", not DEAD";
+}
+
+int show(const Console& console, const ShowOptions& options) {
+  const auto store = open_store(options.store);
+  const auto record = store->find(options.id);
+  if (!record || record->row.status != Status::dead) {
+    console.say("outbox: " + why_not_dead(*store, options.id));
+    return kFailed;
+  }
+  if (options.store.json) {
+    console.print(event_json(*record, Detail::complete, store->clock().now()));
+  } else {
+    print_event(console, *record, store->clock().now());
+  }
+  return kOk;
+}
+
+void add_show(CLI::App& group, Session& session) {
+  CLI::App& command =
+      *group.add_subcommand("show", "Show all about a dead event, headers and payload included");
+  const auto options = std::make_shared<ShowOptions>();
+  command.add_option("ID", options->id, "The event's id")->required()->type_name("");
+  add_store_options(command, options->store);
+  command.footer(
+      "As events show, but exit code 1 if the event is not DEAD.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox dead show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db");
+  on_chosen(command, session, options, show);
+}
+
+// --- groups ---
+
+struct GroupsOptions {
+  StoreOptions store{};
+  FilterOptions filter{};
+  std::int64_t limit = 50;
+};
+
+int groups(const Console& console, const GroupsOptions& options) {
+  const auto store = open_store(options.store);
+  const EventFilter filter = to_filter(options.filter, FilterTime::died, store->clock().now());
+  const auto found = DeadEvents(store).groups(filter, static_cast<std::size_t>(options.limit));
+  if (options.store.json) {
+    for (const DeadGroup& group : found) {
+      console.print(JsonObject{}
+                        .add("count", group.count)
+                        .add("aggregate_type", group.aggregate_type)
+                        .add("type", group.type)
+                        .add("error", group.error)
+                        .add("first_died_at", group.first)
+                        .add("last_died_at", group.last)
+                        .add("example_id", group.example_id));
+    }
+    return kOk;
+  }
+  if (found.empty()) {
+    console.say("No dead events match.");
+    return kOk;
+  }
+  Table table({{.title = "COUNT", .right = true},
+               {.title = "AGGREGATE TYPE", .shrinks = true},
+               {.title = "TYPE", .shrinks = true},
+               {.title = "ERROR", .shrinks = true},
+               {.title = "FIRST DIED (UTC)"},
+               {.title = "LAST DIED (UTC)"},
+               {.title = "EXAMPLE"}});
+  for (const DeadGroup& group : found) {
+    table.add({{grouped(group.count), Style::bad},
+               group.aggregate_type,
+               group.type,
+               group.error,
+               {short_time_text(group.first), Style::faint},
+               {short_time_text(group.last), Style::faint},
+               group.example_id});
+  }
+  console.print(table);
+  return kOk;
+}
+
+void add_groups(CLI::App& group, Session& session) {
+  CLI::App& command =
+      *group.add_subcommand("groups", "Count dead events by what they died of, largest first");
+  const auto options = std::make_shared<GroupsOptions>();
+  add_filter_options(command, options->filter, FilterTime::died);
+  command.add_option("--limit", options->limit, "At most so many groups (default: 50)")
+      ->check(between(1, 1'000'000))
+      ->type_name("N")
+      ->group("Which events");
+  add_store_options(command, options->store);
+  command.footer(
+      "Start here at night: it tells one broken receiver from a hundred broken events.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox dead groups --db sqlite:shop.db\n"
+      "  outbox dead groups --db sqlite:shop.db --since 6h --json");
+  on_chosen(command, session, options, groups);
+}
+
+// --- replay and discard ---
+
+struct ChangeOptions {
+  StoreOptions store{};
+  FilterOptions filter{};
+  std::vector<std::string> ids{};
+  bool all = false;
+  double rate = 0;
+  std::int64_t limit = 0;
+  bool yes = false;
+};
+
+// The two differ in words and in what they call.
+struct Change {
+  const char* verb;   // "replay"
+  const char* doing;  // "replaying"
+  const char* done;   // "replayed"
+  const char* warning;
+  bool ask_for_ids;
+  bool (DeadEvents::*one)(std::string_view);
+  std::int64_t (DeadEvents::*many)(EventFilter, const BulkOptions&);
+};
+
+constexpr Change kReplay{.verb = "replay",
+                         .doing = "replaying",
+                         .done = "replayed",
+                         .warning = "They will be delivered again.",
+                         .ask_for_ids = false,
+                         .one = &DeadEvents::replay,
+                         .many = &DeadEvents::replay_all};
+constexpr Change kDiscard{.verb = "discard",
+                          .doing = "discarding",
+                          .done = "discarded",
+                          .warning = "They are deleted for good.",
+                          .ask_for_ids = true,
+                          .one = &DeadEvents::discard,
+                          .many = &DeadEvents::discard_all};
+
+void check(const ChangeOptions& options, const Change& change) {
+  if (options.all == !options.ids.empty()) {
+    throw UsageError(std::string("which events? Name the ids, or say --all (with filters if you "
+                                 "like) to ") +
+                     change.verb + " all dead ones that match" + (options.all ? "; not both" : ""));
+  }
+  if (!options.all && !describe(options.filter).empty()) {
+    throw UsageError("filters go with --all, not with ids");
+  }
+  if (!options.all && (options.rate > 0 || options.limit > 0)) {
+    throw UsageError("--rate and --limit go with --all, not with ids");
+  }
+}
+
+void report(const Console& console, const ChangeOptions& options, const Change& change,
+            std::int64_t changed) {
+  if (options.store.json) {
+    console.print(JsonObject{}.add(change.done, changed));
+  } else {
+    console.out << change.done << " " << count_of(changed) << '\n';
+  }
+}
+
+int change_ids(const Console& console, const ChangeOptions& options, const Change& change,
+               const std::shared_ptr<Store>& store) {
+  const auto n = static_cast<std::int64_t>(options.ids.size());
+  if (change.ask_for_ids) {
+    const std::string question = std::string("Really ") + change.verb + " " +
+                                 (n == 1 ? quote(options.ids.front()) : count_of(n)) + "? " +
+                                 (n == 1 ? "It is deleted for good." : change.warning);
+    if (!console.confirm(question, options.yes)) {
+      console.say("Nothing was changed.");
+      return kFailed;
+    }
+  }
+  DeadEvents dead(store);
+  std::int64_t changed = 0;
+  for (const std::string& id : options.ids) {
+    if ((dead.*change.one)(id)) {
+      ++changed;
+    } else {
+      console.say("outbox: not " + std::string(change.done) + ": " + why_not_dead(*store, id));
+    }
+  }
+  report(console, options, change, changed);
+  return changed == n ? kOk : kFailed;
+}
+
+int change_all(const Console& console, const ChangeOptions& options, const Change& change,
+               const std::shared_ptr<Store>& store) {
+  const EventFilter filter = to_filter(options.filter, FilterTime::died, store->clock().now());
+  DeadEvents dead(store);
+  std::int64_t total = dead.count(filter);
+  if (options.limit > 0) total = std::min(total, options.limit);
+  if (total > 0) {
+    const std::string which = describe(options.filter);
+    const std::string question = std::string("Really ") + change.verb + " " +
+                                 (total == 1 ? "1 dead event" : grouped(total) + " dead events") +
+                                 (which.empty() ? "" : " (" + which + ")") + "? " + change.warning;
+    if (!console.confirm(question, options.yes)) {
+      console.say("Nothing was changed.");
+      return kFailed;
+    }
+  }
+  std::int64_t changed = 0;
+  if (total > 0) {
+    Progress progress = console.progress(change.doing, total);
+    progress.update(0);
+    const BulkOptions bulk{
+        .rate = options.rate, .limit = options.limit, .progress = [&](std::int64_t done) {
+          progress.update(done);
+          return true;
+        }};
+    changed = (dead.*change.many)(filter, bulk);
+  }
+  if (changed < total) {
+    console.say("The other " + grouped(total - changed) +
+                " changed meanwhile, or died later than this host's clock says.");
+  }
+  report(console, options, change, changed);
+  return kOk;
+}
+
+void add_change(CLI::App& group, Session& session, const Change& change, const char* about,
+                const char* footer) {
+  CLI::App& command = *group.add_subcommand(change.verb, about);
+  const auto options = std::make_shared<ChangeOptions>();
+  command.add_option("ID", options->ids, "The events' ids")->type_name("");
+  command.add_flag("--all", options->all, "All dead events that match the filters")
+      ->group("Which events");
+  add_filter_options(command, options->filter, FilterTime::died);
+  command.add_option("--limit", options->limit, "With --all: at most so many")
+      ->check(between(1, INT64_MAX))
+      ->type_name("N")
+      ->group("Which events");
+  command.add_option("--rate", options->rate, "With --all: events a second, at most")
+      ->check(CLI::Validator(CLI::Range(0.001, 1e9)).description(""))
+      ->type_name("N");
+  command.add_flag("--yes,-y", options->yes, "Do not ask");
+  add_store_options(command, options->store);
+  command.footer(footer);
+  on_chosen(command, session, options,
+            [&change](const Console& console, const ChangeOptions& chosen) {
+              check(chosen, change);
+              const auto store = open_store(chosen.store);
+              return chosen.all ? change_all(console, chosen, change, store)
+                                : change_ids(console, chosen, change, store);
+            });
+}
+
+}  // namespace
+
+void add_dead(CLI::App& app, Session& session) {
+  CLI::App& group =
+      *app.add_subcommand("dead", "List, explain, replay and discard events that were given up");
+  group.footer(
+      "Examples:\n"
+      "  outbox dead groups --db sqlite:shop.db                        what happened?\n"
+      "  outbox dead replay --all --error timeout --rate 50            once it is mended\n"
+      "  outbox dead discard 01KA3QF8E2ZDQ7Y2V0T4C9N1XM");
+  add_list(group, session);
+  add_show(group, session);
+  add_groups(group, session);
+  add_change(
+      group, session, kReplay, "Have dead events delivered once more",
+      "They become NEW with all their attempts before them, and a running engine delivers\n"
+      "them, those of one aggregate in their old order. --all asks before it begins, unless\n"
+      "--yes is given. Exit code 1 if an id was named that is not DEAD.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox dead replay 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
+      "  outbox dead replay --all --type OrderPlaced --since 6h --rate 50\n"
+      "  outbox dead replay --all --error 'connection refused' --yes --json");
+  add_change(
+      group, session, kDiscard, "Delete dead events for good",
+      "Asks before it begins, unless --yes is given. Exit code 1 if an id was named that is\n"
+      "not DEAD; events in any other state are never touched.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox dead discard 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
+      "  outbox dead discard --all --type Obsolete --until 30d --yes");
+}
+
+}  // namespace outbox::cli

@@ -1,0 +1,280 @@
+// `outbox events`: look at events, watch them come, write one.
+#include <string>
+
+#include "cli/arguments/payload.h"
+#include "cli/arguments/times.h"
+#include "cli/commands/commands.h"
+#include "cli/commands/tail.h"
+#include "cli/errors.h"
+#include "cli/exit_codes.h"
+#include "cli/output/event_view.h"
+#include "core/json_check.h"
+#include "core/quote.h"
+#include "outbox/writer.h"
+
+namespace outbox::cli {
+namespace {
+
+// --- list ---
+
+struct ListOptions {
+  StoreOptions store{};
+  FilterOptions filter{};
+  PageOptions page{};
+};
+
+int list(const Console& console, const ListOptions& options) {
+  const auto store = open_store(options.store);
+  const Time now = store->clock().now();
+  const EventFilter filter = to_filter(options.filter, FilterTime::occurred, now);
+  const auto records =
+      store->list(filter, options.page.after, static_cast<std::size_t>(options.page.limit));
+  if (options.store.json) {
+    for (const EventRecord& record : records)
+      console.print(event_json(record, Detail::summary, now));
+  } else if (records.empty()) {
+    console.say("No events match.");
+  } else {
+    print_events(console, records, ShownTime::occurred);
+  }
+  mention_next_page(console, options.page, records);
+  return kOk;
+}
+
+void add_list(CLI::App& group, Session& session) {
+  CLI::App& command = *group.add_subcommand("list", "List events, oldest first, a page at a time");
+  const auto options = std::make_shared<ListOptions>();
+  add_filter_options(command, options->filter, FilterTime::occurred);
+  add_page_options(command, options->page);
+  add_store_options(command, options->store);
+  command.footer(
+      "Filters narrow each other down. Payloads and headers are not shown: see events show.\n"
+      "--since and --until take RFC 3339 (2026-03-01T12:00:00Z), a day, or a span back from now\n"
+      "(90s, 15m, 2h, 7d).\n"
+      "\n"
+      "Examples:\n"
+      "  outbox events list --db sqlite:shop.db --status NEW,RETRY\n"
+      "  outbox events list --db sqlite:shop.db --aggregate-type Customer --aggregate-id 42\n"
+      "  outbox events list --db sqlite:shop.db --since 2h --limit 1000 --json | jq -r .id");
+  on_chosen(command, session, options, list);
+}
+
+// --- show ---
+
+struct ShowOptions {
+  StoreOptions store{};
+  std::string id{};
+};
+
+int show(const Console& console, const ShowOptions& options) {
+  const auto store = open_store(options.store);
+  const auto record = store->find(options.id);
+  if (!record) {
+    console.say("outbox: there is no event " + quote(options.id) + " in the " +
+                store->description());
+    return kFailed;
+  }
+  if (options.store.json) {
+    console.print(event_json(*record, Detail::complete, store->clock().now()));
+  } else {
+    print_event(console, *record, store->clock().now());
+  }
+  return kOk;
+}
+
+void add_show(CLI::App& group, Session& session) {
+  CLI::App& command =
+      *group.add_subcommand("show", "Show all about one event, headers and payload included");
+  const auto options = std::make_shared<ShowOptions>();
+  command.add_option("ID", options->id, "The event's id")->required()->type_name("");
+  add_store_options(command, options->store);
+  command.footer(
+      "With --json, `payload` is the exact JSON text as a string; a payload of bytes comes as\n"
+      "`payload_base64` instead. Exit code 1 if there is no such event.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
+      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --json | jq '.payload | fromjson'");
+  on_chosen(command, session, options, show);
+}
+
+// --- tail ---
+
+struct TailCommand {
+  StoreOptions store{};
+  FilterOptions filter{};
+  bool payload = false;
+  std::optional<std::int64_t> after{};
+  std::optional<double> seconds{};
+};
+
+int follow(const Console& console, const TailCommand& options) {
+  const auto store = open_store(options.store);
+  TailOptions tail{.filter = to_filter(options.filter, FilterTime::occurred, store->clock().now()),
+                   .after = options.after};
+  if (options.seconds) {
+    tail.duration = std::chrono::milliseconds{static_cast<std::int64_t>(*options.seconds * 1'000)};
+  }
+  tail_events(*store, tail, [&](const EventRecord& record) {
+    if (options.store.json) {
+      console.print(event_json(record, options.payload ? Detail::payload : Detail::summary,
+                               store->clock().now()));
+    } else {
+      console.out << event_line(record, console.color);
+      if (options.payload) console.out << "  " << payload_text(record.row.event);
+      console.out << '\n';
+    }
+    console.out.flush();
+    return static_cast<bool>(console.out);
+  });
+  return kOk;
+}
+
+void add_tail(CLI::App& group, Session& session) {
+  CLI::App& command = *group.add_subcommand("tail", "Follow new events as they are committed");
+  const auto options = std::make_shared<TailCommand>();
+  command.add_flag("--payload", options->payload, "Show payloads too; mind what is in them")
+      ->group("Output");
+  command.add_option("--seconds", options->seconds, "End after so long (default: on Ctrl-C)")
+      ->check(CLI::Validator(CLI::Range(0.0, 1e6)).description(""))
+      ->type_name("N");
+  command.add_option("--after", options->after, "Begin beyond this SEQ (0: with the first event)")
+      ->check(between(0, INT64_MAX))
+      ->type_name("SEQ");
+  add_filter_options(command, options->filter, FilterTime::occurred);
+  add_store_options(command, options->store);
+  command.footer(
+      "Shows each event once, in the state in which it is found; what becomes of it later, events\n"
+      "list and events show tell. Events that are deleted as soon as they are delivered may be\n"
+      "gone before they are seen.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox events tail --db sqlite:shop.db\n"
+      "  outbox events tail --db sqlite:shop.db --type OrderPlaced --payload\n"
+      "  outbox events tail --db sqlite:shop.db --after 0 --seconds 1 --json > all.jsonl");
+  on_chosen(command, session, options, follow);
+}
+
+// --- publish ---
+
+struct PublishOptions {
+  StoreOptions store{};
+  std::string type{};
+  std::string aggregate_type{kGlobalAggregate};
+  std::string aggregate_id{};
+  std::string tenant{};
+  std::string id{};
+  std::string payload{};
+  bool bytes = false;
+  std::string content_type{};
+  std::vector<std::string> headers{};
+  std::string deliver_after{};
+  std::string deliver_at{};
+};
+
+Draft to_draft(const Console& console, const PublishOptions& options) {
+  Draft draft{.type = options.type,
+              .aggregate_type = options.aggregate_type,
+              .aggregate_id = options.aggregate_id,
+              .headers = parse_headers(options.headers),
+              .tenant_id = options.tenant};
+  std::string data = read_payload(options.payload, console.in);
+  if (const auto problem = check_json(data); problem && !options.bytes) {
+    throw UsageError("--payload is not JSON: " + std::string(problem->what) + " at byte " +
+                     std::to_string(problem->offset) + "; say --bytes for anything else");
+  }
+  if (options.bytes) {
+    draft.payload = options.content_type.empty() ? bytes(std::move(data))
+                                                 : bytes(std::move(data), options.content_type);
+  } else {
+    draft.payload = options.content_type.empty() ? json(std::move(data))
+                                                 : json(std::move(data), options.content_type);
+  }
+  if (!options.id.empty()) draft.id = options.id;
+  if (!options.deliver_at.empty()) {
+    draft.deliver_at = time_argument("--deliver-at", options.deliver_at);
+  }
+  if (!options.deliver_after.empty()) {
+    draft.deliver_after = duration_argument("--deliver-after", options.deliver_after);
+  }
+  return draft;
+}
+
+int publish(const Console& console, const PublishOptions& options) {
+  const Draft draft = to_draft(console, options);
+  try {
+    make_event(draft);
+  } catch (const MisuseError& error) {
+    throw UsageError(error.what());
+  }
+  const auto store = open_store(options.store);
+  if (!options.id.empty() && store->find(options.id)) {
+    console.say("outbox: there is an event " + quote(options.id) + " already; nothing was written");
+    return kFailed;
+  }
+  Writer writer(store);
+  auto transaction = writer.begin();
+  const std::string id = transaction.write(draft);
+  transaction.commit();
+  if (options.store.json) {
+    console.print(JsonObject{}.add("id", id));
+  } else {
+    console.out << id << '\n';
+  }
+  return kOk;
+}
+
+void add_publish(CLI::App& group, Session& session) {
+  CLI::App& command =
+      *group.add_subcommand("publish", "Write one event, in a transaction of its own");
+  const auto options = std::make_shared<PublishOptions>();
+  const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
+    return command.add_option(name, value, help)->type_name(type)->group("The event");
+  };
+  add("--type", options->type, "TYPE", "Its type")->required();
+  add("--payload", options->payload, "JSON", "JSON text, @FILE, or - for standard input")
+      ->required();
+  add("--aggregate-type", options->aggregate_type, "TYPE", "Its aggregate's type");
+  add("--aggregate-id", options->aggregate_id, "ID",
+      "Its aggregate: the order is kept per aggregate");
+  add("--tenant", options->tenant, "ID", "Passed through to the listener");
+  add("--id", options->id, "ID", "An id of your own (default: a new ULID)");
+  add_repeated(command, "--header", options->headers, "A header; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->group("The event");
+  add("--deliver-after", options->deliver_after, "SPAN",
+      "Not before so long from now: 90s, 15m, 2h");
+  add("--deliver-at", options->deliver_at, "TIME", "Not before this time (RFC 3339)");
+  add("--content-type", options->content_type, "TYPE", "Default: application/json, or of bytes");
+  command.add_flag("--bytes", options->bytes, "The payload is bytes, not JSON")->group("The event");
+  add_store_options(command, options->store);
+  command.footer(
+      "Prints the event's id. The payload is stored byte for byte, at most 1 MiB; from @FILE and "
+      "-\n"
+      "everything is taken, a last newline included.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox events publish --db sqlite:shop.db --type OrderPlaced --aggregate-type Customer "
+      "\\\n"
+      "      --aggregate-id 42 --payload '{\"cents\":1999}' --header source=by-hand\n"
+      "  jq -c . order.json | outbox events publish --type OrderPlaced --payload -\n"
+      "  outbox events publish --type Reminder --payload '{}' --deliver-after 2h");
+  on_chosen(command, session, options, publish);
+}
+
+}  // namespace
+
+void add_events(CLI::App& app, Session& session) {
+  CLI::App& group = *app.add_subcommand("events", "List, show, follow and publish events");
+  group.footer(
+      "Examples:\n"
+      "  outbox events list --db sqlite:shop.db --status RETRY\n"
+      "  outbox events tail --db sqlite:shop.db --type OrderPlaced\n"
+      "  outbox events publish --db sqlite:shop.db --type Ping --payload '{}'");
+  add_list(group, session);
+  add_show(group, session);
+  add_tail(group, session);
+  add_publish(group, session);
+}
+
+}  // namespace outbox::cli

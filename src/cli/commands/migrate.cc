@@ -1,0 +1,150 @@
+// `outbox migrate`: the tables of a store.
+#include <string>
+
+#include "cli/arguments/times.h"
+#include "cli/commands/commands.h"
+#include "cli/errors.h"
+#include "cli/exit_codes.h"
+
+namespace outbox::cli {
+namespace {
+
+JsonObject to_json(const SchemaStatus& status) {
+  std::vector<JsonObject> steps;
+  for (const SchemaStep& step : status.steps) {
+    JsonObject object;
+    object.add("version", step.version).add("name", step.name).add("applied_at", step.applied_at);
+    steps.push_back(object);
+  }
+  JsonObject object;
+  object.add("version", status.present)
+      .add("latest", status.latest)
+      .add("up_to_date", status.up_to_date())
+      .add("steps", steps);
+  return object;
+}
+
+void refuse_newer(const Backend& backend, const SchemaStatus& status) {
+  if (!status.newer()) return;
+  throw ConfigurationError("the schema of the " + backend.description() + " has version " +
+                           std::to_string(status.present) +
+                           ", and this binary knows versions up to " +
+                           std::to_string(status.latest) + ": use the outbox that belongs to it");
+}
+
+int up(const Console& console, const StoreOptions& options) {
+  const auto backend = find_backend(options);
+  const SchemaStatus before = backend->schema_status();
+  refuse_newer(*backend, before);
+  // Also if it is up to date: another process may not have finished yet.
+  const SchemaStatus after = backend->migrate();
+  if (options.json) {
+    JsonObject object = to_json(after);
+    object.add("applied", after.present - before.present);
+    console.print(object);
+    return kOk;
+  }
+  for (const SchemaStep& step : after.steps) {
+    if (step.version > before.present) console.out << "applied  " << step.name << '\n';
+  }
+  console.out << "The " << backend->description() << " is up to date: version " << after.present
+              << ".\n";
+  return kOk;
+}
+
+int status(const Console& console, const StoreOptions& options) {
+  const auto backend = find_backend(options);
+  const SchemaStatus now = backend->schema_status();
+  if (options.json) {
+    console.print(to_json(now));
+  } else {
+    Table table(
+        {{.title = "VERSION", .right = true}, {.title = "NAME"}, {.title = "APPLIED (UTC)"}});
+    for (const SchemaStep& step : now.steps) {
+      const bool unknown = step.version > now.latest;
+      table.add({std::to_string(step.version),
+                 unknown ? step.name + " (by a newer outbox)" : step.name,
+                 step.applied_at ? Cell(short_time_text(*step.applied_at), Style::faint)
+                                 : Cell("not yet", Style::warning)});
+    }
+    console.print(table);
+  }
+  refuse_newer(*backend, now);
+  if (now.up_to_date()) return kOk;
+  console.say("The " + backend->description() + " is not up to date; run: outbox migrate up " +
+              backend->arguments());
+  return kFailed;
+}
+
+struct PrintOptions {
+  StoreOptions store{};
+};
+
+int print(const Console& console, const PrintOptions& options) {
+  // The SQL does not depend on what the file holds, so none need be named.
+  StoreOptions store = options.store;
+  if (store.db.empty()) store.db = "sqlite:outbox.db";
+  const std::string sql = find_backend(store)->schema_sql();
+  console.out << sql;
+  return kOk;
+}
+
+}  // namespace
+
+void add_migrate(CLI::App& app, Session& session) {
+  CLI::App& group = *app.add_subcommand("migrate", "Create the tables, or bring them up to date");
+  group.footer(
+      "Examples:\n"
+      "  outbox migrate up --db sqlite:shop.db       create or update\n"
+      "  outbox migrate status --db sqlite:shop.db   exit code 1 if something is missing\n"
+      "  outbox migrate print | sqlite3 shop.db      for those who apply SQL by other means");
+
+  CLI::App& up_command =
+      *group.add_subcommand("up", "Apply what is missing; never destroys anything");
+  const auto up_options = std::make_shared<StoreOptions>();
+  add_store_options(up_command, *up_options);
+  up_command.footer(
+      "Safe while applications run, and when several do it at once: each step is a transaction.\n"
+      "Creates the database if there is none. A schema newer than this binary is left alone.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox migrate up --db sqlite:shop.db\n"
+      "  OUTBOX_DB=shop.db outbox migrate up --table orders_outbox");
+  on_chosen(up_command, session, up_options, up);
+
+  CLI::App& status_command =
+      *group.add_subcommand("status", "Show which steps were applied, and when");
+  const auto status_options = std::make_shared<StoreOptions>();
+  add_store_options(status_command, *status_options);
+  status_command.footer(
+      "Changes nothing. Exit codes: 0 up to date; 1 steps are missing; 78 made by a newer outbox.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox migrate status --db sqlite:shop.db\n"
+      "  outbox migrate status --db sqlite:shop.db --json | jq .version");
+  on_chosen(status_command, session, status_options, status);
+
+  CLI::App& print_command = *group.add_subcommand("print", "Print the schema as SQL");
+  const auto print_options = std::make_shared<PrintOptions>();
+  print_command
+      .add_option("--db", print_options->store.db,
+                  "Whose dialect (default: $OUTBOX_DB, or sqlite:)")
+      ->envname("OUTBOX_DB")
+      ->type_name("URL")
+      ->group("Store");
+  print_command
+      .add_option("--table", print_options->store.table,
+                  "The table of events (default: outbox_event)")
+      ->type_name("NAME")
+      ->group("Store");
+  print_command.footer(
+      "Opens no database. The SQL may be applied again without harm, and records its version, so\n"
+      "that the library and `outbox migrate` know about it.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox migrate print > 0001_outbox.sql\n"
+      "  outbox migrate print --table orders_outbox | sqlite3 shop.db");
+  on_chosen(print_command, session, print_options, print);
+}
+
+}  // namespace outbox::cli

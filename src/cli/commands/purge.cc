@@ -1,0 +1,161 @@
+// `outbox purge`: removes what has been finished for long enough.
+#include <optional>
+#include <string>
+
+#include "cli/arguments/times.h"
+#include "cli/commands/commands.h"
+#include "cli/errors.h"
+#include "cli/exit_codes.h"
+#include "cli/output/figures.h"
+
+namespace outbox::cli {
+namespace {
+
+constexpr const char* kNever = "never";
+
+struct Options {
+  StoreOptions store{};
+  std::string done = "7d";
+  std::string dead = "30d";
+  std::string everything{};
+  bool archive = false;
+  bool dry_run = false;
+  bool yes = false;
+  std::int64_t batch = 500;
+};
+
+// One kind of rows to be removed.
+struct Part {
+  Purgeable what;
+  const char* key;    // in JSON
+  const char* label;  // for people
+  std::string age;
+  Time before{};
+  std::int64_t rows = 0;
+};
+
+std::vector<Part> parts_of(const Options& options, Time now) {
+  std::vector<Part> parts;
+  const auto add = [&](Purgeable what, const char* option, const char* key, const char* label,
+                       const std::string& age) {
+    if (age.empty() || age == kNever) return;
+    parts.push_back({.what = what,
+                     .key = key,
+                     .label = label,
+                     .age = age,
+                     .before = now - duration_argument(option, age)});
+  };
+  if (!options.everything.empty()) {
+    add(Purgeable::everything, "--everything-older-than", "everything", "events in any state",
+        options.everything);
+    return parts;
+  }
+  add(Purgeable::done, "--done-older-than", "done", "DONE events", options.done);
+  add(Purgeable::dead, "--dead-older-than", "dead", "DEAD events", options.dead);
+  return parts;
+}
+
+std::int64_t total_of(const std::vector<Part>& parts) {
+  std::int64_t total = 0;
+  for (const Part& part : parts) total += part.rows;
+  return total;
+}
+
+// Batch by batch, so that writers get their turn in between.
+void remove(const Console& console, Store& store, const Options& options,
+            std::vector<Part>& parts) {
+  Progress progress = console.progress("purging", total_of(parts));
+  std::int64_t removed = 0;
+  progress.update(removed);
+  for (Part& part : parts) {
+    part.rows = 0;
+    Changed changed{.more = true};
+    while (changed.more) {
+      changed = store.purge(part.what, part.before, changed.through,
+                            static_cast<std::size_t>(options.batch), options.archive);
+      part.rows += changed.rows;
+      removed += changed.rows;
+      progress.update(removed);
+    }
+  }
+}
+
+void report(const Console& console, const Options& options, const std::vector<Part>& parts) {
+  if (options.store.json) {
+    JsonObject object;
+    object.add("dry_run", options.dry_run).add("archive", options.archive);
+    for (const Part& part : parts) object.add(part.key, part.rows);
+    console.print(object.add("total", total_of(parts)));
+    return;
+  }
+  const char* did = options.archive ? "archived" : "removed";
+  for (const Part& part : parts) {
+    console.out << (options.dry_run ? std::string("would be ") + did : std::string(did)) << "  "
+                << pad_left(grouped(part.rows), 9) << "  " << part.label << " older than "
+                << part.age << '\n';
+  }
+}
+
+int purge(const Console& console, const Options& options) {
+  const auto store = open_store(options.store);
+  std::vector<Part> parts = parts_of(options, store->clock().now());
+  if (parts.empty()) {
+    throw UsageError("nothing to purge: --done-older-than and --dead-older-than are both never");
+  }
+  for (Part& part : parts) part.rows = store->count_purgeable(part.what, part.before);
+  if (!options.dry_run && total_of(parts) > 0) {
+    std::string which;
+    for (const Part& part : parts) {
+      if (part.rows == 0) continue;
+      which += (which.empty() ? "" : " and ") + grouped(part.rows) + " " + part.label +
+               " older than " + part.age;
+    }
+    const std::string question = options.archive ? "Really move " + which + " to the archive table?"
+                                                 : "Really delete " + which + " for good?";
+    if (!console.confirm(question, options.yes)) {
+      console.say("Nothing was changed.");
+      return kFailed;
+    }
+    remove(console, *store, options, parts);
+  }
+  report(console, options, parts);
+  return kOk;
+}
+
+}  // namespace
+
+void add_purge(CLI::App& app, Session& session) {
+  CLI::App& command = *app.add_subcommand("purge", "Remove events that were finished long ago");
+  const auto options = std::make_shared<Options>();
+  const auto add = [&](const char* name, std::string& value, const char* help) {
+    return command.add_option(name, value, help)->type_name("SPAN")->group("Which events");
+  };
+  CLI::Option* done =
+      add("--done-older-than", options->done, "DONE for so long (default: 7d), or never");
+  CLI::Option* dead =
+      add("--dead-older-than", options->dead, "DEAD for so long (default: 30d), or never");
+  add("--everything-older-than", options->everything,
+      "Whatever occurred so long ago, delivered or not")
+      ->excludes(done)
+      ->excludes(dead);
+  command.add_flag("--archive", options->archive, "Move the rows to <table>_archive instead");
+  command.add_option("--batch", options->batch, "Rows a transaction (default: 500)")
+      ->check(between(1, 100'000))
+      ->type_name("N");
+  command.add_flag("--dry-run,-n", options->dry_run, "Only say how many it would be");
+  command.add_flag("--yes,-y", options->yes, "Do not ask");
+  add_store_options(command, options->store);
+  command.footer(
+      "The age counts from when an event became DONE or DEAD. NEW and RETRY ones are never "
+      "touched,\n"
+      "except by --everything-older-than, which is for tables that are only appended to. It works\n"
+      "in small transactions, beside running applications, and asks first unless --yes is given.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox purge --db sqlite:shop.db --dry-run\n"
+      "  outbox purge --db sqlite:shop.db --done-older-than 1d --dead-older-than never --yes\n"
+      "  outbox purge --db sqlite:shop.db --archive --yes --json");
+  on_chosen(command, session, options, purge);
+}
+
+}  // namespace outbox::cli

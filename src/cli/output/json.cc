@@ -1,0 +1,140 @@
+#include "cli/output/json.h"
+
+#include <array>
+
+#include "core/time_text.h"
+#include "core/utf8.h"
+
+namespace outbox::cli {
+namespace {
+
+constexpr std::string_view kHex = "0123456789abcdef";
+constexpr std::string_view kReplacement = "\xef\xbf\xbd";
+
+void append_escaped(std::string& out, char c) {
+  switch (c) {
+    case '"':
+      out += "\\\"";
+      return;
+    case '\\':
+      out += "\\\\";
+      return;
+    case '\n':
+      out += "\\n";
+      return;
+    case '\r':
+      out += "\\r";
+      return;
+    case '\t':
+      out += "\\t";
+      return;
+    default:
+      break;
+  }
+  const auto byte = static_cast<unsigned char>(c);
+  // DEL too: valid in JSON, but it may end on somebody's terminal.
+  if (byte >= 0x20 && byte != 0x7f) {
+    out += c;
+    return;
+  }
+  out += "\\u00";
+  out += kHex[byte >> 4];
+  out += kHex[byte & 15];
+}
+
+// "[a,b]" of values that are JSON already.
+template <class Values, class ToText>
+std::string json_array(const Values& values, ToText to_text) {
+  std::string text = "[";
+  for (const auto& value : values) {
+    if (text.size() > 1) text += ',';
+    text += to_text(value);
+  }
+  return text + "]";
+}
+
+}  // namespace
+
+std::string json_string(std::string_view text) {
+  std::string out = "\"";
+  out.reserve(text.size() + 2);
+  while (!text.empty()) {
+    const std::size_t length = utf8_sequence(text);
+    if (length == 0) {
+      out += kReplacement;
+    } else if (length == 1) {
+      append_escaped(out, text.front());
+    } else {
+      out += text.substr(0, length);
+    }
+    text.remove_prefix(length == 0 ? 1 : length);
+  }
+  return out + '"';
+}
+
+std::string base64(std::string_view bytes) {
+  constexpr std::string_view kDigits =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string out;
+  out.reserve((bytes.size() + 2) / 3 * 4);
+  for (std::size_t at = 0; at < bytes.size(); at += 3) {
+    const std::string_view group = bytes.substr(at, 3);
+    const auto byte = [&](std::size_t n) -> std::uint32_t {
+      return n < group.size() ? static_cast<unsigned char>(group[n]) : 0U;
+    };
+    const std::uint32_t bits = byte(0) << 16 | byte(1) << 8 | byte(2);
+    out += kDigits[bits >> 18];
+    out += kDigits[bits >> 12 & 63];
+    out += group.size() > 1 ? kDigits[bits >> 6 & 63] : '=';
+    out += group.size() > 2 ? kDigits[bits & 63] : '=';
+  }
+  return out;
+}
+
+JsonObject& JsonObject::add_raw(std::string_view key, std::string_view json) {
+  if (!members_.empty()) members_ += ',';
+  members_.append(json_string(key)).append(":").append(json);
+  return *this;
+}
+
+JsonObject& JsonObject::add(std::string_view key, std::string_view value) {
+  return add_raw(key, json_string(value));
+}
+
+JsonObject& JsonObject::add(std::string_view key, std::int64_t value) {
+  return add_raw(key, std::to_string(value));
+}
+
+JsonObject& JsonObject::add(std::string_view key, bool value) {
+  return add_raw(key, value ? "true" : "false");
+}
+
+JsonObject& JsonObject::add(std::string_view key, const JsonObject& value) {
+  return add_raw(key, value.text());
+}
+
+JsonObject& JsonObject::add(std::string_view key, const std::vector<JsonObject>& values) {
+  return add_raw(key, json_array(values, [](const JsonObject& value) { return value.text(); }));
+}
+
+JsonObject& JsonObject::add(std::string_view key, const std::vector<int>& values) {
+  return add_raw(key, json_array(values, [](int value) { return std::to_string(value); }));
+}
+
+JsonObject& JsonObject::add(std::string_view key, Time value) {
+  return add(key, std::string_view(time_text(value)));
+}
+
+JsonObject& JsonObject::add(std::string_view key, const std::optional<Time>& value) {
+  return value ? add(key, *value) : add_raw(key, "null");
+}
+
+JsonObject& JsonObject::add(std::string_view key, const std::optional<std::int64_t>& value) {
+  return value ? add(key, *value) : add_raw(key, "null");
+}
+
+JsonObject& JsonObject::add_or_null(std::string_view key, std::string_view value) {
+  return value.empty() ? add_raw(key, "null") : add(key, value);
+}
+
+}  // namespace outbox::cli

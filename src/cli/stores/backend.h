@@ -1,0 +1,55 @@
+// A database as the command line knows it before there is a Store: it may have
+// no tables, or not even exist.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "outbox/schema.h"
+#include "outbox/store.h"
+
+namespace outbox::cli {
+
+// What `outbox doctor` found out about one thing.
+struct Finding {
+  enum class Verdict : std::uint8_t { ok, warning, failure };
+
+  std::string check{};  // what was looked at, in one or two words
+  Verdict verdict = Verdict::ok;
+  std::string says{};
+  std::string advice{};  // what to do about it; empty if nothing
+};
+
+struct ExamineOptions {
+  bool integrity = true;  // read the whole database to see if it is sound
+};
+
+// One kind of database; every kind that the binary speaks implements this, and
+// the commands know nothing else. Not thread-safe.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // For messages; never a password.
+  virtual std::string description() const = 0;
+
+  // How to name this store on the command line, for the commands that messages
+  // recommend: `--db sqlite:shop.db`; never a password.
+  virtual std::string arguments() const = 0;
+
+  virtual SchemaStatus schema_status() = 0;
+  virtual SchemaStatus migrate() = 0;
+  virtual std::string schema_sql() const = 0;
+
+  // Never migrates. Throws ConfigurationError that says which command would, if
+  // the tables are not there or out of date.
+  virtual std::shared_ptr<Store> open() = 0;
+
+  // What can be said about the database itself; what every store can tell is
+  // not repeated here. Finds, never throws for what it finds.
+  virtual std::vector<Finding> examine(const ExamineOptions& options) = 0;
+};
+
+}  // namespace outbox::cli
