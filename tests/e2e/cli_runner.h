@@ -1,0 +1,75 @@
+// Runs the binary as its user would: from a script, or at a terminal.
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <vector>
+
+#include "outbox/sqlite.h"
+#include "outbox/store.h"
+
+namespace outbox::e2e {
+
+using Arguments = std::vector<std::string>;
+using Json = nlohmann::json;
+
+struct Result {
+  int code = -1;
+  std::string out{};
+  std::string err{};  // empty at a terminal, where both are one
+
+  // Standard output as one JSON value, or as one a line.
+  Json json() const { return Json::parse(out); }
+  std::vector<Json> json_lines() const;
+};
+
+struct RunOptions {
+  std::map<std::string, std::string> environment{};  // besides OUTBOX_DB
+  std::string input{};
+};
+
+::testing::AssertionResult contains(const std::string& text, const std::string& part);
+::testing::AssertionResult lacks(const std::string& text, const std::string& part);
+
+// A folder with a database of its own, named by OUTBOX_DB.
+class CliTest : public ::testing::Test {
+ protected:
+  CliTest();
+  ~CliTest() override;
+
+  std::string file(const std::string& name) const { return folder_ + "/" + name; }
+  std::string database() const { return file("shop.db"); }
+
+  // Standard output and error apart, no terminal anywhere.
+  Result run(const Arguments& arguments, const RunOptions& options = {}) const;
+
+  // At a terminal of 100 columns, where the input is typed.
+  Result run_at_terminal(const Arguments& arguments, const RunOptions& options = {}) const;
+
+  // Both expect that it works; these return what is of interest.
+  std::string publish(const std::string& type, const Arguments& more = {}) const;
+
+  std::shared_ptr<Store> store() const { return sqlite::open(database()); }
+
+  // Has an engine's hands on the event: it dies of the error, or is done with.
+  void kill(const std::string& id, const std::string& error) const;
+  void finish(const std::string& id) const;
+
+  // The first fails and is tried again in an hour; the others wait behind it.
+  void hold(const std::vector<std::string>& ids, const std::string& error) const;
+
+  // Past the library.
+  void sql(const std::string& statement) const;
+
+ private:
+  void mark(const std::vector<Mark>& marks) const;
+  Mark mark_of(const std::string& id, Mark::Kind kind) const;
+
+  std::string folder_;
+};
+
+}  // namespace outbox::e2e
