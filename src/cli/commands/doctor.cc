@@ -198,6 +198,7 @@ int doctor(const Console& console, const Options& options) {
   const auto warnings = count(Verdict::warning);
   if (options.store.json) {
     std::vector<JsonObject> checks;
+    checks.reserve(findings.size());
     for (const Finding& finding : findings) {
       checks.push_back(JsonObject{}
                            .add("check", finding.check)
