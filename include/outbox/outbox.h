@@ -61,7 +61,9 @@ struct Options {
   std::chrono::milliseconds poll_interval{5'000};
 
   // Own rows one by one instead of whole shards, so that instances share the
-  // work without any order: needs Mode::multi_node and Ordering::none.
+  // work without any order: needs Mode::multi_node and Ordering::none. End
+  // transactions before close(): a row that is committed after it stays claimed
+  // until `lock_timeout` has passed.
   bool row_claims = false;
   std::chrono::milliseconds lock_timeout{300'000};
   std::chrono::milliseconds skip_recent{0};
@@ -84,10 +86,16 @@ struct Options {
   std::optional<PurgeOptions> purge{};
   std::optional<ReplaySchedule> replay_dead{};
 
+  // close() lets queued events finish for this long; a call that takes longer
+  // than `hung_after` is reported; a listener that is unavailable is left alone
+  // for `pause`, doubled up to `max_pause`. See DispatcherOptions.
   std::chrono::milliseconds drain_timeout{5'000};
   std::chrono::milliseconds hung_after{30'000};
   std::chrono::milliseconds pause{200};
   std::chrono::milliseconds max_pause{30'000};
+
+  // An event under suspicion of killing the process becomes DEAD after so many
+  // deaths while it was delivered alone.
   int max_deaths_alone = 2;
 
   std::string name{};  // of this instance, for operators
@@ -125,7 +133,7 @@ struct Health {
 //   tx.commit();  // delivered microseconds later
 //
 // Thread-safe. After fork() the child must not use it. Transactions must be over
-// before it is destroyed, and a listener must not close it.
+// before it is destroyed, and neither a listener nor any callback may close it.
 class OUTBOX_EXPORT Outbox {
  public:
   // Throws MisuseError for options that make no sense or that the store cannot
@@ -142,8 +150,11 @@ class OUTBOX_EXPORT Outbox {
   Transaction begin() { return writer().begin(); }
   Writer& writer();
 
+  // wait_idle(), wake(), pause() and resume() throw MisuseError with
+  // Mode::writer_only.
+
   // Waits until no event is pending, delayed and retrying ones included; false
-  // if the time ran out first.
+  // if the time ran out first. Throws RetryableError while the database is away.
   bool wait_idle(std::chrono::milliseconds timeout);
 
   // Looks for events now, e.g. because another program wrote some.
@@ -155,8 +166,9 @@ class OUTBOX_EXPORT Outbox {
   Health health() const;
 
   // Deliver nothing, or nothing to one listener, until resume(). Calls that are
-  // running end as usual; other events of the same aggregates wait. Pausing
-  // twice is as good as once. Throws MisuseError if nobody listens to the pair.
+  // running, or about to, end as usual; other events of the same aggregates
+  // wait. What is queued stays owned by this instance. Pausing twice is as good
+  // as once. Throws MisuseError if nobody listens to the pair.
   void pause();
   void resume();
   void pause(const Name& aggregate_type, const Name& type);

@@ -23,7 +23,8 @@ namespace outbox {
 
 struct PurgeOptions {
   // How long events stay after they became DONE, or DEAD; nullopt: for ever.
-  // Events that are NEW or RETRY are never removed.
+  // Events that are NEW or RETRY are never removed, nor DEAD ones for which their
+  // aggregate waits (see OnDead).
   std::optional<std::chrono::seconds> done_retention{std::chrono::hours{7 * 24}};
   std::optional<std::chrono::seconds> dead_retention{std::chrono::hours{30 * 24}};
 

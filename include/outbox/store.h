@@ -111,7 +111,7 @@ struct Mark {
   enum class Kind : std::uint8_t {
     done,     // status DONE, finished (or the row deleted, if the store does so)
     retry,    // status RETRY, error, crashes 0; waits `delay`
-    defer,    // waits `delay`; status, attempts and error stay; crashes 0
+    defer,    // waits `delay`, with `crashes`; status, attempts and error stay
     dead,     // status DEAD, error; finished, or kept first in its lane
     aside,    // set aside in `lane`, or until it is available if kNoLane
     suspect,  // only `crashes` changes
@@ -370,7 +370,7 @@ struct Member {
 // What purge() removes.
 enum class Purgeable : std::uint8_t {
   done,  // what became DONE before the given time
-  dead,  // what became DEAD before the given time
+  dead,  // what became DEAD before the given time and blocks no lane
 
   // What occurred before the given time, whatever its state, delivered or not:
   // for tables that are only appended to and that nobody marks. If an engine has
@@ -457,8 +457,8 @@ class OUTBOX_EXPORT Store {
   virtual std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) = 0;
 
   // Makes a DONE or DEAD event NEW again: attempts and crashes 0, available and
-  // due now, error, progress, lock and done-at cleared; one that blocks its lane
-  // keeps its place in it. False if it is not finished.
+  // due now, error, lock and done-at cleared, of a DONE one its progress, too; one
+  // that blocks its lane keeps its place in it. False if it is not finished.
   virtual bool replay(std::string_view event_id) = 0;
 
   // Deletes a DEAD event. False if it is not DEAD.

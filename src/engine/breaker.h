@@ -42,6 +42,7 @@ class Breaker {
   void started() { ++running_; }
   void answered();
   void unavailable(Clock::Steady now);
+  void not_called() { --running_; }  // it was not ours to begin after all
 
   // While it pauses: until when. tick() ends the pause if it is over.
   std::optional<Clock::Steady> paused_until() const;

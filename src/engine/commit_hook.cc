@@ -57,6 +57,7 @@ void CommitHook::leave_to_reader(const Written& written) {
   if (!active_) {
     // Nobody reads here: an order to the reader would be kept for ever.
     core_->give_up(written.event);
+    if (core_->closing()) core_->count(Counter::hot_dropped);
     return;
   }
   core_->leave_to_reader(written.event, written.row);

@@ -115,7 +115,6 @@ bool Completer::flush(std::vector<Completion>& batch) {
   if (!marks.empty()) {
     try {
       const MarkResult result = instance_->mark(epoch, marks);
-      trouble_.over();
       fenced = result.fenced;
       for (const std::size_t i : result.stale) batch[sent[i]].stale = true;
     } catch (const std::exception& error) {
@@ -127,6 +126,7 @@ bool Completer::flush(std::vector<Completion>& batch) {
     }
   }
   take_back();
+  trouble_.over();
   if (fenced) {
     for (const std::size_t i : sent) batch[i].stale = true;
     events_.fenced();

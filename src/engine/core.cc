@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/bounded.h"
 #include "core/lane_key.h"
 #include "core/thread_name.h"
 #include "outbox/error.h"
@@ -29,14 +30,16 @@ DispatcherOptions checked(DispatcherOptions options) {
         "pauses need 0 < pause <= max_pause, got pause = " + std::to_string(options.pause.count()) +
         " ms, max_pause = " + std::to_string(options.max_pause.count()) + " ms");
   }
+  options.drain_timeout = bounded(options.drain_timeout);
+  options.hung_after = bounded(options.hung_after);
+  options.pause = bounded(options.pause);
+  options.max_pause = bounded(options.max_pause);
+  if (options.lock_timeout) options.lock_timeout = bounded(*options.lock_timeout);
   if (!options.retry) options.retry = std::make_shared<ExponentialBackoff>();
   if (!options.log) options.log = standard_error_log();
   if (options.clock == nullptr) options.clock = &host_clock();
   return options;
 }
-
-// The lane of all events when there is one total order.
-constexpr LaneKey kOnlyLane = 1;
 
 WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t batch,
                                std::size_t routes) {

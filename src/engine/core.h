@@ -64,7 +64,9 @@ class Core final : public PollHandler {
 
   // Whether events of a shard are taken directly at all: this instance owns
   // them, and has no suspects to watch.
-  bool direct(int shard) const { return epoch_ != 0 && !quarantine_ && queue_.owns(shard); }
+  bool direct(int shard) const {
+    return epoch_ != 0 && !quarantine_ && queue_.takes_directly(shard);
+  }
   void give_up(const Event& event);
   void leave_to_reader(const Event& event, const RowRef& row);
 
@@ -110,6 +112,7 @@ class Core final : public PollHandler {
   Condition condition() const;
   const Trouble& marking() const { return completer_.trouble(); }
 
+  bool closing() const { return closing_; }
   std::int64_t epoch() const { return epoch_; }
   std::size_t hot_room() const { return closing_ ? 0 : queue_.room(true); }
   std::size_t cold_room() const { return closing_ ? 0 : queue_.room(false); }

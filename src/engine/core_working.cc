@@ -2,16 +2,17 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/bounded.h"
 #include "core/utf8.h"
 #include "engine/core.h"
 
 namespace outbox::internal {
 namespace {
 
-// For events whose listener is unwell: at first as long as it has been so, so
-// that a long outage does not rewrite them again and again.
-constexpr std::chrono::milliseconds kFirstPostponement{1'000};
-constexpr std::chrono::milliseconds kLongestPostponement{60'000};
+// For events whose listener is unwell: as long as it has been so, so that a long
+// outage does not rewrite them again and again.
+constexpr std::chrono::milliseconds kFirstPostponement{2'000};
+constexpr std::chrono::milliseconds kLongestPostponement{120'000};
 
 }  // namespace
 
@@ -63,6 +64,10 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
     worker.finished.push_back({.job = std::move(jobs[i]), .after = judgement.after});
     worker.judgements.push_back(std::move(judgement));
   }
+  {
+    MutexLock lock(worker.mutex);
+    worker.call.event.reset();
+  }
   const bool paused =
       std::any_of(worker.finished.begin(), worker.finished.end(),
                   [](const auto& one) { return one.after == WorkQueue::After::again; });
@@ -87,10 +92,6 @@ std::vector<Outcome> Core::call(Worker& worker, std::vector<Job>& jobs) {
     worker.call = {.since = begin, .event = first.row.event, .route = first.route};
   }
   std::vector<Outcome> outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
-  {
-    MutexLock lock(worker.mutex);
-    worker.call.event.reset();
-  }
   if (options_.metrics) options_.metrics->observe(Timing::listener, clock_.steady() - begin);
   return outcomes;
 }
@@ -105,6 +106,7 @@ void Core::postpone(Worker& worker, std::vector<Job>& jobs) {
   for (Job& job : jobs) {
     worker.judgements.push_back(ours ? judge(job, later)
                                      : Judgement{.after = WorkQueue::After::drop});
+    worker.judgements.back().mark.crashes = job.row.crashes;  // it has not answered
     worker.finished.push_back({.job = std::move(job), .after = worker.judgements.back().after});
   }
   settle(worker, queue_.postponed(worker.finished, clock_.steady()));
@@ -172,7 +174,7 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
   Mark& mark = result.mark;
   const auto wait = [&](Mark::Kind kind, std::chrono::milliseconds delay) {
     mark.kind = kind;
-    mark.delay = std::max(delay, std::chrono::milliseconds::zero());
+    mark.delay = bounded(std::max(delay, std::chrono::milliseconds::zero()));
     result.landing = Completion::Landing::head;
     result.after = WorkQueue::After::wait;
   };
@@ -234,6 +236,7 @@ void Core::bury(Job& job, Judgement& judgement) const {
                               ", it will be tried again: " + error);
     const int attempts = std::max(judgement.mark.attempts, 1);
     judgement = judge(job, Outcome::retry_after(delay_of(*options_.retry, attempts)));
+    judgement.mark.crashes = job.row.crashes;  // it has not answered
   }
 }
 

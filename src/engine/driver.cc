@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "core/bounded.h"
 #include "outbox/error.h"
 
 namespace outbox::internal {
@@ -44,6 +45,8 @@ PollerOptions Driver::checked_options(PollerOptions options) {
     throw MisuseError("max_deaths_alone must be at least 1, got " +
                       std::to_string(options.max_deaths_alone));
   }
+  options.interval = bounded(options.interval);
+  options.skip_recent = bounded(options.skip_recent);
   if (!options.log) options.log = standard_error_log();
   if (options.clock == nullptr) options.clock = &host_clock();
   return options;

@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "core/bounded.h"
 #include "engine/driver.h"
 #include "outbox/error.h"
 
@@ -68,6 +69,8 @@ Options checked(Options options, const Listeners& listeners, const Store& store)
     refuse("the lease must be at least 100 ms, got " + std::to_string(options.lease.count()) +
            " ms");
   }
+  options.lease = bounded(options.lease);
+  options.lock_timeout = bounded(options.lock_timeout);
   if (options.mode == Mode::ordered) options.ordering = Ordering::total;
   if (!options.log) options.log = standard_error_log();
   if (options.purge && !options.purge->log) options.purge->log = options.log;

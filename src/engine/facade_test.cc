@@ -87,6 +87,36 @@ TEST_F(FacadeTest, OrderedDeliversAllEventsOneAfterTheOtherWhateverTheirAggregat
   EXPECT_EQ(most, 1);
 }
 
+// What waits aside was set aside under the other kind of order.
+TEST_F(FacadeTest, AChangeBetweenOneOrderAndManyKeepsTheOrderOfWhatWaits) {
+  for (const bool ordered_first : {true, false}) {
+    bare_store = memory::open({.shards = 1, .clock = &clock});
+    store = faulty(bare_store, faults);
+    const Options before{.mode = ordered_first ? Mode::ordered : Mode::single_node,
+                         .retry = retry_every(1h)};
+    const Options after{.mode = ordered_first ? Mode::single_node : Mode::ordered};
+    auto failing = std::make_shared<RecordingListener>(
+        [](const Event&, const Delivery&) { return Outcome::failed("not yet"); });
+    {
+      auto box = open(before, failing);
+      const std::string head = write(*box, order_event("x", "1"));
+      ASSERT_TRUE(eventually([&] { return status(head) == Status::retry; }));
+      for (const char* n : {"2", "3"}) write(*box, order_event("x", n));
+      ASSERT_TRUE(eventually([&] { return box->in_flight() == 0 && store->counts().held == 3; }));
+    }
+    for (const char* n : {"4", "5"}) write_elsewhere(order_event("x", n));
+    recorder = std::make_shared<RecordingListener>();
+    auto box = open(after);
+    ASSERT_TRUE(eventually([&] { return box->owner(); }));
+    EXPECT_FALSE(box->wait_idle(50ms));
+    EXPECT_EQ(recorder->count(), 0u) << "the head waits for its retry";
+    clock.advance(2h);
+    box->wake();
+    ASSERT_TRUE(box->wait_idle(20s));
+    EXPECT_EQ(recorder->payloads(), (Texts{"1", "2", "3", "4", "5"})) << ordered_first;
+  }
+}
+
 TEST_F(FacadeTest, AWriterOnlyWritesAndDeliversNothing) {
   Outbox box{store, {}, {.mode = Mode::writer_only, .log = log.log()}};
   box.start();
@@ -122,6 +152,27 @@ TEST_F(FacadeTest, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
   EXPECT_NE(refusal({.mode = Mode::ordered}, loose).find("A/B"), std::string::npos);
 }
 
+TEST_F(FacadeTest, NeverMayBeWrittenAsTheLongestTime) {
+  constexpr auto kNever = std::chrono::milliseconds::max();
+  std::atomic<int> calls{0};
+  auto later = listener([&](const Event&) -> Outcome {
+    ++calls;
+    return Outcome::retry_after(kNever);
+  });
+  store = memory::open();
+  auto box = open({.poll_interval = kNever,
+                   .lease = kNever,
+                   .drain_timeout = kNever,
+                   .hung_after = kNever,
+                   .max_pause = kNever},
+                  later);
+  write(*box, order_event("1", "1"));
+  ASSERT_TRUE(eventually([&] { return calls == 1 && box->in_flight() == 0; }));
+  EXPECT_FALSE(box->wait_idle(50ms));
+  EXPECT_EQ(calls, 1);
+  EXPECT_TRUE(box->health().live);
+}
+
 // --- Housekeeping ---
 
 TEST_F(FacadeTest, PurgesAndReplaysOnScheduleWhileItRuns) {
@@ -142,6 +193,26 @@ TEST_F(FacadeTest, PurgesAndReplaysOnScheduleWhileItRuns) {
   }));
   clock.advance(2h);
   EXPECT_TRUE(eventually([&] { return !store->find(id); }));
+}
+
+TEST_F(FacadeTest, ACloseInACallbackOfTheHousekeepingIsRefusedAndChangesNothing) {
+  std::unique_ptr<Outbox> box;
+  std::atomic<int> refused{0};
+  const auto close_it = [&](std::int64_t) {
+    try {
+      box->close();
+    } catch (const MisuseError&) {
+      ++refused;
+    }
+    return true;
+  };
+  box = make({.replay_dead = ReplaySchedule{.interval = 1ms, .bulk = {.progress = close_it}}});
+  box->start();
+  ASSERT_TRUE(eventually([&] { return refused > 0; }));
+  write(*box, order_event("1", "1"));
+  EXPECT_TRUE(box->wait_idle(20s)) << "it is still at work";
+  box->close();
+  EXPECT_FALSE(box->health().ready);
 }
 
 TEST_F(FacadeTest, APurgeByAgeIsForThoseWhoOnlyWrite) {
@@ -312,8 +383,29 @@ TEST_F(TwoListenersTest, ABacklogOfThePausedOneDoesNotKeepTheOtherOneOut) {
   }
 }
 
-TEST_F(TwoListenersTest, ASuspectOfAPausedListenerDoesNotKeepTheOthersWaiting) {
+TEST_F(TwoListenersTest, WhatIsPostponedKeepsItsCountOfDeaths) {
   const std::string id = write_elsewhere(mail_event("1"));
+  {
+    const auto instance = bare_store->join({.lease = 1s, .whole = true});
+    const Tenure tenure = instance->renew();
+    const EventRecord record = *bare_store->find(id);
+    const Mark suspect{
+        .row = record.row.ref, .event_id = id, .kind = Mark::Kind::suspect, .crashes = 2};
+    ASSERT_TRUE(instance->mark(tenure.epoch, std::span(&suspect, 1)).stale.empty());
+  }
+  clock.advance(2s);
+  auto box = open_two({});
+  box->pause("Order", "Mailed");
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(1s);
+    box->wake();
+    return bare_store->find(id)->hold.value_or(0) != 0;
+  }));
+  EXPECT_EQ(bare_store->find(id)->row.crashes, 2) << "it has not answered";
+}
+
+TEST_F(TwoListenersTest, ASuspectOfAPausedListenerDoesNotKeepTheOthersWaiting) {
+  write_elsewhere(mail_event("1"));
   {
     // An owner that dies with the event in its hands.
     const auto instance = bare_store->join({.lease = 1s, .whole = true});
@@ -368,6 +460,43 @@ TEST_F(FacadeTest, AnEventIsDeadOnlyOnceItsDeadLetterIsTaken) {
   EXPECT_EQ(letters, 3);
   EXPECT_EQ(reason, "broken");
   EXPECT_EQ(failing->count(), 4u);
+}
+
+TEST_F(FacadeTest, ADeadLetterThatHangsIsACallThatHangs) {
+  Barrier barrier;
+  auto failing = listener([](const Event&) -> Outcome { return Outcome::permanent("broken"); });
+  auto box = open({.workers = 1,
+                   .dead_letter = [&](const Event&, std::string_view) { barrier.pass(); },
+                   .hung_after = 5s},
+                  failing);
+  write(*box, order_event("1", "1"));
+  ASSERT_TRUE(barrier.reached());
+  clock.advance(6s);
+  EXPECT_FALSE(box->health().live);
+  barrier.open();
+}
+
+TEST_F(FacadeTest, APausedInstanceGivesShardsToNewcomers) {
+  store = memory::open();
+  auto first = open({.mode = Mode::multi_node, .lease = 300ms});
+  ASSERT_TRUE(eventually([&] { return first->owner(); }));
+  first->pause();
+  auto second = open({.mode = Mode::multi_node, .lease = 300ms});
+  EXPECT_TRUE(eventually([&] { return second->owner(); }));
+}
+
+TEST_F(FacadeTest, ManyBlockedAggregatesGoOnAtOnceWhenTheyAreReplayed) {
+  std::atomic<bool> healed{false};
+  auto sick = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    return healed ? Outcome::done() : Outcome::permanent("not now");
+  });
+  auto box = open({.on_dead = OnDead::block}, sick);
+  for (int n = 0; n < 200; ++n) write(*box, order_event(std::to_string(n), "1"));
+  ASSERT_TRUE(eventually([&] { return store->counts().dead == 200; }));
+  healed = true;
+  EXPECT_EQ(DeadEvents{store}.replay_all({}), 200);
+  box->wake();
+  EXPECT_TRUE(box->wait_idle(20s)) << "one look at a few of them must do";
 }
 
 }  // namespace

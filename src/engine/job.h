@@ -25,6 +25,9 @@ struct Job {
   Clock::Steady expires = Clock::Steady::max();
 };
 
+// The lane of all events when there is one total order.
+inline constexpr LaneKey kOnlyLane = 1;
+
 // A mark on its way to the store, with the job that it is about.
 struct Completion {
   // What it means to the job's lane: nothing, because the lane did not wait

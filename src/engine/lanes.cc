@@ -68,7 +68,7 @@ Lane* Lanes::next_wanting(std::span<const Seq> read_through, Clock::Steady now) 
     Lane& lane = lanes_.at(entry->second);
     const auto shard = static_cast<std::size_t>(lane.shard);
     const Seq through = shard < read_through.size() ? read_through[shard] : 0;
-    if (through < lane.open_after) continue;
+    if (through < lane.open_after || behind_others(lane)) continue;
     unlist(lane);
     return &lane;
   }
@@ -92,6 +92,7 @@ void Lanes::recheck_blocked(std::size_t n) {
     Lane* lane = find(key);
     if (lane == nullptr || !lane->blocked) continue;
     lane->blocked = false;
+    lane->rechecked = true;
     static_cast<void>(settle(*lane));  // a blocked lane has no jobs
   }
 }

@@ -22,10 +22,11 @@ struct LaneState {
   LaneKey key = kNoLane;
   int shard = 0;
 
-  bool busy = false;     // stands in line, or its first event is running
-  bool frozen = false;   // the head's mark is on its way
-  bool aside = false;    // rows of it are aside in the store, or on their way
-  bool blocked = false;  // a DEAD event stands first
+  bool busy = false;       // stands in line, or its first event is running
+  bool frozen = false;     // the head's mark is on its way
+  bool aside = false;      // rows of it are aside in the store, or on their way
+  bool blocked = false;    // a DEAD event stands first
+  bool rechecked = false;  // one stood first when it was last read
   std::size_t asides_pending = 0;
   std::size_t read_back = 0;  // rows read back from aside and not yet marked
 
@@ -52,7 +53,10 @@ struct Lane : LaneState {
 //   3. While it has rows aside, a row that the reader meets goes aside too,
 //      never past them. They are read back only when the lane is empty, not
 //      frozen, and every `aside` mark has landed.
-//   4. The mark of a failing head is submitted before the `aside` marks of its
+//   4. Rows that were set aside under another kind of order, before a restart,
+//      come first: while the only lane of a total order is there, everything
+//      goes through it; and the only lane waits until all others are gone.
+//   5. The mark of a failing head is submitted before the `aside` marks of its
 //      followers, and marks land in the order of their submission; so a crash
 //      cannot leave followers aside without the head that they wait for.
 //
@@ -61,6 +65,10 @@ class Lanes {
  public:
   Lane& at(LaneKey key, int shard);
   Lane* find(LaneKey key);
+
+  // Invariant 4.
+  LaneKey lane_for(LaneKey key) const { return lanes_.contains(kOnlyLane) ? kOnlyLane : key; }
+  bool behind_others(const Lane& lane) const { return lane.key == kOnlyLane && lanes_.size() > 1; }
 
   // To be called after every change to a lane: lists it if it wants its rows
   // back, and forgets it if it is of no use any more. True if its first event

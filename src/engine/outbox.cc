@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <mutex>
 #include <optional>
 #include <utility>
 
@@ -27,9 +28,12 @@ class Outbox::Impl {
 
   void start() {
     check_process();
-    MutexLock lock(mutex_);
-    if (closed_) throw MisuseError("outbox: start() after close(); make a new one");
-    if (std::exchange(started_, true)) throw MisuseError("outbox: start() was called twice");
+    const std::lock_guard one_at_a_time(lifecycle_);
+    {
+      MutexLock lock(mutex_);
+      if (closed_) throw MisuseError("outbox: start() after close(); make a new one");
+      if (std::exchange(started_, true)) throw MisuseError("outbox: start() was called twice");
+    }
     if (stack_) stack_->start();
     if (purger_) purger_->start();
     if (replay_) replay_->start();
@@ -37,12 +41,14 @@ class Outbox::Impl {
 
   void close() {
     check_process();
+    // These refuse to be closed by their own callbacks, before anything is.
+    if (replay_) replay_->close();
+    if (purger_) purger_->close();
+    const std::lock_guard one_at_a_time(lifecycle_);
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
     }
-    if (purger_) purger_->close();
-    if (replay_) replay_->close();
     if (stack_) stack_->close();
   }
 
@@ -100,6 +106,7 @@ class Outbox::Impl {
   std::optional<Purger> purger_;
   std::optional<ScheduledReplay> replay_;
 
+  std::mutex lifecycle_;  // held by start() and close(); before mutex_
   mutable Mutex mutex_;
   bool started_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool closed_ OUTBOX_GUARDED_BY(mutex_) = false;

@@ -148,7 +148,7 @@ TEST_F(PurgeTest, WhileAnEngineDeliversItTakesOnlyWhatIsFinished) {
   EXPECT_EQ(memory::archived(*bare_store).size(), kEvents);
 }
 
-TEST_F(PurgeTest, ALaneThatADeadEventBlocksGoesOnWhenThatIsPurged) {
+TEST_F(PurgeTest, ADeadEventThatBlocksItsLaneStaysUntilAnOperatorHasActed) {
   auto listener =
       std::make_shared<RecordingListener>([](const Event& event, const Delivery&) -> Outcome {
         if (event.payload() == "\"killer\"") throw PermanentError("broken");
@@ -162,7 +162,10 @@ TEST_F(PurgeTest, ALaneThatADeadEventBlocksGoesOnWhenThatIsPurged) {
   EXPECT_EQ(store->counts().held, 1);
 
   clock.advance(31 * 24h);
-  EXPECT_EQ(purger().run_once(), (Purged{.dead = 1}));
+  EXPECT_EQ(purger().preview(), Purged{});
+  EXPECT_EQ(purger().run_once(), Purged{});
+  EXPECT_EQ(status(head), Status::dead);
+  ASSERT_TRUE(DeadEvents{store}.discard(head));
   EXPECT_TRUE(eventually([&] {
     clock.advance(1s);
     box->wake();

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "core/bounded.h"
 #include "engine/facade_options.h"
 
 namespace outbox::internal {
@@ -38,11 +39,17 @@ Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& o
                                    dispatcher_options(options_, clock_), options_.batch)),
       driver_(std::make_shared<Driver>(
           instance_, *core_, poller_options(options_, clock_),
-          Driver::Helpers{.wanted = [core = core_.get()] { core->request_poll(); },
-                          .tick = [core = core_.get()] { return core->tick(); },
-                          .sweep = [this] { sweep(); }})),
+          Driver::Helpers{
+              .wanted = [core = core_.get()] { core->request_poll(); },
+              .tick = [core = core_.get()] { return core->tick(); },
+              .sweep = [core = core_.get()] { core->recheck_blocked(kRecheckAtOnce); }})),
       hook_(std::make_shared<CommitHook>(core_, driver_, direct_path(options_), clock_,
-                                         options_.log)) {
+                                         options_.log)),
+      counting_({.what = "counting events",
+                 .thread = "outbox-counts",
+                 .interval = options_.poll_interval,
+                 .log = options_.log},
+                [this](const std::stop_token&) { count_events(); }) {
   Driver* driver = driver_.get();
   core_->set_events({.read = [driver] { return driver->read(); },
                      .row_due = [driver](Clock::Steady due) { driver->row_due(due); },
@@ -56,6 +63,7 @@ void Stack::start() {
   core_->start();
   driver_->start();
   hook_->set_active(true);
+  if (options_.metrics) counting_.start();
   watch_ = store_->watch([driver = driver_.get()] { driver->committed(); });
   if (!watch_ && store_->capabilities().many_processes) {
     options_.log(LogLevel::info, "no news of commits by other processes from " +
@@ -64,6 +72,7 @@ void Stack::start() {
 }
 
 void Stack::close() {
+  counting_.close();
   hook_->set_active(false);
   watch_.reset();
   // The keeper goes on renewing while the workers finish what they have.
@@ -79,7 +88,7 @@ void Stack::close() {
 }
 
 bool Stack::wait_idle(milliseconds timeout) {
-  const auto deadline = steady_clock::now() + timeout;
+  const auto deadline = steady_clock::now() + bounded(timeout);
   for (;;) {
     if (core_->in_flight() == 0 && !store_->has_pending()) return true;
     const auto now = steady_clock::now();
@@ -130,21 +139,16 @@ void Stack::examine(Health& health) const {
   }
 }
 
-void Stack::sweep() {
-  core_->recheck_blocked(kRecheckAtOnce);
-  const Clock::Steady began = clock_.steady();
-  if (!options_.metrics || began < next_count_) return;
-  try {
-    const Counts counts = store_->counts();
-    // It grows with the backlog: the longer it takes, the rarer it becomes.
-    next_count_ = began + (clock_.steady() - began) * kCountShare;
-    options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
-    options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
-    const auto lag = clock_.now() - counts.oldest_pending.value_or(clock_.now());
-    options_.metrics->set(Gauge::oldest_lag, std::chrono::duration<double>(lag).count());
-  } catch (const std::exception& error) {
-    options_.log(LogLevel::warning, std::string("cannot count events: ") + error.what());
-  }
+// It grows with the backlog: the longer it takes, the rarer it becomes.
+void Stack::count_events() {
+  const auto began = steady_clock::now();
+  if (began < next_count_) return;
+  const Counts counts = store_->counts();
+  next_count_ = began + (steady_clock::now() - began) * kCountShare;
+  options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
+  options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
+  const auto lag = clock_.now() - counts.oldest_pending.value_or(clock_.now());
+  options_.metrics->set(Gauge::oldest_lag, std::chrono::duration<double>(lag).count());
 }
 
 }  // namespace outbox::internal

@@ -9,12 +9,13 @@
 #include "engine/commit_hook.h"
 #include "engine/core.h"
 #include "engine/driver.h"
+#include "engine/schedule.h"
 #include "outbox/outbox.h"
 
 namespace outbox::internal {
 
 // One instance's membership, its engine, and who drives it. Thread-safe, except
-// that start() and close() are called once each, in this order.
+// that start() is called at most once, and close() once, after it.
 class Stack {
  public:
   // `options` as checked() returned them.
@@ -36,7 +37,7 @@ class Stack {
   void examine(Health& health) const;
 
  private:
-  void sweep();
+  void count_events();
 
   // Constant after construction.
   const std::shared_ptr<Store> store_;
@@ -48,7 +49,8 @@ class Stack {
   const std::shared_ptr<CommitHook> hook_;
 
   std::unique_ptr<Watch> watch_;
-  Clock::Steady next_count_{};  // used by sweep() only
+  std::chrono::steady_clock::time_point next_count_{};  // used by count_events() only
+  Schedule counting_;                                   // last: its thread uses the others
 };
 
 }  // namespace outbox::internal

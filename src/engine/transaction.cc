@@ -143,6 +143,7 @@ void TransactionState::commit() {
     call_hooks(options.hooks, options.log, &WriterHook::outcome_unknown, levels_.front().events);
     throw;
   } catch (...) {
+    connection_.reset();  // the callbacks may want one of their own
     undo(std::move(levels_.front()));
     throw;
   }

@@ -6,6 +6,9 @@
 namespace outbox::internal {
 namespace {
 
+// How many blocked lanes are looked at when one turned out to be free.
+constexpr std::size_t kRecheckMore = 20;
+
 std::size_t lane_limit_of(const WorkQueueOptions& options) {
   if (options.lane_limit > 0) return options.lane_limit;
   return std::max<std::size_t>(1, options.cold_capacity / 4);
@@ -45,7 +48,7 @@ WorkQueue::Admission WorkQueue::take_in(Job& job) {
 
 WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
   MutexLock lock(mutex_);
-  if (!owns_locked(job.row.ref.shard)) return Admission::full;
+  if (!owns(job.row.ref.shard)) return Admission::full;
   return take_in(job);
 }
 
@@ -54,12 +57,12 @@ void WorkQueue::own(std::optional<std::vector<int>> shards) {
   shards_ = std::move(shards);
 }
 
-bool WorkQueue::owns(int shard) const {
+bool WorkQueue::takes_directly(int shard) const {
   MutexLock lock(mutex_);
-  return owns_locked(shard);
+  return !paused_ && owns(shard);
 }
 
-bool WorkQueue::owns_locked(int shard) const {
+bool WorkQueue::owns(int shard) const {
   return !shards_ || std::find(shards_->begin(), shards_->end(), shard) != shards_->end();
 }
 
@@ -92,7 +95,9 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
     line_up({.job = std::move(job)});
     return Admission::queued;
   }
+  if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane);
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
+  if (lanes_.behind_others(lane)) lane.aside = true;
   const bool park = lane.blocked && options_.park;
   const bool read_back = job.row.ref.hold == lane.key;
   if (read_back) ++lane.read_back;
@@ -109,6 +114,7 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
 }
 
 std::size_t WorkQueue::room_locked(bool hot) const {
+  if (paused_) return 0;
   if (held_bytes_ >= options_.capacity_bytes) return 0;
   const std::size_t capacity = hot ? options_.hot_capacity : options_.cold_capacity;
   const std::size_t held = hot ? hot_load_.held : cold_load_.held;
@@ -186,6 +192,7 @@ std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
     ++lane->read_back;
     lane->jobs.push_back(std::move(job));
   }
+  const bool freed = std::exchange(lane->rechecked, false) && !filling.blocked;
   if (filling.blocked) {
     lanes_.block(*lane);
   } else if (filling.due) {
@@ -194,6 +201,8 @@ std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
     lane->aside = false;
   }
   settle(*lane);
+  // An operator is at work: others are likely to be free as well.
+  if (freed) lanes_.recheck_blocked(kRecheckMore);
   return {};
 }
 
@@ -234,15 +243,11 @@ bool WorkQueue::take(Work& work) {
   for (;;) {
     if (stopped_) return false;
     Ticket ticket;
-    if (paused_) {
-      wait_for_work();
-      continue;
-    }
-    if (should_poll(false)) {
+    if (paused_ ? poll_while_paused() : should_poll(false)) {
       work.poll = true;
-    } else if (pop_ticket(ticket)) {
+    } else if (!paused_ && pop_ticket(ticket)) {
       if (!start(std::move(ticket), work)) continue;
-    } else if (should_poll(true)) {
+    } else if (!paused_ && should_poll(true)) {
       work.poll = true;
     } else {
       wait_for_work();
@@ -254,7 +259,7 @@ bool WorkQueue::take(Work& work) {
       polling_ = true;
       poll_requested_ = false;
     }
-    if (in_line() > 0 || should_poll(true)) call_worker();
+    if (!paused_ && (in_line() > 0 || should_poll(true))) call_worker();
     return true;
   }
 }
@@ -396,7 +401,7 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
 void WorkQueue::end_orphan(Finished& finished, Followers& followers) {
   Job& job = finished.job;
   Lane* lane = job.lane != kNoLane ? lanes_.find(job.lane) : nullptr;
-  if (lane == nullptr || !lane->frozen || !owns_locked(job.row.ref.shard)) {
+  if (lane == nullptr || !lane->frozen || !owns(job.row.ref.shard)) {
     finished.after = After::drop;
     account(job, false);
     return;
@@ -460,7 +465,11 @@ void WorkQueue::end_call(std::span<const Finished> finished, Followers& follower
   const bool away = std::any_of(finished.begin(), finished.end(),
                                 [](const Finished& one) { return one.after == After::again; });
   const bool was_well = route->well();
-  if (away) {
+  const bool called = std::any_of(finished.begin(), finished.end(),
+                                  [](const Finished& one) { return one.after != After::drop; });
+  if (!called) {
+    route->not_called();
+  } else if (away) {
     route->unavailable(now);
     parked_.try_emplace(route);  // tick() ends the pause, whoever waits by then
     followers.paused = was_well;
@@ -518,6 +527,7 @@ void WorkQueue::pause(bool on) {
   MutexLock lock(mutex_);
   paused_ = on;
   if (on) return;
+  poll_requested_ = true;
   waking_ = idle_;
   work_.notify_all();
 }
@@ -529,6 +539,7 @@ void WorkQueue::pause(Breaker& route, bool on, Clock::Steady now) {
   } else {
     route.let_go();
     unpark(&route);
+    if (route.paused_until()) parked_.try_emplace(&route);  // tick() ends that pause
   }
 }
 
@@ -553,7 +564,13 @@ void WorkQueue::enable_polling(bool enabled) {
 void WorkQueue::request_poll() {
   MutexLock lock(mutex_);
   poll_requested_ = true;
-  if (should_poll(true)) call_worker();
+  if (paused_ ? poll_while_paused() : should_poll(true)) call_worker();
+}
+
+// A paused engine has no room, so a round brings nothing; but shards change hands
+// in rounds.
+bool WorkQueue::poll_while_paused() const {
+  return polling_enabled_ && poll_requested_ && !polling_;
 }
 
 // A worker with nothing else to do reads whenever it was asked to and there is
@@ -575,7 +592,7 @@ void WorkQueue::poll_for_lanes(Clock::Steady now) {
 void WorkQueue::poll_done(bool more) {
   MutexLock lock(mutex_);
   polling_ = false;
-  if (more) poll_requested_ = true;
+  if (more && !paused_) poll_requested_ = true;
   announce_quiet();
 }
 
@@ -618,7 +635,7 @@ std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
   std::vector<Job> jobs = drop_all_locked();
   if (epoch == 0) return jobs;
   for (const auto& [key, shard] : running_lanes_) {
-    if (!owns_locked(shard)) continue;
+    if (!owns(shard)) continue;
     Lane& lane = lanes_.at(key, shard);
     lane.frozen = true;
     lane.aside = true;

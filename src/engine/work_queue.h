@@ -68,7 +68,8 @@ class WorkQueue {
 
   // The shards to be read from now on; nullopt: rows are owned one by one.
   void own(std::optional<std::vector<int>> shards);
-  bool owns(int shard) const;
+  // Whether events of a shard may be admitted directly.
+  bool takes_directly(int shard) const;
 
   // The same for the rows of a read: workers are called once, by read_ends(),
   // not for each of them.
@@ -221,7 +222,7 @@ class WorkQueue {
   Admission take_in(Job& job) OUTBOX_REQUIRES(mutex_);
   Admission place(Job& job) OUTBOX_REQUIRES(mutex_);
   bool admissible(const Job& job) const OUTBOX_REQUIRES(mutex_);
-  bool owns_locked(int shard) const OUTBOX_REQUIRES(mutex_);
+  bool owns(int shard) const OUTBOX_REQUIRES(mutex_);
   std::vector<Job> drop_all_locked() OUTBOX_REQUIRES(mutex_);
   std::size_t room_locked(bool hot) const OUTBOX_REQUIRES(mutex_);
   void account(const Job& job, bool in) OUTBOX_REQUIRES(mutex_);
@@ -246,6 +247,7 @@ class WorkQueue {
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
   bool should_poll(bool idle) const OUTBOX_REQUIRES(mutex_);
+  bool poll_while_paused() const OUTBOX_REQUIRES(mutex_);
   void poll_for_lanes(Clock::Steady now) OUTBOX_REQUIRES(mutex_);
   void call_worker() OUTBOX_REQUIRES(mutex_);
   void announce_quiet() OUTBOX_REQUIRES(mutex_);

@@ -6,6 +6,8 @@
 #include <array>
 #include <utility>
 
+#include "core/bounded.h"
+
 namespace outbox::memory {
 
 std::string host_name() {
@@ -23,7 +25,7 @@ Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
   }
   me.beat = now;
   me.capacity = options.capacity;
-  me.lease = options.lease;
+  me.lease = internal::bounded(options.lease);
   me.whole = options.whole;
   bury_the_dead(now);
 

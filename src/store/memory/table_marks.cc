@@ -31,7 +31,7 @@ void change(StoredRow& row, const Mark& mark, Time now) {
       row.last_error = mark.error;
       [[fallthrough]];
     case Mark::Kind::defer:
-      row.crashes = 0;
+      row.crashes = mark.kind == Mark::Kind::retry ? 0 : mark.crashes;
       row.progress = mark.progress;
       wait(row, mark.lane, now + mark.delay);
       unlock(row);

@@ -42,7 +42,7 @@ bool is_purgeable(Purgeable what, const StoredRow& row, Time before) {
     case Purgeable::done:
       return row.status == Status::done && row.done_at && *row.done_at < before;
     case Purgeable::dead:
-      return row.status == Status::dead && row.done_at && *row.done_at < before;
+      return row.status == Status::dead && row.done_at && *row.done_at < before && !row.hold;
     case Purgeable::everything:
       return row.event.occurred_at() < before;
   }
@@ -58,12 +58,13 @@ std::string beginning(const std::string& text, std::size_t code_points) {
 }
 
 void make_new(StoredRow& row, Time now) {
+  // Of a fan-out that died halfway, those who have the event keep it.
+  if (row.status == Status::done) row.progress.clear();
   row.status = Status::fresh;
   row.attempts = 0;
   row.crashes = 0;
   row.available_at = now;
   row.last_error.clear();
-  row.progress.clear();
   row.locked_by.clear();
   row.done_at.reset();
   // One that blocks its lane keeps its place in it, ahead of those behind.

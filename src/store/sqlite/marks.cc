@@ -89,7 +89,7 @@ std::int64_t Marks::change(const Mark& mark, Time now) {
                                available_at, hold_of(mark, available_at));
     case Mark::Kind::defer:
       return database_.execute(sql::kDefer, seq, claim_owner_, progress, available_at,
-                               hold_of(mark, available_at));
+                               hold_of(mark, available_at), mark.crashes);
     case Mark::Kind::dead:
       return database_.execute(sql::kDead, seq, claim_owner_, mark.attempts, error, progress,
                                micros(now),

@@ -119,7 +119,8 @@ inline constexpr Sql kReplay{"replay an event", R"sql(
 UPDATE {table}
 SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
     hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
-    done_at = NULL, last_error = NULL, progress = NULL, locked_by = NULL, locked_at = NULL
+    progress = CASE WHEN status = 3 THEN progress END,
+    done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
 WHERE event_id = ?1 AND status IN (1, 3)
 )sql"};
 
@@ -128,7 +129,8 @@ inline constexpr Sql kReplayMany{"replay events", R"sql(
 UPDATE {table}
 SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
     hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
-    done_at = NULL, last_error = NULL, progress = NULL, locked_by = NULL, locked_at = NULL
+    progress = CASE WHEN status = 3 THEN progress END,
+    done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
 WHERE seq IN (SELECT value FROM json_each(?1)) AND ((1 << status) & ?3) <> 0
 )sql"};
 
@@ -144,19 +146,19 @@ DELETE FROM {table} WHERE seq IN (SELECT value FROM json_each(?1)) AND status = 
 
 inline constexpr Sql kOldDead{"look for old dead events", R"sql(
 SELECT seq FROM {table}
-WHERE status = 3 AND ?3 = 3 AND seq > ?1 AND +done_at < ?4
+WHERE status = 3 AND ?3 = 3 AND seq > ?1 AND +done_at < ?4 AND hold IS NULL
 ORDER BY seq LIMIT ?2
 )sql"};
 
 inline constexpr Sql kOld{"look for old events", R"sql(
 SELECT seq FROM {table}
 WHERE seq > ?1
-  AND ((status = ?3 AND done_at < ?4) OR (?3 IS NULL AND created_at < ?4))
+  AND ((status = ?3 AND done_at < ?4 AND hold IS NULL) OR (?3 IS NULL AND created_at < ?4))
 ORDER BY seq LIMIT ?2
 )sql"};
 
 inline constexpr Sql kCountOldDead{"count old dead events", R"sql(
-SELECT count(*) FROM {table} WHERE status = 3 AND ?1 = 3 AND done_at < ?2
+SELECT count(*) FROM {table} WHERE status = 3 AND ?1 = 3 AND done_at < ?2 AND hold IS NULL
 )sql"};
 
 inline constexpr Sql kCountOld{"count old events", R"sql(
@@ -184,7 +186,7 @@ ORDER BY seq
 inline constexpr Sql kPurge{"purge events", R"sql(
 DELETE FROM {table}
 WHERE seq IN (SELECT value FROM json_each(?1))
-  AND ((status = ?2 AND done_at < ?3) OR (?2 IS NULL AND created_at < ?3))
+  AND ((status = ?2 AND done_at < ?3 AND hold IS NULL) OR (?2 IS NULL AND created_at < ?3))
 )sql"};
 
 }  // namespace outbox::sqlite::sql

@@ -168,7 +168,7 @@ WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 
 inline constexpr Sql kDefer{"defer an event", R"sql(
 UPDATE {table}
-SET crashes = 0, progress = ?3,
+SET crashes = ?6, progress = ?3,
     available_at = ?4, hold = ?5, locked_by = NULL, locked_at = NULL
 WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};

@@ -1,0 +1,17 @@
+// Spans of time that can be added to any time without running over.
+#pragma once
+
+#include <algorithm>
+#include <chrono>
+
+namespace outbox::internal {
+
+// A year is as good as for ever; what users write for "never" may be the
+// greatest value there is.
+template <class Duration>
+constexpr Duration bounded(Duration time) {
+  constexpr auto kForEver = std::chrono::duration_cast<Duration>(std::chrono::hours{24 * 365});
+  return std::min(time, kForEver);
+}
+
+}  // namespace outbox::internal
