@@ -139,7 +139,7 @@ TEST_F(OperationsTest, AnEventReplayedTheMomentItIsFinishedIsDeliveredAgain) {
   EXPECT_EQ(listener->count(), kTimes + 1);
 }
 
-TEST_F(OperationsTest, ALaneWhoseDeadHeadIsPurgedGoesOnByItself) {
+TEST_F(OperationsTest, ALaneWhoseDeadHeadIsDiscardedGoesOnByItself) {
   const auto listener = std::make_shared<testing::RecordingListener>(
       [](const Event& event, const Delivery&) -> Outcome {
         if (event.payload() == "0") throw PermanentError("refused");
@@ -152,8 +152,7 @@ TEST_F(OperationsTest, ALaneWhoseDeadHeadIsPurgedGoesOnByItself) {
     std::this_thread::sleep_for(2ms);
   }
   ASSERT_EQ(store_->held_aggregates(10).size(), 1u);
-  Purger purger{store_, {.dead_retention = 0s, .archive = true, .log = log_.log()}};
-  EXPECT_EQ(purger.run_once(), (Purged{.dead = 1}));
+  EXPECT_EQ(DeadEvents{store_}.discard_all({}), 1);
   EXPECT_TRUE(listener->wait_for(3)) << "nobody tells the engine; it looks now and then";
   EXPECT_EQ(listener->payloads(), (std::vector<std::string>{"0", "1", "2"}));
 }
