@@ -1,6 +1,7 @@
 #include "store/sqlite/rows.h"
 
 #include <algorithm>
+#include <chrono>
 #include <limits>
 #include <string>
 #include <string_view>
@@ -78,6 +79,20 @@ Time decode_time(const Run& run, Column column, const char* name, std::string& d
   return time;
 }
 
+// The engine counts on from here: whatever another program stored must not
+// overflow, nor make an event that has used up its attempts look fresh.
+constexpr std::int64_t kMostCounted = 1'000'000'000;
+
+int decode_count(const Run& run, Column column, const char* name, std::string& defect) {
+  const std::int64_t stored = run.integer(column);
+  const std::int64_t count = std::clamp<std::int64_t>(stored, 0, kMostCounted);
+  if (count != stored) {
+    add_defect(defect, std::string(name) + " is " + std::to_string(stored) +
+                           ", not between 0 and " + std::to_string(kMostCounted));
+  }
+  return static_cast<int>(count);
+}
+
 Headers decode_headers(const Run& run, const JsonCodec& codec, std::string& defect) {
   const std::string_view text = run.text(kHeaders);
   if (text.empty()) return {};
@@ -118,14 +133,18 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
   fields.occurred_at = decode_time(run, kCreatedAt, "created_at", defect);
   fields.available_at = decode_time(run, kAvailableAt, "available_at", defect);
   const Time available_at = fields.available_at;
+  const int attempts = decode_count(run, kAttempts, "attempts", defect);
+  const int crashes = decode_count(run, kCrashes, "crashes", defect);
+  // What cannot be delivered need not wait for its time, which may never come.
+  const auto available_in = defect.empty() ? available_at - now : std::chrono::microseconds{0};
   return Row{
       .ref = {.seq = run.integer(kSeq), .shard = 0, .hold = run.integer(kHold)},
       .event = Event::restore(std::move(fields)),
       .status = static_cast<Status>(run.integer(kStatus)),
-      .attempts = static_cast<int>(run.integer(kAttempts)),
-      .crashes = static_cast<int>(run.integer(kCrashes)),
+      .attempts = attempts,
+      .crashes = crashes,
       .progress = std::string(run.text(kProgress)),
-      .available_in = available_at - now,
+      .available_in = available_in,
       .defect = std::move(defect),
   };
 }

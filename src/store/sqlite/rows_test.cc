@@ -88,6 +88,35 @@ TEST_F(RowsTest, WhatCannotBeDecodedIsADefectAndTheBatchGoesOn) {
   }
 }
 
+// They were cut to an int: 2^32 became 0, and counting on from 2^31 - 1 overflowed.
+TEST_F(RowsTest, CountsThatNoIntHoldsAreADefectAndDoNotOverflow) {
+  for (const char* count : {"2147483647", "4294967296", "9223372036854775807", "-1"}) {
+    db_.run(
+        "INSERT INTO outbox_event (event_id, event_type, payload, status, attempts, crashes) "
+        "VALUES ('" +
+        std::string(count) + "', 'T', '{}', 2, " + count + ", " + count + ")");
+  }
+  const auto rows = ready();
+  ASSERT_EQ(rows.size(), 4u);
+  for (const Row& row : rows) {
+    EXPECT_TRUE(contains(row.defect, "attempts is " + row.event.id()));
+    EXPECT_TRUE(contains(row.defect, "crashes is " + row.event.id()));
+    EXPECT_EQ(row.attempts, row.event.id() == "-1" ? 0 : 1'000'000'000);
+    EXPECT_EQ(row.crashes, row.attempts);
+  }
+}
+
+// It was set aside until the year 9999, and nobody heard of it.
+TEST_F(RowsTest, ATimeThatNeverComesDoesNotKeepADefectiveRowFromDying) {
+  db_.run(
+      "INSERT INTO outbox_event (event_id, event_type, payload, available_at) "
+      "VALUES ('far', 'T', '{}', 9223372036854775807)");
+  const auto rows = ready();
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_TRUE(contains(rows[0].defect, "available_at is 9223372036854775807"));
+  EXPECT_EQ(rows[0].available_in, 0us);
+}
+
 TEST_F(RowsTest, DefectiveRowsCanBeClaimedTooSoThatTheyCanDie) {
   db_.run(
       "INSERT INTO outbox_event (event_id, event_type, payload, created_at) "
