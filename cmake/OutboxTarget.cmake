@@ -24,6 +24,11 @@ if(OUTBOX_SANITIZE)
     -fsanitize=${OUTBOX_SANITIZE} -fno-sanitize-recover=all -fno-omit-frame-pointer)
   target_link_options(outbox_build_flags INTERFACE -fsanitize=${OUTBOX_SANITIZE})
 endif()
+if(OUTBOX_FUZZ)
+  # What guides the fuzzer; its main() is linked to the targets alone.
+  target_compile_options(outbox_build_flags INTERFACE -fsanitize=fuzzer-no-link)
+  target_link_options(outbox_build_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
 
 # outbox_library(<name> [INTERNAL] FOLDERS <dir>... [LINK <target>...] [PRIVATE_LINK <target>...]
 #                [DEPENDS <arguments of find_package>...] [PKGCONFIG <module>...]
