@@ -71,6 +71,7 @@ struct Row {
   std::string progress{};
 
   // Until the event is available, by the database's clock; not positive: now.
+  // At most a year, so that it can be added to the time of any clock.
   std::chrono::microseconds available_in{0};
 
   // Claimed from an owner whose lock had expired: it may have died of this event.
@@ -89,7 +90,7 @@ struct Rows {
 };
 
 // Rows whose time has come, earliest first, those due at the same moment in
-// the order of their seq; and how long until the next one is due.
+// the order of their seq; and how long until the next one is due, at most a year.
 struct DueRows {
   std::vector<Row> rows{};
   bool more = false;

@@ -3,6 +3,8 @@
 #include <string>
 #include <utility>
 
+#include "core/bounded.h"
+
 namespace outbox::internal {
 
 CommitHook::CommitHook(std::shared_ptr<Core> core, std::shared_ptr<Driver> driver, Direct direct,
@@ -74,7 +76,7 @@ void CommitHook::leave_to_reader(const Written& written) {
 void CommitHook::note_delayed(const Written& written) {
   core_->count(Counter::hot_skipped_delayed);
   if (!active_) return;
-  driver_->row_due(clock_.steady() + (written.event.available_at() - clock_.now()));
+  driver_->row_due(clock_.steady() + bounded(written.event.available_at() - clock_.now()));
 }
 
 }  // namespace outbox::internal

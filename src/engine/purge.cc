@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "core/bounded.h"
 #include "core/time_text.h"
 #include "engine/schedule.h"
 #include "outbox/error.h"
@@ -35,6 +36,7 @@ PurgeOptions checked(PurgeOptions options) {
   if (options.pause < std::chrono::milliseconds::zero()) {
     refuse("pause", "must not be negative, got " + std::to_string(options.pause.count()) + " ms");
   }
+  options.pause = internal::bounded(options.pause);
   if (!options.log) options.log = standard_error_log();
   return options;
 }

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <set>
 
+#include "core/time_text.h"
 #include "store_conformance.h"
 
 namespace outbox::conformance {
@@ -29,6 +30,21 @@ TEST_P(ReadingTest, ReadyRowsComeInTheOrderOfTheirSeqWithinEachShard) {
       last = row.ref.seq;
     }
   }
+}
+
+// In nanoseconds, which clocks count, a few centuries overflow.
+TEST_P(ReadingTest, HowLongAnEventOfTheYear9999WaitsFitsEveryClock) {
+  constexpr auto kAYear = 365 * 24h;
+  write({event({.id = "far", .occurred_at = now(), .available_at = kLatestTime})});
+  const Owner owner = own_everything();
+  const DueRows due = owner->due(owner.shards(), 10);
+  EXPECT_TRUE(due.rows.empty());
+  ASSERT_TRUE(due.next_in);
+  EXPECT_EQ(*due.next_in, kAYear);
+  const auto record = store().find("far");
+  ASSERT_TRUE(record);
+  EXPECT_EQ(record->row.available_in, kAYear);
+  EXPECT_EQ(record->row.event.available_at(), kLatestTime);
 }
 
 TEST_P(ReadingTest, ALimitCutsTheResultAndSaysSo) {

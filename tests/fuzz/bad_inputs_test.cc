@@ -269,7 +269,8 @@ TEST_F(BadRows, AreDecodedOrDieWithTheReasonAndTheBatchGoesOn) {
       EXPECT_EQ(record->row.status, Status::done) << input;
     } else {
       EXPECT_EQ(record->row.status, Status::dead) << input;
-      EXPECT_TRUE(has(record->last_error, input.accepted ? "no listener for" : input.part)) << input;
+      EXPECT_TRUE(has(record->last_error, input.accepted ? "no listener for" : input.part))
+          << input;
     }
   }
 }

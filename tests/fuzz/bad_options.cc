@@ -117,6 +117,16 @@ void use_http(http::ServerOptions options) {
   http::Server({}, std::move(options)).stop();
 }
 
+void use_instance(InstanceOptions options) {
+  memory::open()->join(options)->renew();
+  const ScratchDirectory directory;
+  const auto store = sqlite::open(directory.file("i.db"), {.log = no_log()});
+  const auto instance = store->join(options);
+  instance->renew();
+  if (options.row_claims) instance->claim(milliseconds{0}, 1);
+  instance->leave();
+}
+
 std::map<std::string, Taker> facade_takers() {
   const Options claims{.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true};
   return {{"workers", taker(&Options::workers, use_facade)},
@@ -140,6 +150,9 @@ std::map<std::string, Taker> engine_takers() {
   return {
       {"DispatcherOptions.workers", taker(&DispatcherOptions::workers, use_dispatcher)},
       {"DispatcherOptions.max_attempts", taker(&DispatcherOptions::max_attempts, use_dispatcher)},
+      {"InstanceOptions.lease", taker(&InstanceOptions::lease, use_instance)},
+      {"InstanceOptions.lock_timeout",
+       taker(&InstanceOptions::lock_timeout, use_instance, {.row_claims = true})},
       {"PollerOptions.batch", taker(&PollerOptions::batch, use_poller)},
       {"PollerOptions.interval", taker(&PollerOptions::interval, use_poller)},
       {"ListenerOptions.max_attempts", taker(&ListenerOptions::max_attempts, use_listener)},

@@ -1,6 +1,8 @@
 #include <string>
 #include <utility>
 
+#include "core/bounded.h"
+#include "core/instance_options.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "store/memory/database.h"
@@ -15,6 +17,7 @@ Options checked(Options options) {
   if (options.connections < 1) {
     throw MisuseError("the memory store needs connections >= 1, got 0");
   }
+  options.wait_timeout = internal::bounded(options.wait_timeout);
   return options;
 }
 
@@ -37,7 +40,7 @@ class MemoryStore final : public Store {
   std::unique_ptr<Connection> connect() override { return make_connection(keep_); }
 
   std::unique_ptr<Instance> join(InstanceOptions options) override {
-    return make_instance(keep_, std::move(options));
+    return make_instance(keep_, outbox::checked(std::move(options)));
   }
 
   std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {

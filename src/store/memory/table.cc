@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <utility>
 
+#include "core/bounded.h"
+
 namespace outbox::memory {
 namespace {
 
@@ -44,7 +46,7 @@ Row to_row(const StoredRow& stored, Time now) {
           .attempts = stored.attempts,
           .crashes = stored.crashes,
           .progress = stored.progress,
-          .available_in = stored.available_at - now};
+          .available_in = internal::bounded(stored.available_at - now)};
 }
 
 // --- Writing ---
@@ -117,7 +119,8 @@ DueRows Table::due(std::span<const int> shards, std::size_t limit, Time now) con
   result.more =
       read(merge, limit, now, result.rows, [&](const DueKey& key) { return key.first <= until; });
   if (merge.row() != nullptr) {
-    result.next_in = microseconds{std::max<std::int64_t>(0, merge.key().first - until)};
+    result.next_in =
+        internal::bounded(microseconds{std::max<std::int64_t>(0, merge.key().first - until)});
   }
   return result;
 }
@@ -143,7 +146,7 @@ std::vector<HeldLane> Table::held_lanes(int shard, LaneKey after, std::size_t li
                       .shard = shard,
                       .first = first.seq,
                       .status = first.status,
-                      .available_in = first.available_at - now});
+                      .available_in = internal::bounded(first.available_at - now)});
   }
   return result;
 }

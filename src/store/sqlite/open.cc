@@ -2,6 +2,7 @@
 #include <string>
 #include <utility>
 
+#include "core/bounded.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/names.h"
@@ -11,15 +12,23 @@
 namespace outbox::sqlite {
 namespace {
 
+constexpr std::size_t kMostConnections = 10'000;
+
 Options resolved(Options options) {
   check_table_name(options.table);
   if (options.connections == 0) {
     throw MisuseError("sqlite::Options::connections is 0: it needs at least 1");
   }
+  if (options.connections > kMostConnections) {
+    throw MisuseError("sqlite::Options::connections is " + std::to_string(options.connections) +
+                      ": at most " + std::to_string(kMostConnections) +
+                      " are allowed, because each is an open file and one of them writes");
+  }
   if (options.wait_timeout < std::chrono::milliseconds::zero()) {
     throw MisuseError("sqlite::Options::wait_timeout is negative: " +
                       std::to_string(options.wait_timeout.count()) + " ms");
   }
+  options.wait_timeout = internal::bounded(options.wait_timeout);
   if (!options.codec) options.codec = default_json_codec();
   if (!options.log) options.log = standard_error_log();
   if (options.clock == nullptr) options.clock = &host_clock();

@@ -4,6 +4,7 @@
 #include <limits>
 #include <utility>
 
+#include "core/bounded.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 
@@ -53,7 +54,7 @@ DueRows Reader::due(std::size_t limit) {
     result.more = decode_rows(run, environment, limit, result.rows);
   }
   if (const auto next = database_.integer(sql::kEarliest, latest)) {
-    result.next_in = microseconds{-(*next + micros(now))};
+    result.next_in = internal::bounded(microseconds{-(*next + micros(now))});
   }
   return result;
 }
@@ -78,7 +79,7 @@ std::vector<HeldLane> Reader::held_lanes(LaneKey after, std::size_t limit) {
                      .shard = 0,
                      .first = run.integer(1),
                      .status = static_cast<Status>(run.integer(2)),
-                     .available_in = stored_time(run.integer(3)) - now});
+                     .available_in = internal::bounded(stored_time(run.integer(3)) - now)});
   }
   return lanes;
 }

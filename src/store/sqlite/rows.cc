@@ -8,6 +8,7 @@
 #include <unordered_set>
 #include <utility>
 
+#include "core/bounded.h"
 #include "core/quote.h"
 #include "core/time_text.h"
 #include "outbox/error.h"
@@ -136,7 +137,8 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
   const int attempts = decode_count(run, kAttempts, "attempts", defect);
   const int crashes = decode_count(run, kCrashes, "crashes", defect);
   // What cannot be delivered need not wait for its time, which may never come.
-  const auto available_in = defect.empty() ? available_at - now : std::chrono::microseconds{0};
+  const auto available_in =
+      defect.empty() ? internal::bounded(available_at - now) : std::chrono::microseconds{0};
   return Row{
       .ref = {.seq = run.integer(kSeq), .shard = 0, .hold = run.integer(kHold)},
       .event = Event::restore(std::move(fields)),

@@ -3,6 +3,7 @@
 #include <string>
 #include <utility>
 
+#include "core/instance_options.h"
 #include "store/sqlite/connection.h"
 #include "store/sqlite/instance.h"
 #include "store/sqlite/operator_sql.h"
@@ -47,7 +48,7 @@ std::unique_ptr<Connection> SqliteStore::connect() {
 
 std::unique_ptr<Instance> SqliteStore::join(InstanceOptions options) {
   environment_->check_process();
-  return std::make_unique<SqliteInstance>(environment_, std::move(options));
+  return std::make_unique<SqliteInstance>(environment_, checked(std::move(options)));
 }
 
 std::unique_ptr<Watch> SqliteStore::watch(std::function<void()> on_commit) {
