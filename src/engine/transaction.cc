@@ -42,8 +42,7 @@ class OpenTransactions {
 
 namespace {
 
-thread_local const std::shared_ptr<OpenTransactions> open_here =
-    std::make_shared<OpenTransactions>();
+thread_local std::shared_ptr<OpenTransactions> open_here = std::make_shared<OpenTransactions>();
 
 std::string savepoint_name(std::size_t depth) { return "outbox_" + std::to_string(depth); }
 
