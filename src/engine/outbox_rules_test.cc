@@ -139,8 +139,8 @@ TEST_F(RulesTest, OnTheUsersOwnConnectionTheTokenStartsTheDelivery) {
 // --- Attempts (rules 18, 19) ---
 
 TEST_F(RulesTest, RetryAfterSpendsNoAttemptAndWaitsItsOwnTime) {
-  auto patient = answering([](const Event&, const Delivery& delivery) {
-    static std::atomic<int> calls{0};
+  std::atomic<int> calls{0};
+  auto patient = answering([&](const Event&, const Delivery& delivery) {
     EXPECT_EQ(delivery.attempt, 1);
     return ++calls < 4 ? Outcome::retry_after(5s) : Outcome::done();
   });
