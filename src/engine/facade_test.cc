@@ -322,12 +322,16 @@ TEST_F(FacadeTest, APausedOutboxClosesAtOnceAndLeavesItsEventsPending) {
 
 class TwoListenersTest : public FacadeTest {
  protected:
-  std::unique_ptr<Outbox> open_two(Options options) {
+  // Not started.
+  std::unique_ptr<Outbox> make_two(Options options) {
     options.log = log.log();
     Listeners on;
     on.add("Order", "Happened", std::static_pointer_cast<Listener>(recorder));
     on.add("Order", "Mailed", std::static_pointer_cast<Listener>(mail));
-    auto box = std::make_unique<Outbox>(store, on, std::move(options));
+    return std::make_unique<Outbox>(store, on, std::move(options));
+  }
+  std::unique_ptr<Outbox> open_two(Options options) {
+    auto box = make_two(std::move(options));
     box->start();
     return box;
   }
@@ -394,8 +398,9 @@ TEST_F(TwoListenersTest, WhatIsPostponedKeepsItsCountOfDeaths) {
     ASSERT_TRUE(instance->mark(tenure.epoch, std::span(&suspect, 1)).stale.empty());
   }
   clock.advance(2s);
-  auto box = open_two({});
+  auto box = make_two({});
   box->pause("Order", "Mailed");
+  box->start();
   ASSERT_TRUE(eventually([&] {
     clock.advance(1s);
     box->wake();
@@ -413,8 +418,9 @@ TEST_F(TwoListenersTest, ASuspectOfAPausedListenerDoesNotKeepTheOthersWaiting) {
   }
   clock.advance(2s);
   write_elsewhere(order_event("2", "1"));
-  auto box = open_two({});
+  auto box = make_two({});
   box->pause("Order", "Mailed");
+  box->start();
   EXPECT_TRUE(eventually([&] {
     clock.advance(1s);
     box->wake();
