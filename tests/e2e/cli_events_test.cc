@@ -207,6 +207,7 @@ TEST_F(EventsCommand, TailFollowsWhatIsCommittedWhileItRuns) {
       auto tx = events.begin();
       tx.write({.type = n % 2 == 0 ? "Even" : "Odd", .payload = json(std::to_string(n))});
       tx.commit();
+      // The pace of a writer; the tail must see some, however many they are.
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
     }
   });

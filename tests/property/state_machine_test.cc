@@ -141,7 +141,7 @@ class World {
     while (!finished() && std::chrono::steady_clock::now() < deadline) {
       clock_.advance(200ms);
       box_->wake();
-      std::this_thread::sleep_for(200us);
+      std::this_thread::sleep_for(200us);  // nobody announces what a wake-up came to
     }
     std::string left;
     for (const HeldAggregate& held : store_->held_aggregates(100)) {
