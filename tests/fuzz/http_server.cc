@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <array>
+#include <cerrno>
+#include <cstdint>
 #include <string>
 
 #include "http/server.h"
@@ -34,18 +36,28 @@ http::Server& server() {
   return instance;
 }
 
+// libFuzzer's watchdog sends signals, which end a system call that waits.
+template <typename Call>
+auto uninterrupted(Call call) {
+  auto result = call();
+  while (result == -1 && errno == EINTR) result = call();
+  return result;
+}
+
 class Client {
  public:
   Client() : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(server().port());
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    require(connect(socket_, reinterpret_cast<sockaddr*>(&address), sizeof address) == 0,
-            "the server takes connections");
-    // Or the ports of this host run out: a reset leaves nothing behind.
-    const linger reset{.l_onoff = 1, .l_linger = 0};
-    setsockopt(socket_, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+    // Each from an address of its own: ended connections occupy a pair of ports for a
+    // minute, and thousands of them a second would soon occupy all of one address.
+    static std::uint32_t clients = 0;
+    const sockaddr_in from = address(INADDR_LOOPBACK + 0x10000 + (clients++ % 0xffff), 0);
+    require(bind(socket_, reinterpret_cast<const sockaddr*>(&from), sizeof from) == 0,
+            "a client gets an address");
+    const sockaddr_in to = address(INADDR_LOOPBACK, server().port());
+    // One that was interrupted goes on by itself: the second call says that it has ended.
+    const int connected = uninterrupted(
+        [&] { return connect(socket_, reinterpret_cast<const sockaddr*>(&to), sizeof to); });
+    require(connected == 0 || errno == EISCONN, "the server takes connections");
   }
   ~Client() { close(socket_); }
   Client(const Client&) = delete;
@@ -53,7 +65,8 @@ class Client {
 
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const ssize_t n = ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const ssize_t n =
+          uninterrupted([&] { return ::send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL); });
       if (n <= 0) return;  // it may refuse to hear more
       bytes.remove_prefix(static_cast<std::size_t>(n));
     }
@@ -66,14 +79,23 @@ class Client {
     std::array<char, 16'384> bytes{};
     while (true) {
       pollfd waiting{.fd = socket_, .events = POLLIN, .revents = 0};
-      require(poll(&waiting, 1, kPatience) == 1, "the server answers or closes");
-      const ssize_t n = recv(socket_, bytes.data(), bytes.size(), 0);
+      require(uninterrupted([&] { return poll(&waiting, 1, kPatience); }) == 1,
+              "the server answers or closes");
+      const ssize_t n = uninterrupted([&] { return recv(socket_, bytes.data(), bytes.size(), 0); });
       if (n <= 0) return all;
       all.append(bytes.data(), static_cast<std::size_t>(n));
     }
   }
 
  private:
+  static sockaddr_in address(std::uint32_t host, std::uint16_t port) {
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_port = htons(port);
+    address.sin_addr.s_addr = htonl(host);
+    return address;
+  }
+
   int socket_;
 };
 
