@@ -1,0 +1,86 @@
+#include "support/postgres.h"
+
+#include <libpq-fe.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <random>
+#include <stdexcept>
+#include <utility>
+
+namespace outbox::test {
+namespace {
+
+using Result = std::unique_ptr<PGresult, decltype(&PQclear)>;
+
+Result run(PGconn* connection, const std::string& statements) {
+  Result result(PQexec(connection, statements.c_str()), PQclear);
+  const ExecStatusType status = PQresultStatus(result.get());
+  if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK || status == PGRES_EMPTY_QUERY) {
+    return result;
+  }
+  const char* state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
+  throw std::runtime_error(std::string("SQLSTATE ") + (state == nullptr ? "none" : state) + ": " +
+                           PQerrorMessage(connection) + "in: " + statements);
+}
+
+std::string fresh_name() {
+  std::random_device random;
+  const std::uint64_t number = std::uint64_t{random()} << 32 | random();
+  return "test_" + std::to_string(number);
+}
+
+}  // namespace
+
+void Sql::Close::operator()(pg_conn* connection) const { PQfinish(connection); }
+
+Sql::Sql(const std::string& url) : connection_(PQconnectdb(url.c_str())) {
+  if (PQstatus(connection_.get()) != CONNECTION_OK) {
+    throw std::runtime_error(std::string("cannot connect: ") + PQerrorMessage(connection_.get()));
+  }
+  PQsetNoticeProcessor(
+      connection_.get(), [](void*, const char*) {}, nullptr);
+}
+
+void Sql::execute(const std::string& statements) { run(connection_.get(), statements); }
+
+std::vector<Row> Sql::query(const std::string& statements) {
+  const Result result = run(connection_.get(), statements);
+  std::vector<Row> rows(static_cast<std::size_t>(PQntuples(result.get())));
+  for (int row = 0; row < PQntuples(result.get()); ++row) {
+    for (int column = 0; column < PQnfields(result.get()); ++column) {
+      auto& value = rows[static_cast<std::size_t>(row)].emplace_back();
+      if (PQgetisnull(result.get(), row, column) == 0) {
+        value.emplace(PQgetvalue(result.get(), row, column),
+                      static_cast<std::size_t>(PQgetlength(result.get(), row, column)));
+      }
+    }
+  }
+  return rows;
+}
+
+std::string Sql::value(const std::string& statements) {
+  const std::vector<Row> rows = query(statements);
+  if (rows.size() != 1 || rows[0].size() != 1 || !rows[0][0]) {
+    throw std::runtime_error("not one value, but " + std::to_string(rows.size()) +
+                             " rows of several values or NULL: " + statements);
+  }
+  return *rows[0][0];
+}
+
+Schema::Schema(std::string url) : url_(std::move(url)), name_(fresh_name()) {
+  Sql(url_).execute("CREATE SCHEMA " + name_);
+}
+
+Schema::~Schema() {
+  try {
+    Sql sql(url_);
+    // Whoever still holds a lock in it must not hang the test for ever.
+    sql.execute("SET lock_timeout = '10s'");
+    sql.execute("DROP SCHEMA " + name_ + " CASCADE");
+  } catch (const std::exception& error) {
+    fprintf(stderr, "the schema %s stays behind: %s\n", name_.c_str(), error.what());
+  }
+}
+
+}  // namespace outbox::test

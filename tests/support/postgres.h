@@ -1,0 +1,57 @@
+// What tests do on a PostgreSQL server besides what they test.
+#pragma once
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "support/services.h"
+
+struct pg_conn;  // libpq's PGconn
+
+namespace outbox::test {
+
+using Row = std::vector<std::optional<std::string>>;  // nullopt is NULL
+
+// A connection, in the plainest way. Errors are std::runtime_error with the
+// server's message and its SQLSTATE. Not thread-safe.
+class Sql {
+ public:
+  explicit Sql(const std::string& url = postgres_url());
+
+  // One or several statements.
+  void execute(const std::string& statements);
+
+  // The rows of the last statement, as text.
+  std::vector<Row> query(const std::string& statements);
+
+  // The only value of the only row; throws if it is anything else, or NULL.
+  std::string value(const std::string& statements);
+
+  pg_conn* handle() const { return connection_.get(); }
+
+ private:
+  struct Close {
+    void operator()(pg_conn* connection) const;
+  };
+  std::unique_ptr<pg_conn, Close> connection_;
+};
+
+// An empty schema with a name of its own, so that tests that run side by side
+// share nothing but the server. Dropped with all that is in it.
+class Schema {
+ public:
+  explicit Schema(std::string url = postgres_url());
+  ~Schema();
+  Schema(const Schema&) = delete;
+  Schema& operator=(const Schema&) = delete;
+
+  const std::string& name() const { return name_; }
+
+ private:
+  std::string url_;
+  std::string name_;
+};
+
+}  // namespace outbox::test

@@ -1,0 +1,36 @@
+// Where the servers of scripts/services are, as the environment says.
+#pragma once
+
+#include <optional>
+#include <string>
+
+namespace outbox::test {
+
+// Of the form postgresql://user@127.0.0.1:port/outbox. Throw std::runtime_error
+// where there is no such server.
+std::string postgres_url();   // OUTBOX_TEST_POSTGRES
+std::string pgbouncer_url();  // OUTBOX_TEST_PGBOUNCER: the same server, pool_mode = transaction
+
+// What is wrong and what to do if the variable names no server; nullopt if it does.
+std::optional<std::string> missing_service(const char* variable);
+
+// Whether a test must fail instead of being skipped then: where all tests are
+// to run, OUTBOX_TEST_REQUIRE_SERVICES=1 is set, so that none is left out in silence.
+bool services_required();
+
+// Of a URL of the form above.
+int port_of(const std::string& url);
+std::string with_port(const std::string& url, int port);
+
+}  // namespace outbox::test
+
+// Leaves out a googletest test, or its SetUp(), where the server is missing.
+#define OUTBOX_NEEDS_SERVICE(variable)                                    \
+  do {                                                                    \
+    if (const auto problem = ::outbox::test::missing_service(variable)) { \
+      if (::outbox::test::services_required()) FAIL() << *problem;        \
+      GTEST_SKIP() << *problem;                                           \
+    }                                                                     \
+  } while (false)
+#define OUTBOX_NEEDS_POSTGRES() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_POSTGRES")
+#define OUTBOX_NEEDS_PGBOUNCER() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_PGBOUNCER")
