@@ -66,6 +66,31 @@ has_target() {
   cmake --build "$root/build/$1" --target help | grep "^$2: " >/dev/null
 }
 
+# use_services <file>: tells the tests where the servers are, as the file that
+# scripts/services wrote says; and that none of them may be left out.
+use_services() {
+  local line
+  while read -r line; do export "${line?}"; done <"$1"
+  export OUTBOX_TEST_REQUIRE_SERVICES=1
+}
+
+# begin_services: starts those of scripts/services that do not run yet; end_services
+# stops what was started. Set the trap for the latter first.
+services_begun=()
+begin_services() {
+  local service
+  for service in postgres pgbouncer; do
+    if ! "$root/scripts/services" status "$service" >/dev/null; then
+      services_begun+=("$service")
+      "$root/scripts/services" start "$service"
+    fi
+  done
+  use_services "$root/build/services/environment"
+}
+end_services() {
+  if ((${#services_begun[@]} > 0)); then "$root/scripts/services" stop "${services_begun[@]}"; fi
+}
+
 # The project's own C++ files, NUL-separated, those not yet added included.
 cxx_files() {
   (cd "$root" && find include src tests bench examples -type f \
