@@ -1,20 +1,14 @@
-#include <unistd.h>
-
 #include <algorithm>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "core/process.h"
 #include "outbox/error.h"
 #include "store/memory/database.h"
 
 namespace outbox::memory {
 namespace {
-
-InstanceOptions with_name(InstanceOptions options) {
-  if (options.name.empty()) options.name = host_name() + ":" + std::to_string(getpid());
-  return options;
-}
 
 // Destroyed without leave(), it is dead: its lease runs out, as that of a
 // process that crashed. Ownership calls, reads and marks may run at the same
@@ -25,7 +19,7 @@ class MemoryInstance final : public Instance {
       : keep_(std::move(database)),
         db_(*keep_),
         id_(id),
-        options_(with_name(std::move(options))),
+        options_(named(std::move(options))),
         // Two of the same name must not pass for each other.
         owner_(options_.name + "/" + std::to_string(id)),
         floors_(static_cast<std::size_t>(db_.options.shards), 0) {}

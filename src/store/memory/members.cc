@@ -3,18 +3,12 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "core/bounded.h"
+#include "core/process.h"
 
 namespace outbox::memory {
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
-}
 
 Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
   Member& me = live_[id];

@@ -17,8 +17,6 @@ namespace outbox::memory {
 // Names an instance; never given twice. 0 is nobody.
 using MemberId = std::int64_t;
 
-std::string host_name();
-
 // The instances that live, and the shards that they lease: what a database
 // server keeps in outbox_instance and outbox_shard. There is no leader: each
 // renewal buries the dead, gives up what exceeds its own share and takes what

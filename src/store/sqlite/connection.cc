@@ -2,8 +2,8 @@
 
 #include <utility>
 
+#include "core/sql_text.h"
 #include "outbox/error.h"
-#include "store/sqlite/names.h"
 #include "store/sqlite/rows.h"
 
 namespace outbox::sqlite {
@@ -53,17 +53,18 @@ void PooledConnection::rollback() {
 
 void PooledConnection::savepoint(const std::string& name) {
   check_in_transaction("savepoint()");
-  database().run_script("SAVEPOINT " + quoted(name), "set savepoint '" + name + "'");
+  database().run_script("SAVEPOINT " + quoted_name(name), "set savepoint '" + name + "'");
 }
 
 void PooledConnection::release(const std::string& name) {
   check_in_transaction("release()");
-  database().run_script("RELEASE " + quoted(name), "release savepoint '" + name + "'");
+  database().run_script("RELEASE " + quoted_name(name), "release savepoint '" + name + "'");
 }
 
 void PooledConnection::rollback_to(const std::string& name) {
   check_in_transaction("rollback_to()");
-  database().run_script("ROLLBACK TO " + quoted(name), "roll back to savepoint '" + name + "'");
+  database().run_script("ROLLBACK TO " + quoted_name(name),
+                        "roll back to savepoint '" + name + "'");
 }
 
 template <class Work>

@@ -9,9 +9,9 @@
 #include <memory>
 #include <string>
 
+#include "core/fair_slots.h"
 #include "outbox/clock.h"
 #include "outbox/sqlite.h"
-#include "store/sqlite/fair_slots.h"
 
 namespace outbox::sqlite {
 

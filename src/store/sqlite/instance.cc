@@ -1,33 +1,13 @@
 #include "store/sqlite/instance.h"
 
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cstdio>
-#include <random>
 #include <utility>
 
+#include "core/process.h"
 #include "outbox/error.h"
 
 namespace outbox::sqlite {
 namespace {
-
-InstanceOptions with_name(InstanceOptions options) {
-  if (options.name.empty()) {
-    options.name = Ownership::host_name() + ":" + std::to_string(getpid());
-  }
-  return options;
-}
-
-// Unique for every start of every process, or a restarted one would take the
-// claims of its former life for its own.
-std::string unique_owner(const std::string& name) {
-  std::random_device random;
-  std::array<char, 24> suffix{};
-  std::snprintf(suffix.data(), suffix.size(), "%08x%08x", random(), random());
-  return name + ":" + std::to_string(getpid()) + ":" + suffix.data();
-}
 
 bool has_shard(std::span<const int> shards) {
   return std::find(shards.begin(), shards.end(), 0) != shards.end();
@@ -37,7 +17,7 @@ bool has_shard(std::span<const int> shards) {
 
 SqliteInstance::SqliteInstance(EnvironmentPtr environment, InstanceOptions options)
     : environment_(std::move(environment)),
-      options_(with_name(std::move(options))),
+      options_(named(std::move(options))),
       owner_(unique_owner(options_.name)),
       ownership_(environment_, options_, owner_),
       reading_(environment_),

@@ -6,9 +6,6 @@
 
 namespace outbox::sqlite {
 
-// Throws MisuseError unless it is `[A-Za-z_][A-Za-z0-9_]*`.
-void check_table_name(const std::string& table);
-
 // Throws MisuseError for a database without a file: it belongs to one
 // connection, and the store needs many.
 void check_database_path(const std::string& path);
@@ -21,8 +18,5 @@ std::string describe_database(const std::string& file, const std::string& table)
 // decode_row() reads, `{record}` what decode_record() reads, and `{filter}` is the
 // condition that an EventFilter binds to.
 std::string expand(std::string_view text, const std::string& table);
-
-// In double quotes, those inside doubled.
-std::string quoted(std::string_view name);
 
 }  // namespace outbox::sqlite

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "core/bounded.h"
+#include "core/sql_text.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/names.h"

@@ -3,20 +3,14 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 #include <vector>
 
+#include "core/process.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 
 namespace outbox::sqlite {
-
-std::string Ownership::host_name() {
-  std::array<char, 256> name{};
-  if (gethostname(name.data(), name.size() - 1) != 0) return "localhost";
-  return name.data();
-}
 
 std::string Ownership::lock_file(const Environment& environment) {
   return environment.file + "-" + environment.options.table + ".owner";

@@ -25,7 +25,6 @@ class Ownership {
   Tenure renew();
   void leave();
 
-  static std::string host_name();
   static std::string lock_file(const Environment& environment);
 
   // 0 while it owns nothing. Thread-safe.

@@ -7,10 +7,10 @@
 #include <string>
 #include <vector>
 
+#include "core/fair_slots.h"
 #include "core/mutex.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/environment.h"
-#include "store/sqlite/fair_slots.h"
 
 namespace outbox::sqlite {
 

@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <string>
 
+#include "core/sql_text.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/environment.h"
 #include "store/sqlite/names.h"

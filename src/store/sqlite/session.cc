@@ -1,11 +1,10 @@
 #include "store/sqlite/session.h"
 
 #include <algorithm>
-#include <array>
-#include <cctype>
 #include <utility>
 
 #include "core/quote.h"
+#include "core/sql_text.h"
 #include "outbox/error.h"
 #include "store/sqlite/names.h"
 
@@ -13,45 +12,6 @@ namespace outbox::sqlite {
 namespace {
 
 constexpr std::size_t kUserStatements = 32;
-
-// The first word, in capitals; blanks and comments skipped.
-std::string first_word(std::string_view text) {
-  const auto skip_past = [&](std::string_view end) {
-    const auto at = text.find(end);
-    text.remove_prefix(at == std::string_view::npos ? text.size() : at + end.size());
-  };
-  const auto is = [](int (*of_kind)(int), char c) {
-    return of_kind(static_cast<unsigned char>(c)) != 0;
-  };
-  while (!text.empty()) {
-    if (text.starts_with("--")) {
-      skip_past("\n");
-    } else if (text.starts_with("/*")) {
-      skip_past("*/");
-    } else if (is(std::isspace, text.front()) || text.front() == ';') {
-      text.remove_prefix(1);
-    } else {
-      break;
-    }
-  }
-  std::string word;
-  for (const char c : text) {
-    if (!is(std::isalpha, c)) break;
-    word.push_back(static_cast<char>(std::toupper(static_cast<unsigned char>(c))));
-  }
-  return word;
-}
-
-void refuse_transaction_control(std::string_view text) {
-  static constexpr std::array<std::string_view, 6> kWords{"BEGIN",    "COMMIT",    "END",
-                                                          "ROLLBACK", "SAVEPOINT", "RELEASE"};
-  const std::string word = first_word(text);
-  if (std::find(kWords.begin(), kWords.end(), word) != kWords.end()) {
-    throw MisuseError("cannot execute '" + word +
-                      "': transactions and savepoints are begun and ended by the calls of that "
-                      "name, so that events follow them");
-  }
-}
 
 }  // namespace
 

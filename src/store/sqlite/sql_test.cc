@@ -104,7 +104,6 @@ TEST(Names, AreFilledIn) {
   EXPECT_EQ(expand("SELECT {columns_} FROM {table} JOIN {instance}", "t"),
             "SELECT \"t_columns_\" FROM \"t\" JOIN \"t_instance\"");
   EXPECT_EQ(expand("no names", "t"), "no names");
-  EXPECT_EQ(quoted("a\"b"), "\"a\"\"b\"");
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "store/sqlite/fair_slots.h"
+#include "core/fair_slots.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 
 #include "outbox/testing.h"
 
-namespace outbox::sqlite {
+namespace outbox {
 namespace {
 
 using namespace std::chrono_literals;
@@ -64,4 +64,4 @@ TEST(FairSlots, WhoeverComesAlongDoesNotOvertakeOneThatWaits) {
 }
 
 }  // namespace
-}  // namespace outbox::sqlite
+}  // namespace outbox

@@ -1,6 +1,6 @@
-#include "store/sqlite/fair_slots.h"
+#include "core/fair_slots.h"
 
-namespace outbox::sqlite {
+namespace outbox {
 
 bool FairSlots::take(Instant deadline) {
   MutexLock lock(mutex_);
@@ -35,4 +35,4 @@ std::size_t FairSlots::waiting() const {
   return line_.size();
 }
 
-}  // namespace outbox::sqlite
+}  // namespace outbox

@@ -7,7 +7,7 @@
 
 #include "core/mutex.h"
 
-namespace outbox::sqlite {
+namespace outbox {
 
 // A counting semaphore that is fair: a place that becomes free is handed to
 // whoever has waited longest, never put up for grabs. Thread-safe.
@@ -35,4 +35,4 @@ class FairSlots {
   std::list<Waiter*> line_ OUTBOX_GUARDED_BY(mutex_);
 };
 
-}  // namespace outbox::sqlite
+}  // namespace outbox

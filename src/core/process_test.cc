@@ -1,0 +1,41 @@
+#include "core/process.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace outbox {
+namespace {
+
+TEST(ProcessTest, AnInstanceWithoutANameIsCalledAfterItsHostAndProcess) {
+  EXPECT_EQ(named({}).name, host_name() + ":" + std::to_string(getpid()));
+  EXPECT_EQ(named({.name = "billing"}).name, "billing");
+}
+
+TEST(ProcessTest, TwoOwnersOfTheSameNameAreTold) {
+  EXPECT_NE(unique_owner("billing"), unique_owner("billing"));
+  EXPECT_TRUE(unique_owner("billing").starts_with("billing:"));
+}
+
+TEST(ProcessTest, AProcessThatEndedIsKnownToBeDead) {
+  int done[2];
+  ASSERT_EQ(pipe(done), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    char byte = 0;
+    close(done[1]);
+    _exit(static_cast<int>(read(done[0], &byte, 1)));
+  }
+  const std::string mine = process_stamp();
+  EXPECT_FALSE(is_certainly_dead(getpid(), mine));
+  EXPECT_TRUE(is_certainly_dead(getpid(), mine + "0")) << "the id was given to another process";
+  EXPECT_FALSE(is_certainly_dead(getpid(), "elsewhere/1")) << "on another host";
+  EXPECT_FALSE(is_certainly_dead(getpid(), ""));
+  close(done[1]);
+  ASSERT_EQ(waitpid(child, nullptr, 0), child);
+  close(done[0]);
+  EXPECT_TRUE(is_certainly_dead(child, mine));
+}
+
+}  // namespace
+}  // namespace outbox
