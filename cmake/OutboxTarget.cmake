@@ -165,7 +165,8 @@ endfunction()
 #
 # Tests that take more than a few seconds live in *_long_test.cc files: those
 # make a program of their own, <name>_long, whose tests also have the label
-# `long`, which `scripts/test --quick` and the sanitizer runs leave out.
+# `long`, which `scripts/test --quick` and the sanitizer runs leave out. Tests whose
+# name begins with Postgres also have the label `postgres`.
 function(outbox_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "FOLDERS;SOURCES;LINK;LABELS")
   set(sources)
@@ -197,7 +198,11 @@ function(_outbox_test_program program program_sources labels timeout)
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake")
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
 foreach(test IN LISTS @program@_TESTS)
-  set_tests_properties("${test}" PROPERTIES LABELS "@labels@")
+  set(labels "@labels@")
+  if(test MATCHES "^Postgres")
+    list(APPEND labels postgres)
+  endif()
+  set_tests_properties("${test}" PROPERTIES LABELS "${labels}")
 endforeach()
 ]])
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")

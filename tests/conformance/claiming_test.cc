@@ -22,7 +22,7 @@ std::vector<RowRef> refs(const std::vector<Row>& rows) {
 
 TEST_P(ClaimingTest, ClaimedRowsComeInOrderAndSayWhoseTheyAre) {
   OUTBOX_NEEDS(capabilities().row_claims);
-  write({event({.id = "c"}), event({.id = "a"}), event({.id = "b"})});
+  write_aggregate("1", {"c", "a", "b"});
   const auto claimer = store().join(kClaimer);
   claimer->renew();
   const Rows two = claimer->claim(0ms, 2);
@@ -133,7 +133,7 @@ TEST_P(ClaimingTest, RowsGivenBackCanBeClaimedByAnybody) {
 
 TEST_P(ClaimingTest, LeavingGivesAllClaimsBack) {
   OUTBOX_NEEDS(capabilities().row_claims);
-  write({event({.id = "a"}), event({.id = "b"}), event({.id = "c"})});
+  write_aggregate("1", {"a", "b", "c"});
   const auto first = store().join(kClaimer);
   const auto second = store().join(kClaimer);
   first->renew();

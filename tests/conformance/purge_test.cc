@@ -17,9 +17,9 @@ TEST_P(PurgeTest, TakesWhatBecameSoBeforeTheTimeAndNothingElse) {
   const Owner owner = own_everything();
   apply(owner, {mark("retry", Kind::retry), mark("done1", Kind::done), dead("dead1")});
   advance(1h);
-  const Time between = now();
   apply(owner, {mark("done2", Kind::done), dead("dead2")});
   advance(1h);
+  const Time between = now() - 90min;
 
   EXPECT_EQ(store().count_purgeable(Purgeable::done, between), 1);
   EXPECT_EQ(store().count_purgeable(Purgeable::dead, between), 1);

@@ -64,12 +64,20 @@ class Backend {
  public:
   virtual ~Backend() = default;
 
+  // Why there is nothing to test here, such as a server that is not running: the tests
+  // are skipped then. Empty: all is well.
+  virtual std::string missing() const { return {}; }
+
   // On an empty database. Called at most once.
   virtual std::shared_ptr<Store> open(const Wishes& wishes) = 0;
 
   // Lets time pass for the store: by moving the clock that it was given or, if
   // it goes by a server's clock, by moving everything in the tables back.
   virtual void advance(std::chrono::microseconds by) = 0;
+
+  // Whether advance() moves what is in the tables: a time that was noted before it
+  // stands there as an earlier one then.
+  virtual bool moves_rows() const { return false; }
 
   // How far the store's time may be from what the test reckons, if it goes by
   // another clock than Store::clock().
@@ -109,7 +117,10 @@ struct Owner {
 // The fixture. A test opens the store by using it, or by open() with its wishes.
 class StoreTest : public ::testing::TestWithParam<Factory> {
  protected:
-  void SetUp() override { backend_ = GetParam().make(); }
+  void SetUp() override {
+    backend_ = GetParam().make();
+    if (const std::string missing = backend_->missing(); !missing.empty()) GTEST_SKIP() << missing;
+  }
 
   Store& open(const Wishes& wishes);
   Store& store() { return store_ ? *store_ : open({}); }
@@ -147,6 +158,14 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
 
   // Marks it, and fails the test if that is fenced or stale.
   void apply(const Owner& owner, const std::vector<Mark>& marks);
+
+  // A time that was noted before an advance() by `since`, as the store has it now.
+  Time noted(Time time, std::chrono::microseconds since) {
+    return backend_->moves_rows() ? time - since : time;
+  }
+  std::optional<Time> noted(std::optional<Time> time, std::chrono::microseconds since) {
+    return time ? std::optional(noted(*time, since)) : std::nullopt;
+  }
 
   // That a time lies where it should, within the backend's clock error.
   void expect_time(std::chrono::microseconds actual, std::chrono::microseconds expected);

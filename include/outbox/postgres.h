@@ -1,0 +1,132 @@
+// The store on PostgreSQL: shared by many instances on many hosts.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "outbox/clock.h"
+#include "outbox/export.h"
+#include "outbox/json_codec.h"
+#include "outbox/log.h"
+#include "outbox/schema.h"
+#include "outbox/store.h"
+
+struct pg_conn;  // libpq's PGconn
+
+namespace outbox::postgres {
+
+// What is left of an event that was delivered.
+enum class OnDone { keep, remove };
+
+struct Options {
+  // `[A-Za-z_][A-Za-z0-9_]*`, at most 48 characters, optionally behind `schema.`;
+  // the side tables are named after it. Without a schema the first one of the
+  // connection's search path is meant.
+  std::string table = "outbox_event";
+
+  OnDone on_done = OnDone::keep;
+
+  // How many transactions may be open at once. An engine needs four more, and
+  // operators' calls up to five.
+  std::size_t connections = 8;
+
+  // How long a transaction waits for a connection.
+  std::chrono::milliseconds wait_timeout{5'000};
+
+  // Create the tables or bring them up to date. Without it, open() refuses a
+  // database that is not up to date.
+  bool migrate = true;
+
+  // Keep statements prepared on each connection. Switch it off behind PgBouncer
+  // in transaction mode, which gives every transaction another connection.
+  bool prepare = true;
+
+  // Tell the other processes of commits by NOTIFY (from a connection of its own,
+  // many commits together), and listen for theirs. Without it they are found by
+  // polling.
+  bool notify = true;
+
+  // Called with each new connection that transactions run on, before they do:
+  // to set a search path, a role, a statement timeout.
+  std::function<void(pg_conn*)> on_open{};
+
+  std::shared_ptr<const JsonCodec> codec{};  // empty: default_json_codec()
+  Logger log{};                              // empty: standard_error_log()
+
+  // For local waiting, and for the times of events. Leases, delays and retries
+  // are judged by the server's clock.
+  const Clock* clock = nullptr;  // null: host_clock()
+};
+
+// Connects to the database. `url` is what libpq takes: a URL
+// (postgresql://user@host1,host2/shop?sslmode=verify-full) or a list of settings
+// (host=... dbname=...), with TLS, several hosts and target_session_attrs; what it
+// leaves out comes from the environment (PGHOST, PGPASSFILE, ...) as usual. Of
+// several hosts the one that takes writes is meant, unless the URL says otherwise.
+//
+// Throws RetryableError while the server is away, PermanentError if the database
+// can't be used (refused login, not UTF-8, a schema newer than this library, a
+// server older than 13) and MisuseError for a URL or options that make no sense.
+// No message ever shows a password.
+OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options options = {});
+
+// The schema that open() migrates to, as SQL text; for those who apply it by
+// other means.
+OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event");
+
+// Where the tables stand; version 0 if there are none. Changes nothing.
+OUTBOX_EXPORT SchemaStatus schema_status(const std::string& url,
+                                         const std::string& table = "outbox_event");
+
+// Creates the tables, or brings them up to date, as open() does with
+// Options::migrate; where they stand now. Safe while others use or migrate them.
+OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
+                                   const std::string& table = "outbox_event");
+
+// A connection of the user's own, for Writer::write(connection, draft):
+//
+//   outbox::postgres::Borrowed mine{conn, *store};    // beside your connection
+//   PQexec(conn, "BEGIN");  PQexec(conn, "UPDATE ...");
+//   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
+//   PQexec(conn, "COMMIT");
+//   token.committed();
+//
+// Leaves the connection's settings alone, and nothing behind on it but a prepared
+// statement (none with Options::prepare off). Used by one thread at a time.
+class OUTBOX_EXPORT Borrowed final : public Connection {
+ public:
+  // Throws MisuseError if `conn` is no open connection, or `store` is not a
+  // PostgreSQL store.
+  Borrowed(pg_conn* conn, Store& store);
+  ~Borrowed() override;
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  bool in_transaction() const override;
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
+
+  // The transaction is the user's: these throw MisuseError.
+  void begin() override;
+  void commit() override;
+  void rollback() override;
+  void savepoint(const std::string& name) override;
+  void release(const std::string& name) override;
+  void rollback_to(const std::string& name) override;
+
+  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The handle under a pooled connection of a PostgreSQL store (tx.connection()),
+// for calling libpq inside the transaction. Throws MisuseError for connections
+// of other stores.
+OUTBOX_EXPORT pg_conn* handle(Connection& connection);
+
+}  // namespace outbox::postgres

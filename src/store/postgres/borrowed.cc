@@ -1,0 +1,96 @@
+#include <string>
+
+#include "outbox/error.h"
+#include "outbox/postgres.h"
+#include "store/postgres/postgres_store.h"
+#include "store/postgres/rows.h"
+#include "store/postgres/session.h"
+
+namespace outbox::postgres {
+namespace {
+
+EnvironmentPtr environment_of(Store& store) {
+  if (const auto* postgres_store = dynamic_cast<PostgresStore*>(&store)) {
+    return postgres_store->environment();
+  }
+  throw MisuseError("postgres::Borrowed needs a PostgreSQL store, not " + store.description());
+}
+
+PGconn* checked(PGconn* conn) {
+  if (conn == nullptr) throw MisuseError("postgres::Borrowed was given a null connection");
+  if (PQstatus(conn) != CONNECTION_OK) {
+    throw MisuseError("postgres::Borrowed was given a connection that is not open");
+  }
+  return conn;
+}
+
+[[noreturn]] void refuse(const char* call) {
+  throw MisuseError(std::string("postgres::Borrowed::") + call +
+                    "(): the transaction on a borrowed connection is its owner's; begin and end "
+                    "it with libpq's own API");
+}
+
+}  // namespace
+
+// Most users make one for a transaction and forget it: only who uses it again has
+// the statement prepared.
+class Borrowed::Impl {
+ public:
+  Impl(PGconn* conn, EnvironmentPtr environment)
+      : session_(conn, std::move(environment), Session::Prepare::from_second_use) {}
+  ~Impl() {
+    if (getpid() == session_.environment().pid) session_.forget_statements();
+  }
+  Impl(const Impl&) = delete;
+  Impl& operator=(const Impl&) = delete;
+
+  Session& session() {
+    session_.environment().check_process();
+    if (PQpipelineStatus(session_.handle()) != PQ_PIPELINE_OFF) {
+      throw MisuseError("the borrowed connection is in pipeline mode (" +
+                        session_.environment().description + "): leave it before writing events");
+    }
+    return session_;
+  }
+  const Session& session() const { return session_; }
+
+ private:
+  Session session_;
+};
+
+Borrowed::Borrowed(pg_conn* conn, Store& store)
+    : impl_(std::make_unique<Impl>(checked(conn), environment_of(store))) {}
+
+Borrowed::~Borrowed() = default;
+
+bool Borrowed::in_transaction() const { return impl_->session().in_transaction(); }
+
+std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const InsertOptions& options) {
+  Session& session = impl_->session();
+  if (!session.in_transaction()) {
+    const bool has_failed = PQtransactionStatus(session.handle()) == PQTRANS_INERROR;
+    throw MisuseError(
+        "an event was to be written " +
+        std::string(has_failed ? "in a transaction that has failed" : "outside a transaction") +
+        " (" + session.environment().description +
+        ", a borrowed connection): " + (has_failed ? "roll back first" : "run BEGIN on it first"));
+  }
+  return insert_rows(session, events, options);
+}
+
+void Borrowed::begin() { refuse("begin"); }
+void Borrowed::commit() { refuse("commit"); }
+void Borrowed::rollback() { refuse("rollback"); }
+void Borrowed::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
+void Borrowed::release(const std::string& /*name*/) { refuse("release"); }
+void Borrowed::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
+
+std::int64_t Borrowed::execute(std::string_view sql, std::span<const Value> values) {
+  return impl_->session().execute(sql, values);
+}
+
+std::vector<ResultRow> Borrowed::query(std::string_view sql, std::span<const Value> values) {
+  return impl_->session().query(sql, values);
+}
+
+}  // namespace outbox::postgres

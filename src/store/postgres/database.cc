@@ -1,0 +1,35 @@
+#include "store/postgres/database.h"
+
+#include <poll.h>
+
+namespace outbox::postgres {
+
+bool Database::ensure_connected() {
+  environment_->check_process();
+  if (session_ && !session_->broken()) return false;
+  drop();
+  connection_ = environment_->connect();
+  session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
+  if (limit_) session_->limit_calls(*limit_);
+  return true;
+}
+
+bool Database::healthy() const {
+  if (!session_ || session_->broken()) return false;
+  // An idle server says nothing, except that it closes.
+  pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
+  if (poll(&socket, 1, 0) == 0) return true;
+  return PQconsumeInput(connection_.get()) != 0 && PQstatus(connection_.get()) == CONNECTION_OK;
+}
+
+void Database::drop() noexcept {
+  session_.reset();
+  if (getpid() == environment_->pid) {
+    connection_.reset();
+  } else {
+    // To say good-bye would end the connection of the parent.
+    static_cast<void>(connection_.release());
+  }
+}
+
+}  // namespace outbox::postgres

@@ -1,0 +1,58 @@
+// One connection of the library's own.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+
+#include "store/postgres/environment.h"
+#include "store/postgres/session.h"
+
+namespace outbox::postgres {
+
+// A connection that is made when it is first needed, and made anew when it was lost.
+// Used by one thread at a time. A child made by fork() may destroy it.
+class Database {
+ public:
+  explicit Database(EnvironmentPtr environment) : environment_(std::move(environment)) {}
+  ~Database() { drop(); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  const Environment& environment() const { return *environment_; }
+
+  // See Session::limit_calls(); holds for all connections to come.
+  void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
+
+  // Connects if need be. True if that made a new connection.
+  bool ensure_connected();
+
+  // Connected, unless the connection was lost since.
+  Session& session() {
+    ensure_connected();
+    return *session_;
+  }
+
+  // Null if there is no connection.
+  PGconn* handle() const { return connection_.get(); }
+
+  // Whether there is a connection that the server has not closed, as far as can be
+  // told without asking it.
+  bool healthy() const;
+
+  // Closes the connection; the next call makes another one.
+  void drop() noexcept;
+
+  template <class... Args>
+  Result run(const Sql& sql, const Args&... args) {
+    return session().run(sql, args...);
+  }
+
+ private:
+  const EnvironmentPtr environment_;
+  std::optional<std::chrono::milliseconds> limit_;
+  ConnectionHandle connection_;
+  std::optional<Session> session_;  // on connection_
+};
+
+}  // namespace outbox::postgres

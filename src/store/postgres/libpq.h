@@ -1,0 +1,39 @@
+// libpq's handles in typed holders, and what its errors mean.
+#pragma once
+
+#include <libpq-fe.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace outbox::postgres {
+
+template <auto Destroy>
+struct Destroyer {
+  template <class T>
+  void operator()(T* handle) const noexcept {
+    Destroy(handle);
+  }
+};
+
+using ConnectionHandle = std::unique_ptr<PGconn, Destroyer<PQfinish>>;
+using ResultHandle = std::unique_ptr<PGresult, Destroyer<PQclear>>;
+
+// Throws what the failure of a statement means for the caller: RetryableError,
+// PermanentError or MisuseError. `doing` completes "cannot ..."; `where` names the
+// database. `result` may be null if there is none: the connection was lost.
+[[noreturn]] void throw_failure(PGconn* connection, const PGresult* result, std::string_view doing,
+                                std::string_view where);
+
+// For a connection that could not be made.
+[[noreturn]] void throw_not_connected(PGconn* connection, std::string_view where);
+
+// The five characters that say what kind of error it was; empty if the server
+// did not say.
+std::string_view sql_state(const PGresult* result);
+
+// A server's message, on one line.
+std::string message_of(PGconn* connection, const PGresult* result);
+
+}  // namespace outbox::postgres

@@ -1,0 +1,46 @@
+// Writing down what became of events.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "outbox/store.h"
+#include "store/postgres/database.h"
+
+namespace outbox::postgres {
+
+// Marks rows, fenced by the epoch or, with row claims, by the owner in each row.
+// Used by one thread at a time.
+class Marks {
+ public:
+  Marks(Database& database, std::string owner, bool row_claims)
+      : database_(database), owner_(std::move(owner)), row_claims_(row_claims) {}
+
+  // All in one transaction, in order; but rows that were moved since they were read
+  // (which nobody does as a rule) follow in another one.
+  MarkResult apply(std::span<const Mark> marks, std::int64_t epoch);
+
+ private:
+  using Fence = std::optional<std::int64_t>;  // absent with row claims
+  using Indexes = std::set<std::size_t>;
+  struct Moved {
+    std::vector<Mark> marks{};
+    std::vector<std::size_t> index_of{};
+  };
+
+  bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
+  std::optional<Indexes> write(std::span<const Mark> marks, Fence fence);
+  Moved look_for(std::span<const Mark> marks, Indexes& unchanged);
+  bool landed_before(const Mark& mark, const Result& states, int row) const;
+
+  Database& database_;
+  const std::string owner_;
+  const bool row_claims_;
+};
+
+}  // namespace outbox::postgres

@@ -1,0 +1,264 @@
+#include "store/postgres/operators.h"
+
+#include <algorithm>
+#include <charconv>
+#include <string>
+
+#include "core/process.h"
+#include "store/postgres/operator_sql.h"
+#include "store/postgres/rows.h"
+#include "store/postgres/statement.h"
+
+namespace outbox::postgres {
+namespace {
+
+static_assert(kGlobalAggregate == "__GLOBAL__", "the statements spell it out");
+
+using OptionalText = std::optional<std::string_view>;
+using OptionalInteger = std::optional<std::int64_t>;
+
+constexpr std::int64_t kMostCounted = 1'000;
+
+constexpr std::int64_t bit(Status status) { return std::int64_t{1} << static_cast<int>(status); }
+constexpr std::int64_t kUnfinished = bit(Status::fresh) | bit(Status::retry);
+constexpr std::int64_t kFinished = bit(Status::done) | bit(Status::dead);
+
+// 0: any.
+std::int64_t bits(const std::vector<Status>& statuses) {
+  std::int64_t all = 0;
+  for (const Status status : statuses) all |= bit(status);
+  return all;
+}
+
+// What `{filter}` takes, behind the statement's own two.
+Parameters filtered(OptionalInteger first, OptionalInteger second, const EventFilter& filter,
+                    std::int64_t statuses) {
+  return Parameters(first, second, null_if_empty(filter.type), null_if_empty(filter.aggregate_type),
+                    null_if_empty(filter.aggregate_id), null_if_empty(filter.tenant_id),
+                    null_if_empty(filter.error_contains), filter.occurred.from,
+                    filter.occurred.until, filter.finished.from, filter.finished.until, statuses);
+}
+
+// One statement for each index that can serve the statuses.
+const Sql& serving(std::int64_t statuses, const Sql& dead, const Sql& unfinished, const Sql& any) {
+  if (statuses == bit(Status::dead)) return dead;
+  if (statuses != 0 && (statuses & ~kUnfinished) == 0) return unfinished;
+  return any;
+}
+
+std::int64_t one_more(std::size_t limit) { return sql_limit(std::max(limit, limit + 1)); }
+
+// The rows that a step of a bulk operation is to change: the first `limit` of a result
+// that was told to have one more. Points into the result.
+struct Found {
+  Found(const Result& result, Seq after, std::size_t limit) {
+    const auto rows = static_cast<std::size_t>(result.rows());
+    step = {.through = after, .more = rows > limit};
+    for (int row = 0; row < static_cast<int>(std::min(rows, limit)); ++row) {
+      step.through = result.integer(row, 0);
+      ids.emplace_back(result.text(row, 1));
+    }
+  }
+
+  std::vector<OptionalText> ids;
+  Changed step;
+};
+
+OptionalInteger status_of(Purgeable what) {
+  switch (what) {
+    case Purgeable::done:
+      return static_cast<std::int64_t>(Status::done);
+    case Purgeable::dead:
+      return static_cast<std::int64_t>(Status::dead);
+    case Purgeable::everything:
+      break;
+  }
+  return std::nullopt;
+}
+
+const Sql& search_for(Purgeable what) {
+  switch (what) {
+    case Purgeable::done:
+      return sql::kOldDone;
+    case Purgeable::dead:
+      return sql::kOldDead;
+    case Purgeable::everything:
+      break;
+  }
+  return sql::kOldAny;
+}
+
+// Adds the aggregates of one lane. There is one as a rule; more if their keys
+// collide.
+void add_aggregates(const Result& lane, std::size_t limit, std::vector<HeldAggregate>& all) {
+  const auto first = static_cast<std::ptrdiff_t>(all.size());
+  for (int row = 0; row < lane.rows(); ++row) {
+    const std::string_view type = lane.text(row, 0);
+    const std::string_view id = lane.text(row, 1);
+    const auto known = std::find_if(all.begin() + first, all.end(), [&](const auto& aggregate) {
+      return aggregate.aggregate_type == type && aggregate.aggregate_id == id;
+    });
+    if (known != all.end()) {
+      ++known->waiting;
+    } else if (all.size() < limit) {
+      all.push_back({.aggregate_type = std::string(type),
+                     .aggregate_id = std::string(id),
+                     .head_id = std::string(lane.text(row, 2)),
+                     .head_status = static_cast<Status>(lane.integer(row, 3)),
+                     .attempts = static_cast<int>(lane.integer(row, 4)),
+                     .last_error = std::string(lane.text(row, 5))});
+    }
+  }
+}
+
+std::vector<int> numbers_in(std::string_view list) {
+  std::vector<int> numbers;
+  const char* const end = list.data() + list.size();
+  for (const char* at = list.data(); at != end; at += at != end) {
+    at = std::from_chars(at, end, numbers.emplace_back()).ptr;
+  }
+  return numbers;
+}
+
+}  // namespace
+
+EventRecord Operators::decode_record(const Result& result, int row) const {
+  return {.row = decode_row(result, row, *database_.environment().options.codec),
+          .hold = result.optional_integer(row, kHoldColumn),
+          .last_error = std::string(result.text(row, kRowColumns)),
+          .locked_by = std::string(result.text(row, kRowColumns + 1)),
+          .done_at = result.optional_time(row, kRowColumns + 2)};
+}
+
+bool Operators::has_pending() { return database_.run(sql::kHasPending).integer(0, 0) != 0; }
+
+Counts Operators::counts() {
+  const Result pending = database_.run(sql::kCountPending);
+  const Result dead = database_.run(sql::kCountAllDead);
+  return {.pending = pending.integer(0, 0),
+          .dead = dead.integer(0, 0),
+          .retry = pending.integer(0, 1),
+          .delayed = pending.integer(0, 2),
+          .held = pending.integer(0, 3),
+          .oldest_pending = pending.optional_time(0, 4)};
+}
+
+std::optional<EventRecord> Operators::find(std::string_view event_id) {
+  const Result found = database_.run(sql::kFind, event_id);
+  if (found.rows() == 0) return std::nullopt;
+  return decode_record(found, 0);
+}
+
+std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, std::size_t limit) {
+  const std::int64_t statuses = bits(filter.status);
+  const Result found = database_.session().run(
+      serving(statuses, sql::kListDead, sql::kListUnfinished, sql::kListAny),
+      filtered(after, sql_limit(limit), filter, statuses));
+  std::vector<EventRecord> records;
+  for (int row = 0; row < found.rows(); ++row) records.push_back(decode_record(found, row));
+  return records;
+}
+
+std::int64_t Operators::count(const EventFilter& filter) {
+  const std::int64_t statuses = bits(filter.status);
+  return database_.session()
+      .run(serving(statuses, sql::kCountDead, sql::kCountUnfinished, sql::kCountAny),
+           filtered(std::nullopt, std::nullopt, filter, statuses))
+      .integer(0, 0);
+}
+
+std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::size_t limit) {
+  const Result found = database_.session().run(sql::kDeadGroups,
+                                               filtered(std::nullopt, sql_limit(limit), filter, 0));
+  std::vector<DeadGroup> groups;
+  for (int row = 0; row < found.rows(); ++row) {
+    groups.push_back({.aggregate_type = std::string(found.text(row, 0)),
+                      .type = std::string(found.text(row, 1)),
+                      .error = std::string(found.text(row, 2)),
+                      .count = found.integer(row, 3),
+                      .first = found.time(row, 4),
+                      .last = found.time(row, 5),
+                      .example_id = std::string(found.text(row, 6))});
+  }
+  return groups;
+}
+
+std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
+  const Result lanes = database_.run(sql::kLanes, sql_limit(limit));
+  std::vector<HeldAggregate> aggregates;
+  for (int row = 0; row < lanes.rows() && aggregates.size() < limit; ++row) {
+    add_aggregates(database_.run(sql::kLaneOverview, lanes.integer(row, 0), lanes.integer(row, 1),
+                                 kMostCounted + 1),
+                   limit, aggregates);
+  }
+  return aggregates;
+}
+
+bool Operators::replay(std::string_view event_id) {
+  const std::vector<OptionalText> ids{event_id};
+  return database_.run(sql::kReplay, ids, kFinished).changed() == 1;
+}
+
+bool Operators::discard(std::string_view event_id) {
+  const std::vector<OptionalText> ids{event_id};
+  return database_.run(sql::kDiscard, ids).changed() == 1;
+}
+
+Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
+  const std::int64_t statuses =
+      filter.status.empty() ? bit(Status::dead) : bits(filter.status) & kFinished;
+  if (statuses == 0) return {.through = after};
+  const bool dead_only = statuses == bit(Status::dead);
+  const Result result = database_.session().run(dead_only ? sql::kMatchDead : sql::kMatchFinished,
+                                                filtered(after, one_more(limit), filter, statuses));
+  Found found(result, after, limit);
+  if (!found.ids.empty()) {
+    found.step.rows = database_.run(sql::kReplay, found.ids, statuses).changed();
+  }
+  return found.step;
+}
+
+Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t limit) {
+  const Result result = database_.session().run(
+      sql::kMatchDead, filtered(after, one_more(limit), filter, bit(Status::dead)));
+  Found found(result, after, limit);
+  if (!found.ids.empty()) found.step.rows = database_.run(sql::kDiscard, found.ids).changed();
+  return found.step;
+}
+
+Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
+  const OptionalInteger status = status_of(what);
+  const Result result = database_.run(search_for(what), after, one_more(limit), status, before);
+  Found found(result, after, limit);
+  if (!found.ids.empty()) {
+    found.step.rows =
+        database_.run(archive ? sql::kArchive : sql::kPurge, found.ids, status, before).changed();
+  }
+  return found.step;
+}
+
+std::int64_t Operators::count_purgeable(Purgeable what, Time before) {
+  return database_
+      .run(what == Purgeable::dead ? sql::kCountOldDead : sql::kCountOld, status_of(what), before)
+      .integer(0, 0);
+}
+
+std::vector<Member> Operators::members() {
+  const Result found = database_.run(sql::kMembers);
+  std::vector<Member> members;
+  for (int row = 0; row < found.rows(); ++row) {
+    const std::int64_t pid = found.integer(row, 2);
+    const bool alive =
+        found.integer(row, 4) != 0 && !is_certainly_dead(pid, std::string(found.text(row, 6)));
+    members.push_back({.name = std::string(found.text(row, 0)),
+                       .host = std::string(found.text(row, 1)),
+                       .pid = pid,
+                       .registered_at = found.time(row, 3),
+                       .alive = alive,
+                       .epoch = found.integer(row, 5),
+                       .shards = numbers_in(found.text(row, 7))});
+  }
+  return members;
+}
+
+}  // namespace outbox::postgres

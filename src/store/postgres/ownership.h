@@ -1,0 +1,65 @@
+// Who may deliver which events.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "outbox/clock.h"
+#include "outbox/store.h"
+#include "store/postgres/database.h"
+#include "store/postgres/shards.h"
+
+namespace outbox::postgres {
+
+// The instances that live, and the shards that they lease. There is no leader: each
+// renewal buries the dead, gives up what exceeds its own share and takes what is free
+// up to it, and that settles within a few rounds. With row claims there is nothing to
+// share: those instances only register, which keeps out one that would read all rows
+// as its own, and stand by while there is such a one.
+//
+// Used by one thread at a time.
+class Ownership {
+ public:
+  Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
+            Gains& gains);
+
+  Tenure renew();
+  void release(int shard);
+  void leave();
+
+ private:
+  // What one renewal was told.
+  struct Answer {
+    std::int64_t epoch = 0;  // 0: not registered
+    Tenure tenure{};
+    std::vector<std::string> dead_neighbours{};
+    bool shards_owned = false;
+    bool claims_rule = false;  // the eldest instance claims rows
+  };
+
+  Answer ask(const std::vector<std::string>& dead);
+  Answer read(const std::vector<Result>& results, std::size_t beat) const;
+  void note_gains(const Tenure& tenure);
+
+  // Constant after construction.
+  const InstanceOptions options_;
+  const std::string owner_;
+  const std::string stamp_;  // of this process
+  Gains& gains_;
+
+  Database database_;
+  std::int64_t epoch_ = 0;
+  std::vector<int> owned_;
+
+  // Suspects that renew() has told of, to be forgotten.
+  std::vector<std::int64_t> told_;
+
+  // Whether this instance has heard from the server without a gap. After an outage
+  // everybody's lease looks expired; whoever is back first must not bury the others
+  // before they had a chance to renew.
+  bool failed_ = false;
+};
+
+}  // namespace outbox::postgres

@@ -1,0 +1,110 @@
+#include "store/postgres/postgres_store.h"
+
+#include <utility>
+
+#include "core/instance_options.h"
+#include "store/postgres/connection.h"
+#include "store/postgres/instance.h"
+#include "store/postgres/operators.h"
+#include "store/postgres/shards.h"
+#include "store/postgres/watch.h"
+
+namespace outbox::postgres {
+
+namespace {
+
+// How many searches may run at once in this process.
+constexpr std::size_t kScans = 4;
+
+}  // namespace
+
+PostgresStore::PostgresStore(EnvironmentPtr environment)
+    : environment_(std::move(environment)),
+      notifier_(environment_->options.notify ? std::make_shared<Notifier>(environment_) : nullptr),
+      connections_(std::make_shared<Pool>(
+          environment_,
+          PoolOptions{.size = environment_->options.connections,
+                      .hint = "end transactions sooner, or raise postgres::Options::connections",
+                      .on_open = environment_->options.on_open})),
+      operators_(std::make_shared<Pool>(
+          environment_, PoolOptions{.size = 1, .hint = "an operator's query is running"})),
+      scans_(std::make_shared<Pool>(
+          environment_, PoolOptions{.size = kScans,
+                                    .hint = "other searches of operators or purges are running"})) {
+}
+
+Capabilities PostgresStore::capabilities() const {
+  return {.shards = kShards,
+          .expiring_leases = true,
+          .row_claims = true,
+          .sql = true,
+          .many_processes = true};
+}
+
+std::unique_ptr<Connection> PostgresStore::connect() {
+  return std::make_unique<PooledConnection>(connections_->lease(), notifier_);
+}
+
+std::unique_ptr<Instance> PostgresStore::join(InstanceOptions options) {
+  environment_->check_process();
+  return std::make_unique<PostgresInstance>(environment_, checked(std::move(options)));
+}
+
+std::unique_ptr<Watch> PostgresStore::watch(std::function<void()> on_commit) {
+  if (!environment_->options.notify) return nullptr;
+  return watch_commits(environment_, std::move(on_commit));
+}
+
+bool PostgresStore::has_pending() { return Operators(*operators_->lease()).has_pending(); }
+
+std::optional<EventRecord> PostgresStore::find(std::string_view event_id) {
+  return Operators(*operators_->lease()).find(event_id);
+}
+
+bool PostgresStore::replay(std::string_view event_id) {
+  return Operators(*operators_->lease()).replay(event_id);
+}
+
+bool PostgresStore::discard(std::string_view event_id) {
+  return Operators(*operators_->lease()).discard(event_id);
+}
+
+std::vector<Member> PostgresStore::members() { return Operators(*operators_->lease()).members(); }
+
+Counts PostgresStore::counts() { return Operators(*scans_->lease()).counts(); }
+
+std::vector<EventRecord> PostgresStore::list(const EventFilter& filter, Seq after,
+                                             std::size_t limit) {
+  return Operators(*scans_->lease()).list(filter, after, limit);
+}
+
+std::int64_t PostgresStore::count(const EventFilter& filter) {
+  return Operators(*scans_->lease()).count(filter);
+}
+
+std::vector<DeadGroup> PostgresStore::dead_groups(const EventFilter& filter, std::size_t limit) {
+  return Operators(*scans_->lease()).dead_groups(filter, limit);
+}
+
+Changed PostgresStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
+  return Operators(*scans_->lease()).replay(filter, after, limit);
+}
+
+Changed PostgresStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
+  return Operators(*scans_->lease()).discard(filter, after, limit);
+}
+
+Changed PostgresStore::purge(Purgeable what, Time before, Seq after, std::size_t limit,
+                             bool archive) {
+  return Operators(*scans_->lease()).purge(what, before, after, limit, archive);
+}
+
+std::int64_t PostgresStore::count_purgeable(Purgeable what, Time before) {
+  return Operators(*scans_->lease()).count_purgeable(what, before);
+}
+
+std::vector<HeldAggregate> PostgresStore::held_aggregates(std::size_t limit) {
+  return Operators(*scans_->lease()).held_aggregates(limit);
+}
+
+}  // namespace outbox::postgres

@@ -1,0 +1,141 @@
+#include "store/postgres/reader.h"
+
+#include <algorithm>
+#include <limits>
+#include <optional>
+#include <string>
+
+#include "core/bounded.h"
+#include "store/postgres/rows.h"
+#include "store/postgres/sql.h"
+
+namespace outbox::postgres {
+namespace {
+
+using std::chrono::microseconds;
+
+// To look who writes costs as much as to walk over some hundred dead entries.
+constexpr std::size_t kWorthALook = 200;
+
+std::vector<std::int64_t> numbers(std::span<const int> shards) {
+  return {shards.begin(), shards.end()};
+}
+
+}  // namespace
+
+Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) {
+  Rows result;
+  if (shards.empty()) return result;
+  for (const int shard : shards) {
+    auto& seen = gains_seen_[static_cast<std::size_t>(shard)];
+    const std::uint64_t gained = gains_.of(shard);
+    if (seen == gained) continue;
+    seen = gained;
+    floor_.reset(shard);
+    rewound_ = true;
+  }
+  // What is in flight above the floor stands before the first new row.
+  const std::size_t again = rewound_ ? in_flight : std::min(in_flight, above_floor_);
+  const std::size_t most = limit + std::min(again, std::numeric_limits<std::size_t>::max() - limit);
+
+  const std::vector<std::int64_t> order = reading_order(shards);
+  std::vector<std::int64_t> floors;
+  for (const std::int64_t shard : order) floors.push_back(floor_.of(static_cast<int>(shard)));
+  Parameters read(order, floors, sql_limit(most));
+  if (worth_a_look()) {
+    const Call calls[] = {{sql::kLastSeq, Parameters()},
+                          {sql::kWriters, Parameters()},
+                          {sql::kReady, std::move(read)}};
+    const std::vector<Result> results = database_.session().run_together(calls);
+    observe(results[0], results[1]);
+    result.rows = decode_rows(results[2], codec());
+    since_look_ = 0;
+  } else {
+    result.rows = decode_rows(database_.session().run(sql::kReady, read), codec());
+  }
+  take(order, result, most);
+  return result;
+}
+
+// As given, but beginning where the last read was cut.
+std::vector<std::int64_t> Reader::reading_order(std::span<const int> shards) const {
+  std::vector<std::int64_t> order = numbers(shards);
+  std::sort(order.begin(), order.end());
+  const auto first = std::lower_bound(order.begin(), order.end(), begin_with_);
+  std::rotate(order.begin(), first, order.end());
+  return order;
+}
+
+bool Reader::worth_a_look() const { return since_look_ + above_floor_ >= kWorthALook; }
+
+void Reader::observe(const Result& last, const Result& writers) {
+  std::vector<Floor::Writer> open;
+  for (int row = 0; row < writers.rows(); ++row) {
+    open.push_back({.transaction = std::string(writers.text(row, 0)),
+                    .prepared = writers.integer(row, 1) != 0});
+  }
+  floor_.observe(last.integer(0, 0), open);
+}
+
+// Notes how far the shards have been read. With fewer rows than asked for, all are
+// read to their end; else those before the last one that has a row, which was cut.
+void Reader::take(std::span<const std::int64_t> order, Rows& result, std::size_t limit) {
+  result.more = result.rows.size() >= limit;
+  const int cut = result.more && !result.rows.empty() ? result.rows.back().ref.shard : -1;
+  for (const std::int64_t number : order) {
+    const int shard = static_cast<int>(number);
+    if (shard == cut) {
+      floor_.read(shard, result.rows.back().ref.seq);
+      begin_with_ = shard + 1;
+      break;
+    }
+    floor_.read(shard, std::nullopt);
+  }
+  above_floor_ = static_cast<std::size_t>(
+      std::count_if(result.rows.begin(), result.rows.end(),
+                    [&](const Row& row) { return row.ref.seq > floor_.of(row.ref.shard); }));
+  since_look_ += result.rows.size();
+  rewound_ = false;
+}
+
+void Reader::rewind(Seq seq) {
+  floor_.rewind(seq);
+  rewound_ = true;
+}
+
+DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
+  DueRows result;
+  if (shards.empty()) return result;
+  const Call calls[] = {{sql::kDue, Parameters(numbers(shards), sql_limit(limit))},
+                        {sql::kNextDue, Parameters(numbers(shards))}};
+  const std::vector<Result> results = database_.session().run_together(calls);
+  result.rows = decode_rows(results[0], codec());
+  result.more = result.rows.size() >= limit;
+  if (const auto next = results[1].optional_integer(0, 0)) {
+    result.next_in = internal::bounded(microseconds{*next});
+  }
+  return result;
+}
+
+Rows Reader::held(int shard, LaneKey key, std::size_t limit) {
+  Rows result;
+  result.rows = decode_rows(database_.run(sql::kHeld, shard, key, sql_limit(limit)), codec());
+  result.more = result.rows.size() >= limit;
+  return result;
+}
+
+std::vector<HeldLane> Reader::held_lanes(int shard, LaneKey after, std::size_t limit) {
+  const Result found =
+      database_.run(sql::kHeldLanes, shard, std::max<LaneKey>(after, kNoLane), sql_limit(limit));
+  std::vector<HeldLane> lanes;
+  for (int row = 0; row < found.rows(); ++row) {
+    lanes.push_back({.key = found.integer(row, 0),
+                     .shard = shard,
+                     .first = found.integer(row, 1),
+                     .status = static_cast<Status>(found.integer(row, 2)),
+                     .available_in = internal::bounded(found.time(row, 3) - found.time(row, 4))});
+  }
+  return lanes;
+}
+
+}  // namespace outbox::postgres

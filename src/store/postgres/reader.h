@@ -1,0 +1,54 @@
+// What an owner reads.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "outbox/store.h"
+#include "store/postgres/database.h"
+#include "store/postgres/floor.h"
+#include "store/postgres/shards.h"
+
+namespace outbox::postgres {
+
+// Reads the rows that are ready, due or set aside, each through the index on
+// `hold`: what is finished or waits costs nothing. Used by one thread at a time.
+class Reader {
+ public:
+  Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
+
+  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit);
+  void rewind(Seq seq);
+
+  DueRows due(std::span<const int> shards, std::size_t limit);
+  Rows held(int shard, LaneKey key, std::size_t limit);
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
+
+ private:
+  std::vector<std::int64_t> reading_order(std::span<const int> shards) const;
+  bool worth_a_look() const;
+  void observe(const Result& last, const Result& writers);
+  void take(std::span<const std::int64_t> order, Rows& result, std::size_t limit);
+  const JsonCodec& codec() const { return *database_.environment().options.codec; }
+
+  Database& database_;
+  const Gains& gains_;
+  PerShard<std::uint64_t> gains_seen_{};
+
+  Floor floor_;
+
+  // Rows that the last read returned from above the floor: the next one returns
+  // those of them that are in flight once more.
+  std::size_t above_floor_ = 0;
+
+  // Rows returned since the floor was last looked after.
+  std::size_t since_look_ = 0;
+  bool rewound_ = true;
+
+  // Where the last read was cut: the next one begins with the shard behind, so that
+  // none is kept waiting by a long one.
+  int begin_with_ = 0;
+};
+
+}  // namespace outbox::postgres

@@ -1,0 +1,47 @@
+// Events to rows and back.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "outbox/event.h"
+#include "outbox/json_codec.h"
+#include "outbox/store.h"
+#include "store/postgres/session.h"
+#include "store/postgres/statement.h"
+
+namespace outbox::postgres {
+
+// What decode_row() reads, in this order: `{columns}` in sql.h. What a statement
+// selects beside them comes behind. The server's clock is read with each row, after
+// the snapshot was taken: a row in it that was available when it was committed is
+// available now.
+inline constexpr std::string_view kRowColumnNames =
+    "seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,"
+    " attempts, crashes, available_at, created_at, content_type, progress, headers, payload,"
+    " payload_bytes, clock_timestamp() AS read_at";
+inline constexpr int kRowColumns = 19;
+inline constexpr int kHoldColumn = 2;
+
+// Contents that cannot be decoded make a defect, never an error.
+Row decode_row(const Result& result, int row, const JsonCodec& codec);
+std::vector<Row> decode_rows(const Result& result, const JsonCodec& codec);
+
+// The hold of a row that is due at that time. Never 0, which means ready.
+inline std::int64_t hold_until(std::int64_t micros_since_1970) {
+  return -std::max<std::int64_t>(micros_since_1970, 1);
+}
+
+// What a statement takes as LIMIT.
+std::int64_t sql_limit(std::size_t limit);
+
+// Inserts all events or, if it throws, none. Throws MisuseError that names the
+// id if one is in the table already. A transaction must be open; after an error
+// the server takes no statement in it but a rollback.
+std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
+                                const InsertOptions& options);
+
+}  // namespace outbox::postgres

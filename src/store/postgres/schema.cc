@@ -1,0 +1,140 @@
+#include "store/postgres/schema.h"
+
+#include <string_view>
+#include <utility>
+
+#include "outbox/error.h"
+#include "outbox/postgres.h"
+#include "store/postgres/names.h"
+#include "store/postgres/statement.h"
+
+namespace outbox::postgres {
+namespace {
+
+struct Migration {
+  int version;
+  const char* name;
+  const char* sql;
+};
+
+constexpr Migration kMigrations[] = {
+#include "store/postgres/schema/schema.inc"
+};
+
+// Not a migration itself: it is what remembers them.
+constexpr std::string_view kMigrationTable = R"sql(
+CREATE TABLE IF NOT EXISTS {migration} (
+  version    integer     PRIMARY KEY,
+  name       text        NOT NULL,
+  applied_at timestamptz NOT NULL DEFAULT clock_timestamp()
+);
+)sql";
+
+constexpr Sql kHasMigrations{"look for the schema", R"sql(
+SELECT to_regclass('{migration}') IS NOT NULL
+)sql"};
+
+constexpr Sql kApplied{"read which migrations were applied", R"sql(
+SELECT version, name, applied_at FROM {migration} ORDER BY version
+)sql"};
+
+constexpr Sql kSchemaOfTable{"find the schema of the table", R"sql(
+SELECT nspname FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+WHERE pg_class.oid = '{table}'::regclass
+)sql"};
+
+// In one script with the migration, hence in one transaction: others wait here, and
+// then find that it was applied. The number is nobody else's.
+constexpr std::string_view kTakeTurn =
+    "SELECT pg_advisory_xact_lock(hashtextextended('outbox migration of {migration}', 0));\n";
+
+void check_not_newer(const Database& database, int version) {
+  if (version <= latest_schema_version()) return;
+  throw PermanentError("the schema of " + database.environment().description + " has version " +
+                       std::to_string(version) + ", and this library knows versions up to " +
+                       std::to_string(latest_schema_version()) +
+                       ": update the programs that use the older library");
+}
+
+std::string record_of(const Migration& migration) {
+  return "INSERT INTO {migration} (version, name) VALUES (" + std::to_string(migration.version) +
+         ", '" + migration.name + "');\n";
+}
+
+// All of it is one transaction: BEGIN, the turn, the check, the steps, COMMIT.
+void apply(Database& database, const Migration& migration) {
+  const TableName& table = database.environment().table;
+  const std::string purpose = std::string("apply migration ") + migration.name;
+  Session& session = database.session();
+  const auto run = [&](const std::string& text) {
+    session.run_script(expand(text, table), purpose);
+  };
+  run("BEGIN");
+  try {
+    run(std::string(kTakeTurn));
+    // Another process may have been quicker.
+    const int version = read_schema_status(database).present;
+    check_not_newer(database, version);
+    if (version < migration.version) {
+      run(std::string(kMigrationTable) + migration.sql + record_of(migration));
+    }
+    run("COMMIT");
+  } catch (...) {
+    static_cast<void>(session.try_script("ROLLBACK"));
+    throw;
+  }
+}
+
+}  // namespace
+
+int latest_schema_version() { return std::end(kMigrations)[-1].version; }
+
+SchemaStatus read_schema_status(Database& database) {
+  SchemaStatus status{.latest = latest_schema_version()};
+  if (database.run(kHasMigrations).integer(0, 0) != 0) {
+    const Result applied = database.run(kApplied);
+    for (int row = 0; row < applied.rows(); ++row) {
+      status.steps.push_back({.version = static_cast<int>(applied.integer(row, 0)),
+                              .name = std::string(applied.text(row, 1)),
+                              .applied_at = applied.time(row, 2)});
+    }
+  }
+  if (!status.steps.empty()) status.present = status.steps.back().version;
+  for (const Migration& migration : kMigrations) {
+    if (migration.version > status.present) {
+      status.steps.push_back({.version = migration.version, .name = migration.name});
+    }
+  }
+  return status;
+}
+
+void ensure_schema(Database& database, bool migrate) {
+  const int version = read_schema_status(database).present;
+  check_not_newer(database, version);
+  if (version == latest_schema_version()) return;
+  if (!migrate) {
+    throw PermanentError("the schema of " + database.environment().description + " has version " +
+                         std::to_string(version) + ", and this library needs version " +
+                         std::to_string(latest_schema_version()) +
+                         ": set postgres::Options::migrate, or apply postgres::schema_sql()");
+  }
+  for (const Migration& migration : kMigrations) {
+    if (migration.version > version) apply(database, migration);
+  }
+}
+
+std::string schema_of_table(Database& database) {
+  return std::string(database.run(kSchemaOfTable).text(0, 0));
+}
+
+std::string schema_sql(const std::string& table) {
+  const TableName name = TableName::parse(table);
+  std::string text = "BEGIN;\n" + expand(kMigrationTable, name);
+  for (const Migration& migration : kMigrations) {
+    text.append("\n").append(expand(migration.sql, name)).append("\n");
+    text.append(expand(record_of(migration), name));
+  }
+  return text + "COMMIT;\n";
+}
+
+}  // namespace outbox::postgres

@@ -1,0 +1,25 @@
+// The tables, and how they come to be up to date.
+#pragma once
+
+#include <string>
+
+#include "outbox/schema.h"
+#include "store/postgres/database.h"
+
+namespace outbox::postgres {
+
+// The version that this library works with.
+int latest_schema_version();
+
+// Where the tables stand. Changes nothing.
+SchemaStatus read_schema_status(Database& database);
+
+// Brings the tables up to date, each step in a transaction of its own; several
+// processes may do so at once. Throws PermanentError if they are newer than this
+// library, or out of date and `migrate` is not set.
+void ensure_schema(Database& database, bool migrate);
+
+// The schema that the table is in, whatever the search path of later connections.
+std::string schema_of_table(Database& database);
+
+}  // namespace outbox::postgres

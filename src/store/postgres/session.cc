@@ -1,0 +1,334 @@
+#include "store/postgres/session.h"
+
+#include <poll.h>
+
+#include <charconv>
+#include <utility>
+#include <variant>
+
+#include "core/quote.h"
+#include "core/sql_text.h"
+#include "outbox/error.h"
+
+namespace outbox::postgres {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr Oid kBool = 16;
+constexpr Oid kBytea = 17;
+constexpr Oid kInt8 = 20;
+constexpr Oid kInt2 = 21;
+constexpr Oid kInt4 = 23;
+constexpr Oid kFloat4 = 700;
+constexpr Oid kFloat8 = 701;
+
+constexpr int kText = 0;
+constexpr int kBinary = 1;
+
+// Two sessions on one connection of a user's must not share a name.
+std::string unique_prefix() {
+  static std::atomic<std::uint64_t> sessions{0};
+  return "outbox_" + std::to_string(sessions.fetch_add(1)) + "_";
+}
+
+bool failed(const PGresult* result) {
+  switch (PQresultStatus(result)) {
+    case PGRES_COMMAND_OK:
+    case PGRES_TUPLES_OK:
+    case PGRES_EMPTY_QUERY:
+      return false;
+    default:
+      return true;
+  }
+}
+
+// A user's values as libpq takes them: bytes in binary, all else as text whose
+// type the server infers from where it stands.
+class UserValues {
+ public:
+  explicit UserValues(std::span<const Value> values) {
+    texts_.reserve(values.size());
+    for (const Value& value : values) std::visit([this](const auto& held) { add(held); }, value);
+    for (const std::string& text : texts_) {
+      pointers_.push_back(nulls_[pointers_.size()] ? nullptr : text.c_str());
+      lengths_.push_back(static_cast<int>(text.size()));
+    }
+  }
+
+  int size() const { return static_cast<int>(types_.size()); }
+  const Oid* types() const { return types_.data(); }
+  const char* const* values() const { return pointers_.data(); }
+  const int* lengths() const { return lengths_.data(); }
+  const int* formats() const { return formats_.data(); }
+
+ private:
+  void add(std::nullptr_t) { push({}, 0, kText, true); }
+  void add(std::int64_t value) { push(std::to_string(value), 0, kText); }
+  void add(const Blob& blob) { push(blob.data, kBytea, kBinary); }
+  void add(double value) {
+    char text[32];
+    const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+    push(std::string(text, end), 0, kText);
+  }
+  void add(const std::string& text) {
+    if (text.find('\0') != std::string::npos) {
+      throw MisuseError(
+          "a text value has a NUL character, which PostgreSQL cannot store in a "
+          "text; pass it as outbox::Blob");
+    }
+    push(text, 0, kText);
+  }
+  void push(std::string text, Oid type, int format, bool is_null = false) {
+    texts_.push_back(std::move(text));
+    types_.push_back(type);
+    formats_.push_back(format);
+    nulls_.push_back(is_null);
+  }
+
+  std::vector<std::string> texts_;
+  std::vector<Oid> types_;
+  std::vector<int> formats_;
+  std::vector<bool> nulls_;
+  std::vector<const char*> pointers_;
+  std::vector<int> lengths_;
+};
+
+template <class T>
+T number(std::string_view text) {
+  T value{};
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Blob unescaped(const char* text) {
+  std::size_t size = 0;
+  const std::unique_ptr<unsigned char, Destroyer<PQfreemem>> bytes(
+      PQunescapeBytea(reinterpret_cast<const unsigned char*>(text), &size));
+  return Blob{std::string(reinterpret_cast<const char*>(bytes.get()), size)};
+}
+
+// A value of a user's query, from its text.
+Value value_of(const PGresult* result, int row, int column) {
+  if (PQgetisnull(result, row, column) != 0) return nullptr;
+  const char* data = PQgetvalue(result, row, column);
+  const std::string_view text(data, static_cast<std::size_t>(PQgetlength(result, row, column)));
+  switch (PQftype(result, column)) {
+    case kBool:
+      return std::int64_t{text == "t"};
+    case kInt2:
+    case kInt4:
+    case kInt8:
+      return number<std::int64_t>(text);
+    case kFloat4:
+    case kFloat8:
+      return number<double>(text);
+    case kBytea:
+      return unescaped(data);
+    default:
+      return std::string(text);
+  }
+}
+
+}  // namespace
+
+Session::Session(PGconn* connection, EnvironmentPtr environment, Prepare prepare)
+    : connection_(connection),
+      environment_(std::move(environment)),
+      prepare_(environment_->options.prepare ? prepare : Prepare::never),
+      prefix_(unique_prefix()) {}
+
+Session::Kept& Session::kept(const Sql& sql) {
+  const auto [found, added] = kept_.try_emplace(&sql);
+  if (added) found->second.text = expand(sql.text, environment_->table);
+  return found->second;
+}
+
+// Whether the statement can be run by its name.
+bool Session::prepared(Kept& statement, const Sql& sql, const Parameters& parameters) {
+  if (!statement.name.empty()) return true;
+  if (prepare_ == Prepare::never) return false;
+  if (prepare_ == Prepare::from_second_use && statement.uses++ == 0) return false;
+  const std::string name = prefix_ + std::to_string(++named_);
+  if (PQsendPrepare(connection_, name.c_str(), statement.text.c_str(), parameters.size(),
+                    parameters.types()) == 0) {
+    throw_failure(connection_, nullptr, sql.purpose, environment_->description);
+  }
+  checked(receive(sql.purpose), sql.purpose);
+  statement.name = name;
+  return true;
+}
+
+bool Session::send(Kept& statement, bool by_name, const Parameters& parameters) {
+  const Parameters::Arrays arrays = parameters.arrays();
+  const int sent = by_name
+                       ? PQsendQueryPrepared(connection_, statement.name.c_str(), parameters.size(),
+                                             arrays.values.data(), arrays.lengths.data(),
+                                             arrays.formats.data(), kBinary)
+                       : PQsendQueryParams(connection_, statement.text.c_str(), parameters.size(),
+                                           parameters.types(), arrays.values.data(),
+                                           arrays.lengths.data(), arrays.formats.data(), kBinary);
+  return sent != 0;
+}
+
+// Waits until the server has said something. Throws if that takes too long.
+void Session::wait_for_input(std::string_view purpose) {
+  while (true) {
+    const int flushed = PQflush(connection_);
+    if (flushed == 0 && PQisBusy(connection_) == 0) return;
+    pollfd socket{.fd = PQsocket(connection_),
+                  .events = static_cast<short>(POLLIN | (flushed > 0 ? POLLOUT : 0)),
+                  .revents = 0};
+    int timeout = -1;
+    if (limit_) {
+      const auto left = std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now());
+      timeout = left.count() > 0 ? static_cast<int>(left.count()) : 0;
+    }
+    const int ready = poll(&socket, 1, timeout);
+    if (ready == 0) {
+      // Whatever comes late on this connection must not pass for another answer.
+      const std::string message = "cannot " + std::string(purpose) + " (" +
+                                  environment_->description + "): no answer within " +
+                                  std::to_string(limit_->count()) +
+                                  " ms; the connection is given up and made anew";
+      given_up_ = true;
+      throw RetryableError(message);
+    }
+    if (ready > 0 && PQconsumeInput(connection_) == 0) return;  // PQgetResult says why
+  }
+}
+
+// The last result of what was sent; null if there is none.
+ResultHandle Session::receive(std::string_view purpose) {
+  if (limit_) deadline_ = steady_clock::now() + *limit_;
+  ResultHandle last;
+  while (true) {
+    if (limit_) wait_for_input(purpose);
+    ResultHandle next(PQgetResult(connection_));
+    if (!next) return last;
+    last = std::move(next);
+  }
+}
+
+Result Session::checked(ResultHandle result, std::string_view purpose) {
+  if (!result || failed(result.get())) {
+    // Somebody threw them away (DISCARD ALL): they are prepared anew.
+    if (sql_state(result.get()) == "26000") kept_.clear();
+    throw_failure(connection_, result.get(), purpose, environment_->description);
+  }
+  return Result(std::move(result));
+}
+
+Result Session::run(const Sql& sql, const Parameters& parameters) {
+  Kept& statement = kept(sql);
+  const bool by_name = prepared(statement, sql, parameters);
+  if (!send(statement, by_name, parameters)) {
+    throw_failure(connection_, nullptr, sql.purpose, environment_->description);
+  }
+  return checked(receive(sql.purpose), sql.purpose);
+}
+
+std::vector<Result> Session::run_together(std::span<const Call> calls) {
+  std::vector<bool> by_name;
+  for (const Call& call : calls) {
+    by_name.push_back(prepared(kept(call.sql), call.sql, call.parameters));
+  }
+  const std::string_view purpose = calls.front().sql.purpose;
+  const auto fail = [&](const PGresult* result, std::string_view doing) {
+    throw_failure(connection_, result, doing, environment_->description);
+  };
+  if (PQenterPipelineMode(connection_) == 0) fail(nullptr, purpose);
+  bool sent = true;
+  for (std::size_t i = 0; sent && i < calls.size(); ++i) {
+    sent = send(kept(calls[i].sql), by_name[i], calls[i].parameters);
+  }
+  if (!sent || PQpipelineSync(connection_) == 0) fail(nullptr, purpose);
+
+  // All of the answers are read before an error is thrown: the connection stays
+  // usable.
+  std::vector<Result> results;
+  ResultHandle failure;
+  std::string_view failed_at;
+  for (const Call& call : calls) {
+    ResultHandle result = receive(call.sql.purpose);
+    if (!result || failed(result.get())) {
+      if (!failure) {
+        failure = std::move(result);
+        failed_at = call.sql.purpose;
+      }
+      if (broken()) break;
+      continue;
+    }
+    results.emplace_back(std::move(result));
+  }
+  if (!broken()) {
+    if (limit_) wait_for_input(purpose);
+    const ResultHandle sync(PQgetResult(connection_));
+    if (PQexitPipelineMode(connection_) == 0) fail(nullptr, purpose);
+    if (results.size() < calls.size() && sql_state(failure.get()) == "26000") kept_.clear();
+  }
+  if (results.size() < calls.size()) fail(failure.get(), failed_at);
+  return results;
+}
+
+void Session::run_script(const std::string& text, std::string_view purpose) {
+  if (PQsendQuery(connection_, text.c_str()) == 0) {
+    throw_failure(connection_, nullptr, purpose, environment_->description);
+  }
+  checked(receive(purpose), purpose);
+}
+
+ResultHandle Session::try_script(const char* text) {
+  if (PQsendQuery(connection_, text) == 0) return nullptr;
+  return receive(text);
+}
+
+ResultHandle Session::run_user_statement(std::string_view text, std::span<const Value> values) {
+  refuse_transaction_control(text);
+  const UserValues bound(values);
+  const std::string terminated(text);
+  const std::string purpose = "execute " + quote(text);
+  if (PQsendQueryParams(connection_, terminated.c_str(), bound.size(), bound.types(),
+                        bound.values(), bound.lengths(), bound.formats(), kText) == 0) {
+    throw_failure(connection_, nullptr, purpose, environment_->description);
+  }
+  ResultHandle result = receive(purpose);
+  if (!result || failed(result.get())) {
+    throw_failure(connection_, result.get(), purpose, environment_->description);
+  }
+  return result;
+}
+
+std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {
+  const Result result(run_user_statement(text, values));
+  const std::string_view command = PQcmdStatus(result.handle());
+  return command.starts_with("SELECT") ? 0 : result.changed();
+}
+
+std::vector<ResultRow> Session::query(std::string_view text, std::span<const Value> values) {
+  const ResultHandle result = run_user_statement(text, values);
+  std::vector<ResultRow> rows(static_cast<std::size_t>(PQntuples(result.get())));
+  const int columns = PQnfields(result.get());
+  int number = 0;
+  for (ResultRow& row : rows) {
+    for (int column = 0; column < columns; ++column) {
+      row.push_back(value_of(result.get(), number, column));
+    }
+    ++number;
+  }
+  return rows;
+}
+
+void Session::forget_statements() noexcept {
+  const auto status = PQtransactionStatus(connection_);
+  for (const auto& [sql, statement] : kept_) {
+    if (statement.name.empty()) continue;
+    // In a failed transaction nothing can be said; they end with the connection.
+    if (status != PQTRANS_IDLE && status != PQTRANS_INTRANS) return;
+    const ResultHandle ignored(PQexec(connection_, ("DEALLOCATE " + statement.name).c_str()));
+  }
+  kept_.clear();
+}
+
+}  // namespace outbox::postgres

@@ -1,0 +1,94 @@
+// Statements on one connection, kept prepared.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "outbox/store.h"
+#include "store/postgres/environment.h"
+#include "store/postgres/statement.h"
+
+namespace outbox::postgres {
+
+// One statement of several that go to the server together.
+struct Call {
+  const Sql& sql;
+  Parameters parameters;
+};
+
+// A PGconn that somebody else owns. Prepares the library's statements on it when
+// they are used. Used by one thread at a time.
+class Session {
+ public:
+  enum class Prepare { never, from_second_use, at_once };
+
+  Session(PGconn* connection, EnvironmentPtr environment, Prepare prepare);
+
+  PGconn* handle() const { return connection_; }
+  const Environment& environment() const { return *environment_; }
+  bool broken() const { return given_up_ || PQstatus(connection_) != CONNECTION_OK; }
+  bool in_transaction() const { return PQtransactionStatus(connection_) == PQTRANS_INTRANS; }
+
+  // How long a call may take; then the connection is given up, and RetryableError
+  // thrown. Without one, as long as the server likes.
+  void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
+
+  // One statement of sql.h. Throws as throw_failure() does.
+  Result run(const Sql& sql, const Parameters& parameters);
+  template <class... Args>
+  Result run(const Sql& sql, const Args&... args) {
+    return run(sql, Parameters(args...));
+  }
+
+  // Several in one round trip; outside a transaction they are one of their own,
+  // all or nothing, that the server ends without waiting for us.
+  std::vector<Result> run_together(std::span<const Call> calls);
+
+  // SQL text without parameters, several statements if need be.
+  void run_script(const std::string& text, std::string_view purpose);
+
+  // The same for a text that may fail in any way: null if the connection is gone.
+  ResultHandle try_script(const char* text);
+
+  // A statement of the user's, with $1, $2, ... for the values, whose types the
+  // server infers.
+  std::int64_t execute(std::string_view text, std::span<const Value> values);
+  std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
+
+  // Takes the prepared statements off a connection that goes on without us.
+  void forget_statements() noexcept;
+
+ private:
+  struct Kept {
+    std::string text;
+    std::string name;  // empty: not prepared yet
+    int uses = 0;
+  };
+
+  Kept& kept(const Sql& sql);
+  bool prepared(Kept& statement, const Sql& sql, const Parameters& parameters);
+  bool send(Kept& statement, bool by_name, const Parameters& parameters);
+  ResultHandle receive(std::string_view purpose);
+  void wait_for_input(std::string_view purpose);
+  Result checked(ResultHandle result, std::string_view purpose);
+  ResultHandle run_user_statement(std::string_view text, std::span<const Value> values);
+
+  PGconn* const connection_;
+  const EnvironmentPtr environment_;
+  const Prepare prepare_;
+  const std::string prefix_;  // of the names of its statements
+  std::optional<std::chrono::milliseconds> limit_;
+  std::chrono::steady_clock::time_point deadline_{};
+  bool given_up_ = false;
+  int named_ = 0;
+  std::unordered_map<const Sql*, Kept> kept_;
+};
+
+}  // namespace outbox::postgres

@@ -1,0 +1,29 @@
+// The parts that the events of a table fall into.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+namespace outbox::postgres {
+
+// As the table's column `shard` has them. Sixteen: a poll that finds nothing costs
+// a step for each, and more instances than that are rarely wanted.
+inline constexpr int kShards = 16;
+
+template <class T>
+using PerShard = std::array<T, kShards>;
+
+// How often each shard has been gained, so that the thread that reads learns from
+// the one that renews that it must begin at the lowest row again. Thread-safe.
+class Gains {
+ public:
+  void gained(int shard) { ++counts_[static_cast<std::size_t>(shard)]; }
+  std::uint64_t of(int shard) const { return counts_[static_cast<std::size_t>(shard)]; }
+
+ private:
+  PerShard<std::atomic<std::uint64_t>> counts_{};
+};
+
+}  // namespace outbox::postgres

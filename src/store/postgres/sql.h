@@ -1,0 +1,369 @@
+// Every statement that the engine has the store run, in one place; those for
+// operators are in operator_sql.h.
+//
+// `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`,
+// and `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY,
+// 3 DEAD. Times are the server's: clock_timestamp(), which goes on within a
+// transaction. A test checks that no read of the engine scans or sorts.
+#pragma once
+
+#include "store/postgres/statement.h"
+
+namespace outbox::postgres::sql {
+
+// --- Writing ---
+//
+// Whether an event is delayed was decided by the writer's clock: hold says so. One
+// that is not must not wait because the server's clock is behind: least().
+
+inline constexpr Sql kInsert{"insert an event", R"sql(
+INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
+  headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)
+VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
+  CASE WHEN $12 = 0 THEN least($11, clock_timestamp()) ELSE $11 END, $12, $13,
+  CASE WHEN $13 IS NOT NULL THEN clock_timestamp() END)
+RETURNING seq, shard
+)sql"};
+
+// The same for arrays of values; the rows take their seq in this order.
+inline constexpr Sql kInsertMany{"insert events", R"sql(
+INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
+  headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)
+SELECT event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
+  headers, payload, payload_bytes, timestamptz 'epoch' + created_at * interval '1 microsecond',
+  CASE WHEN hold = 0
+    THEN least(timestamptz 'epoch' + available_at * interval '1 microsecond', clock_timestamp())
+    ELSE timestamptz 'epoch' + available_at * interval '1 microsecond' END,
+  hold, CASE WHEN hold = 0 THEN $13 END,
+  CASE WHEN hold = 0 AND $13 IS NOT NULL THEN clock_timestamp() END
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+            $8::text[], $9::bytea[], $10::bigint[], $11::bigint[], $12::bigint[])
+  WITH ORDINALITY AS item (event_id, event_type, aggregate_type, aggregate_id, tenant_id,
+    content_type, headers, payload, payload_bytes, created_at, available_at, hold, number)
+ORDER BY number
+RETURNING seq, shard
+)sql"};
+
+// --- Reading ---
+
+// Shard by shard, each from its floor on, until there are enough: with LIMIT and
+// without a sort the server reads no row more than it returns.
+inline constexpr Sql kReady{"read ready events", R"sql(
+SELECT item.* FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS part (shard, floor, number)
+CROSS JOIN LATERAL (
+  SELECT {columns} FROM {table}
+  WHERE shard = part.shard AND hold = 0 AND seq > part.floor AND status IN (0, 2)
+  ORDER BY seq LIMIT $3
+) AS item
+LIMIT $3
+)sql"};
+
+// Up to which seq numbers have been given out, and who may still be writing with one
+// of those: in this order, and before the read that relies on it. A writer locks the
+// table before it takes a number, and lets go when its rows are visible or gone.
+inline constexpr Sql kLastSeq{"read the last number", R"sql(
+SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM {sequence}
+)sql"};
+inline constexpr Sql kWriters{"look for open writers", R"sql(
+SELECT DISTINCT virtualtransaction, pid IS NULL FROM pg_locks
+WHERE locktype = 'relation' AND relation = '{table}'::regclass
+  AND database = (SELECT oid FROM pg_database WHERE datname = current_database())
+  AND mode = 'RowExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
+)sql"};
+
+// The $2 earliest, those due at the same moment by seq. A backward walk over the
+// index would turn the latter round; so only the last moment is found by it, and the
+// rows are read forward.
+inline constexpr Sql kDue{"read due events", R"sql(
+WITH earliest AS MATERIALIZED (
+  SELECT due.hold FROM unnest($1::bigint[]) AS part (shard)
+  CROSS JOIN LATERAL (
+    SELECT hold FROM {table}
+    WHERE shard = part.shard AND hold < 0
+      AND hold >= -(extract(epoch FROM now()) * 1000000)::bigint AND status IN (0, 2)
+    ORDER BY hold DESC LIMIT $2
+  ) AS due
+  ORDER BY due.hold DESC LIMIT $2
+), last AS (SELECT min(hold) AS hold FROM earliest)
+SELECT item.* FROM last CROSS JOIN unnest($1::bigint[]) AS part (shard)
+CROSS JOIN LATERAL (
+  (SELECT {columns} FROM {table}
+   WHERE shard = part.shard AND hold > last.hold AND hold < 0 AND status IN (0, 2)
+   ORDER BY hold DESC LIMIT $2)
+  UNION ALL
+  (SELECT {columns} FROM {table}
+   WHERE shard = part.shard AND hold = last.hold AND status IN (0, 2)
+   ORDER BY seq LIMIT $2)
+) AS item
+ORDER BY item.hold DESC, item.seq LIMIT $2
+)sql"};
+
+// In microseconds from now.
+inline constexpr Sql kNextDue{"read when the next event is due", R"sql(
+SELECT -max(next.hold) - (extract(epoch FROM now()) * 1000000)::bigint
+FROM unnest($1::bigint[]) AS part (shard)
+CROSS JOIN LATERAL (
+  SELECT hold FROM {table}
+  WHERE shard = part.shard AND hold < -(extract(epoch FROM now()) * 1000000)::bigint
+  ORDER BY hold DESC LIMIT 1
+) AS next
+)sql"};
+
+inline constexpr Sql kHeld{"read the events of a lane", R"sql(
+SELECT {columns} FROM {table} WHERE shard = $1 AND hold = $2 AND hold > 0 ORDER BY seq LIMIT $3
+)sql"};
+
+inline constexpr Sql kHeldLanes{"read the lanes that wait", R"sql(
+WITH RECURSIVE lane (key) AS (
+  SELECT (SELECT min(hold) FROM {table} WHERE shard = $1 AND hold > $2)
+  UNION ALL
+  SELECT (SELECT min(hold) FROM {table} WHERE shard = $1 AND hold > lane.key)
+  FROM lane WHERE lane.key IS NOT NULL
+)
+SELECT lane.key, head.seq, head.status, head.available_at, clock_timestamp()
+FROM lane CROSS JOIN LATERAL (
+  SELECT seq, status, available_at FROM {table}
+  WHERE shard = $1 AND hold = lane.key ORDER BY seq LIMIT 1
+) AS head
+WHERE lane.key IS NOT NULL LIMIT $3
+)sql"};
+
+// --- Row claims: $1 shards, $2 owner, $3 ms until a lock expires, $4 skip those that
+// --- occurred less than so many ms ago, $5 limit ---
+//
+// What has waited once before comes first, so that a long backlog of fresh rows
+// cannot starve it. Rows that others are just taking are passed over.
+
+inline constexpr Sql kClaim{"claim events", R"sql(
+WITH due AS MATERIALIZED (
+  SELECT item.event_id, item.locked_by FROM unnest($1::bigint[]) AS part (shard)
+  CROSS JOIN LATERAL (
+    SELECT event_id, locked_by FROM {table}
+    WHERE shard = part.shard AND hold < 0
+      AND hold >= -(extract(epoch FROM now()) * 1000000)::bigint AND status IN (0, 2)
+      AND (locked_by IS NULL OR locked_at <= now() - $3 * interval '1 millisecond')
+      AND created_at <= now() - $4 * interval '1 millisecond'
+    ORDER BY hold DESC LIMIT $5 FOR UPDATE SKIP LOCKED
+  ) AS item LIMIT $5
+), ready AS MATERIALIZED (
+  SELECT item.event_id, item.locked_by FROM unnest($1::bigint[]) AS part (shard)
+  CROSS JOIN LATERAL (
+    SELECT event_id, locked_by FROM {table}
+    WHERE shard = part.shard AND hold = 0 AND status IN (0, 2)
+      AND (locked_by IS NULL OR locked_at <= now() - $3 * interval '1 millisecond')
+      AND created_at <= now() - $4 * interval '1 millisecond'
+    ORDER BY seq LIMIT $5 - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED
+  ) AS item LIMIT $5 - (SELECT count(*) FROM due)
+), chosen AS (SELECT * FROM due UNION ALL SELECT * FROM ready),
+claimed AS (
+  UPDATE {table} AS event SET locked_by = $2, locked_at = clock_timestamp()
+  FROM chosen WHERE event.event_id = chosen.event_id
+  RETURNING event.*, chosen.locked_by IS NOT NULL AS reclaimed
+)
+SELECT {columns}, reclaimed FROM claimed ORDER BY seq
+)sql"};
+
+inline constexpr Sql kUnclaim{"give claimed events back", R"sql(
+UPDATE {table} AS event SET locked_by = NULL, locked_at = NULL
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS item (shard, hold, seq)
+WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+  AND event.locked_by = $4 AND event.status IN (0, 2)
+)sql"};
+
+inline constexpr Sql kUnclaimAll{"give all claimed events back", R"sql(
+UPDATE {table} SET locked_by = NULL, locked_at = NULL
+WHERE hold IS NOT NULL AND locked_by = $1 AND status IN (0, 2)
+)sql"};
+
+// --- For the transaction that they stand in ---
+
+// A mark that waits for somebody's lock keeps the lock on its instance's row, for
+// which the next renewal would wait in turn.
+inline constexpr Sql kLimitLocks{"limit the wait for locks", R"sql(
+SELECT set_config('lock_timeout', $1, true)
+)sql"};
+
+inline constexpr Sql kDontWaitForDisk{"commit without waiting for the disk", R"sql(
+SELECT set_config('synchronous_commit', 'off', true)
+)sql"};
+
+// --- Marking: $1 the owner, $2 its epoch, or NULL with row claims ---
+//
+// `mine` are the shards that the owner holds. It locks the owner's row until the end
+// of the transaction, so that nobody can take over in between; a take-over that was
+// quicker leaves it empty, and nothing is changed. Returned are the rows that were
+// changed and, unless it is fenced, a 0. Finished rows keep locked_by: it tells whose
+// work it was.
+
+inline constexpr Sql kDone{"mark events DONE", R"sql(
+WITH mine AS MATERIALIZED (
+  SELECT shard.shard FROM {instance} AS instance JOIN {shard} AS shard USING (owner)
+  WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
+), changed AS (
+  UPDATE {table} AS event SET status = 1, done_at = clock_timestamp(), hold = NULL
+  FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS item (shard, hold, seq)
+  WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+    AND event.status IN (0, 2)
+    AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
+             ELSE event.shard IN (SELECT shard FROM mine) END
+  RETURNING event.seq
+)
+SELECT seq FROM changed UNION ALL SELECT 0 WHERE $2 IS NULL OR EXISTS (SELECT FROM mine)
+)sql"};
+
+inline constexpr Sql kRemove{"delete delivered events", R"sql(
+WITH mine AS MATERIALIZED (
+  SELECT shard.shard FROM {instance} AS instance JOIN {shard} AS shard USING (owner)
+  WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
+), changed AS (
+  DELETE FROM {table} AS event
+  USING unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS item (shard, hold, seq)
+  WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+    AND event.status IN (0, 2)
+    AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
+             ELSE event.shard IN (SELECT shard FROM mine) END
+  RETURNING event.seq
+)
+SELECT seq FROM changed UNION ALL SELECT 0 WHERE $2 IS NULL OR EXISTS (SELECT FROM mine)
+)sql"};
+
+// All other marks. `kind` is Mark::Kind: 1 retry, 2 defer, 3 dead, 4 aside, 5 suspect,
+// 6 unblock. `lane` is where a row waits with others, 0 if alone: then until
+// `available`.
+inline constexpr Sql kChange{"mark events", R"sql(
+WITH mine AS MATERIALIZED (
+  SELECT shard.shard FROM {instance} AS instance JOIN {shard} AS shard USING (owner)
+  WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
+), wanted AS (
+  SELECT *, clock_timestamp() + delay * interval '1 microsecond' AS available
+  FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
+              $9::bigint[], $10::bigint[], $11::text[], $12::text[])
+    AS item (shard, hold, seq, kind, lane, attempts, crashes, delay, error, progress)
+), changed AS (
+  UPDATE {table} AS event SET
+    status = CASE kind WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE event.status END,
+    attempts = CASE WHEN kind IN (1, 3) THEN item.attempts ELSE event.attempts END,
+    crashes = CASE kind WHEN 1 THEN 0 WHEN 2 THEN item.crashes WHEN 5 THEN item.crashes
+                        ELSE event.crashes END,
+    last_error = CASE WHEN kind IN (1, 3) THEN error ELSE event.last_error END,
+    progress = CASE WHEN kind IN (1, 2, 3) THEN item.progress ELSE event.progress END,
+    available_at = CASE WHEN kind IN (1, 2) THEN available ELSE event.available_at END,
+    done_at = CASE kind WHEN 3 THEN clock_timestamp() ELSE event.done_at END,
+    hold = CASE
+      WHEN kind = 5 THEN event.hold
+      WHEN kind = 6 THEN NULL
+      WHEN lane > 0 THEN lane
+      WHEN kind = 3 THEN NULL
+      ELSE -greatest(1, (extract(epoch FROM least(
+        CASE kind WHEN 4 THEN event.available_at ELSE available END,
+        timestamptz '9999-12-31 UTC')) * 1000000)::bigint) END,
+    locked_by = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_by END,
+    locked_at = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_at END
+  FROM wanted AS item
+  WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+    AND CASE kind WHEN 6 THEN event.status = 3 ELSE event.status IN (0, 2) END
+    AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
+             ELSE event.shard IN (SELECT shard FROM mine) END
+  RETURNING event.seq
+)
+SELECT seq FROM changed UNION ALL SELECT 0 WHERE $2 IS NULL OR EXISTS (SELECT FROM mine)
+)sql"};
+
+inline constexpr Sql kStates{"read the states of events", R"sql(
+SELECT event_id, status, attempts, hold, locked_by, last_error FROM {table}
+WHERE event_id = ANY ($1::text[])
+)sql"};
+
+// --- Ownership ---
+//
+// A renewal is one transaction in one round trip: kLockShards, kBeat, kBury, kShare,
+// kTenure, kNeighbours. The first makes renewals take turns, in the server alone: a
+// process that is stopped in the middle of its renewal stops nobody.
+
+inline constexpr Sql kLockShards{"take the turn to renew", R"sql(
+SELECT shard FROM {shard} ORDER BY shard FOR UPDATE
+)sql"};
+
+// Whoever is no longer registered has been declared dead.
+inline constexpr Sql kRegister{"register", R"sql(
+INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process)
+VALUES ($1, $2 * interval '1 millisecond', $3, $4, $5, $6, $7, $8, $9)
+ON CONFLICT (owner) DO NOTHING
+)sql"};
+inline constexpr Sql kBeat{"renew the lease", R"sql(
+UPDATE {instance} SET beat_at = clock_timestamp() WHERE owner = $1 RETURNING epoch
+)sql"};
+
+// Those whose lease has expired, if $2 says so, and those known to be dead ($3). The
+// deletion waits for a mark of theirs that is under way; later ones are fenced.
+inline constexpr Sql kBury{"take over from the dead", R"sql(
+WITH dead AS (
+  DELETE FROM {instance}
+  WHERE owner <> $1
+    AND (($2 AND beat_at + lease < clock_timestamp()) OR owner = ANY ($3::text[]))
+  RETURNING owner, capacity
+)
+UPDATE {shard} AS shard
+SET owner = NULL, leaving = false, suspects = greatest(shard.suspects, dead.capacity)
+FROM dead WHERE shard.owner = dead.owner
+)sql"};
+
+// Forgets the suspects that the owner has heard of ($2: the shards), gives up what
+// exceeds its share and takes what is free up to it. Shares are as even as whole
+// shards allow, the eldest get one more; but the eldest that wants everything gets
+// everything, and while the eldest of all claims rows nobody owns shards.
+inline constexpr Sql kShare{"share the events out", R"sql(
+WITH living AS (
+  SELECT owner, row_number() OVER (ORDER BY epoch) - 1 AS rank, count(*) OVER () AS number,
+         first_value(owner) OVER (ORDER BY whole DESC, epoch) AS sole,
+         bool_or(whole) OVER () AS any_whole
+  FROM {instance} WHERE NOT claims
+), share AS (
+  SELECT CASE WHEN (SELECT claims FROM {instance} ORDER BY epoch LIMIT 1) THEN 0
+              WHEN any_whole THEN CASE WHEN sole = owner THEN 16 ELSE 0 END
+              ELSE 16 / number + CASE WHEN rank < 16 % number THEN 1 ELSE 0 END END AS size
+  FROM living WHERE owner = $1
+), candidate AS (
+  -- First what is owned, of that first what is not being drained; then what is free.
+  SELECT shard, owner IS NULL AS free,
+         row_number() OVER (ORDER BY owner IS NULL, leaving, shard) AS number
+  FROM {shard} WHERE owner = $1 OR owner IS NULL
+)
+UPDATE {shard} AS shard
+SET owner = $1, leaving = candidate.number > share.size,
+    suspects = CASE WHEN NOT candidate.free AND shard.shard = ANY ($2::bigint[]) THEN NULL
+                    ELSE shard.suspects END
+FROM candidate, share
+WHERE shard.shard = candidate.shard AND (NOT candidate.free OR candidate.number <= share.size)
+)sql"};
+
+inline constexpr Sql kTenure{"read what is owned", R"sql(
+SELECT shard, leaving, suspects FROM {shard} WHERE owner = $1 ORDER BY shard
+)sql"};
+
+// Those on the same host, whose processes can be looked for; and whether anybody
+// stands in the way of one that claims rows.
+inline constexpr Sql kNeighbours{"look at the other instances", R"sql(
+SELECT owner, pid, process, EXISTS (SELECT FROM {shard} WHERE owner IS NOT NULL),
+       (SELECT claims FROM {instance} ORDER BY epoch LIMIT 1)
+FROM {instance} WHERE host = $1
+)sql"};
+
+inline constexpr Sql kRelease{"give a shard back", R"sql(
+UPDATE {shard} SET owner = NULL, leaving = false WHERE shard = $2 AND owner = $1 AND leaving
+)sql"};
+
+inline constexpr Sql kLeaveShards{"give the shards back", R"sql(
+UPDATE {shard} SET owner = NULL, leaving = false WHERE owner = $1
+)sql"};
+inline constexpr Sql kLeave{"leave", R"sql(
+DELETE FROM {instance} WHERE owner = $1
+)sql"};
+
+// --- Wake-ups ---
+
+inline constexpr Sql kNotify{"tell of commits", R"sql(
+SELECT pg_notify($1, '')
+)sql"};
+
+}  // namespace outbox::postgres::sql

@@ -1,0 +1,183 @@
+#include "store/postgres/statement.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "core/time_text.h"
+
+namespace outbox::postgres {
+namespace {
+
+// From the server's pg_type.dat; they never change.
+constexpr Oid kBool = 16;
+constexpr Oid kBytea = 17;
+constexpr Oid kInt8 = 20;
+constexpr Oid kText = 25;
+constexpr Oid kByteaArray = 1001;
+constexpr Oid kTextArray = 1009;
+constexpr Oid kInt8Array = 1016;
+constexpr Oid kTimestamptz = 1184;
+
+// The server counts its microseconds from here.
+constexpr Time kServerEpoch = std::chrono::sys_days{std::chrono::year{2000} / 1 / 1};
+
+template <class T>
+void append_big_endian(std::string& data, T value) {
+  using Unsigned = std::make_unsigned_t<T>;
+  auto bits = static_cast<Unsigned>(value);
+  char bytes[sizeof(T)];
+  for (std::size_t i = sizeof(T); i-- > 0;) {
+    bytes[i] = static_cast<char>(bits & 0xff);
+    bits = static_cast<Unsigned>(bits >> 7 >> 1);  // in two steps, for types of one byte
+  }
+  data.append(bytes, sizeof bytes);
+}
+
+template <class T>
+T read_big_endian(const char* data) {
+  std::make_unsigned_t<T> bits = 0;
+  for (std::size_t i = 0; i < sizeof(T); ++i) {
+    bits =
+        static_cast<std::make_unsigned_t<T>>(bits << 7 << 1) | static_cast<unsigned char>(data[i]);
+  }
+  return static_cast<T>(bits);
+}
+
+void begin_array(std::string& data, Oid element, std::size_t size, bool has_nulls) {
+  append_big_endian<std::int32_t>(data, 1);  // dimensions
+  append_big_endian<std::int32_t>(data, has_nulls ? 1 : 0);
+  append_big_endian<std::uint32_t>(data, element);
+  append_big_endian<std::int32_t>(data, static_cast<std::int32_t>(size));
+  append_big_endian<std::int32_t>(data, 1);  // the first index
+}
+
+void append_element(std::string& data, const std::optional<std::string_view>& bytes) {
+  if (!bytes) return append_big_endian<std::int32_t>(data, -1);
+  append_big_endian<std::int32_t>(data, static_cast<std::int32_t>(bytes->size()));
+  data.append(*bytes);
+}
+
+}  // namespace
+
+Oid Parameters::type_of(std::int64_t) { return kInt8; }
+Oid Parameters::type_of(bool) { return kBool; }
+Oid Parameters::type_of(std::string_view) { return kText; }
+Oid Parameters::type_of(Bytes) { return kBytea; }
+Oid Parameters::type_of(Time) { return kTimestamptz; }
+
+void Parameters::begin(Oid type) {
+  types_.push_back(type);
+  slices_.push_back({.at = data_.size()});
+}
+
+void Parameters::end() {
+  slices_.back().length = static_cast<int>(data_.size() - slices_.back().at);
+}
+
+void Parameters::add_null(Oid type) { begin(type); }
+
+void Parameters::add(std::int64_t value) {
+  begin(kInt8);
+  append_big_endian(data_, value);
+  end();
+}
+
+void Parameters::add(bool value) {
+  begin(kBool);
+  data_.push_back(value ? '\1' : '\0');
+  end();
+}
+
+void Parameters::add(std::string_view text) {
+  begin(kText);
+  data_.append(text);
+  end();
+}
+
+void Parameters::add(Bytes bytes) {
+  begin(kBytea);
+  data_.append(bytes.data);
+  end();
+}
+
+void Parameters::add(Time time) {
+  begin(kTimestamptz);
+  append_big_endian<std::int64_t>(data_, (time - kServerEpoch).count());
+  end();
+}
+
+void Parameters::add(std::span<const std::int64_t> values) {
+  begin(kInt8Array);
+  begin_array(data_, kInt8, values.size(), false);
+  for (const std::int64_t value : values) {
+    append_big_endian<std::int32_t>(data_, sizeof value);
+    append_big_endian(data_, value);
+  }
+  end();
+}
+
+void Parameters::add(std::span<const std::optional<std::string_view>> texts) {
+  begin(kTextArray);
+  begin_array(data_, kText, texts.size(), true);
+  for (const auto& text : texts) append_element(data_, text);
+  end();
+}
+
+void Parameters::add(std::span<const std::optional<Bytes>> values) {
+  begin(kByteaArray);
+  begin_array(data_, kBytea, values.size(), true);
+  for (const auto& value : values) {
+    append_element(data_, value ? std::optional(value->data) : std::nullopt);
+  }
+  end();
+}
+
+Parameters::Arrays Parameters::arrays() const {
+  Arrays arrays;
+  arrays.values.reserve(slices_.size());
+  arrays.lengths.reserve(slices_.size());
+  for (const Slice& slice : slices_) {
+    const bool is_null = slice.length < 0;
+    arrays.values.push_back(is_null ? nullptr : data_.data() + slice.at);
+    arrays.lengths.push_back(is_null ? 0 : slice.length);
+  }
+  arrays.formats.assign(slices_.size(), 1);
+  return arrays;
+}
+
+std::int64_t Result::integer(int row, int column) const {
+  const char* data = PQgetvalue(handle_.get(), row, column);
+  switch (PQgetlength(handle_.get(), row, column)) {
+    case 1:
+      return *data;
+    case 2:
+      return read_big_endian<std::int16_t>(data);
+    case 4:
+      return read_big_endian<std::int32_t>(data);
+    case 8:
+      return read_big_endian<std::int64_t>(data);
+    default:
+      return 0;
+  }
+}
+
+std::string_view Result::text(int row, int column) const {
+  return {PQgetvalue(handle_.get(), row, column),
+          static_cast<std::size_t>(PQgetlength(handle_.get(), row, column))};
+}
+
+Time Result::time(int row, int column) const {
+  constexpr std::int64_t kLowest = (kEarliestTime - kServerEpoch).count();
+  constexpr std::int64_t kHighest = (kLatestTime - kServerEpoch).count();
+  return kServerEpoch +
+         std::chrono::microseconds{std::clamp(integer(row, column), kLowest, kHighest)};
+}
+
+std::int64_t Result::changed() const {
+  const std::string_view text = PQcmdTuples(handle_.get());
+  std::int64_t count = 0;
+  std::from_chars(text.data(), text.data() + text.size(), count);
+  return count;
+}
+
+}  // namespace outbox::postgres

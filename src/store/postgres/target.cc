@@ -1,0 +1,93 @@
+#include "store/postgres/target.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <string_view>
+#include <utility>
+
+#include "outbox/error.h"
+
+namespace outbox::postgres {
+namespace {
+
+// What holds if neither the URL nor the environment says otherwise. A server that
+// vanished is noticed within half a minute, not after hours.
+constexpr std::pair<const char*, const char*> kDefaults[] = {
+    {"fallback_application_name", "outbox"},
+    {"client_encoding", "UTF8"},
+    {"connect_timeout", "10"},
+    {"keepalives_idle", "15"},
+    {"keepalives_interval", "5"},
+    {"keepalives_count", "3"},
+    {"tcp_user_timeout", "30000"},
+    {"target_session_attrs", "read-write"},
+};
+
+using Parsed = std::unique_ptr<PQconninfoOption, Destroyer<PQconninfoFree>>;
+
+Parsed parse(const std::string& url) {
+  char* complaint = nullptr;
+  Parsed parsed(PQconninfoParse(url.c_str(), &complaint));
+  PQfreemem(complaint);  // may quote the password
+  if (!parsed) {
+    throw MisuseError(
+        "the PostgreSQL URL cannot be understood: write "
+        "postgresql://USER@HOST:PORT/DATABASE?sslmode=..., with %XX for special characters in "
+        "names and passwords, or a list of settings such as \"host=... dbname=...\"");
+  }
+  return parsed;
+}
+
+const char* value_of(const PQconninfoOption* options, std::string_view keyword) {
+  for (const auto* option = options; option->keyword != nullptr; ++option) {
+    if (keyword != option->keyword) continue;
+    if (option->val != nullptr) return option->val;
+    return option->envvar != nullptr ? std::getenv(option->envvar) : nullptr;
+  }
+  return nullptr;
+}
+
+std::string or_else(const char* value, const char* fallback) {
+  return value != nullptr && *value != '\0' ? value : fallback;
+}
+
+std::string describe(const PQconninfoOption* options) {
+  const char* host = value_of(options, "host");
+  const std::string hosts = or_else(host, or_else(value_of(options, "hostaddr"), "local").c_str());
+  const std::string database =
+      or_else(value_of(options, "dbname"), or_else(value_of(options, "user"), "default").c_str());
+  return hosts + ":" + or_else(value_of(options, "port"), "5432") + "/" + database;
+}
+
+}  // namespace
+
+Target::Target(const std::string& url) {
+  const Parsed options = parse(url);
+  const auto add = [&](const char* keyword, const char* value) {
+    keywords_.emplace_back(keyword);
+    values_.emplace_back(value);
+  };
+  for (const auto* option = options.get(); option->keyword != nullptr; ++option) {
+    if (option->val != nullptr) add(option->keyword, option->val);
+  }
+  for (const auto& [keyword, value] : kDefaults) {
+    if (value_of(options.get(), keyword) == nullptr) add(keyword, value);
+  }
+  place_ = describe(options.get());
+}
+
+ConnectionHandle Target::connect() const {
+  std::vector<const char*> keywords;
+  std::vector<const char*> values;
+  for (std::size_t i = 0; i < keywords_.size(); ++i) {
+    keywords.push_back(keywords_[i].c_str());
+    values.push_back(values_[i].c_str());
+  }
+  keywords.push_back(nullptr);
+  values.push_back(nullptr);
+  ConnectionHandle connection(PQconnectdbParams(keywords.data(), values.data(), 0));
+  if (!connection) throw RetryableError("out of memory for a connection");
+  return connection;
+}
+
+}  // namespace outbox::postgres

@@ -1,0 +1,31 @@
+// Where the database is.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "store/postgres/libpq.h"
+
+namespace outbox::postgres {
+
+// A URL or list of settings, taken apart and completed with what a service wants:
+// UTF-8, dead peers noticed, and of several hosts the one that takes writes.
+class Target {
+ public:
+  // Throws MisuseError if libpq does not understand the text; the message shows
+  // nothing of it, for it may hold a password.
+  explicit Target(const std::string& url);
+
+  // For messages: "host:port/database", several if there are several.
+  const std::string& place() const { return place_; }
+
+  // Waits until the connection is made or has failed: check PQstatus().
+  ConnectionHandle connect() const;
+
+ private:
+  std::vector<std::string> keywords_;
+  std::vector<std::string> values_;
+  std::string place_;
+};
+
+}  // namespace outbox::postgres

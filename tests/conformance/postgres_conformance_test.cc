@@ -1,0 +1,99 @@
+// The suite on the PostgreSQL store, each test in a schema of its own: once on the
+// server itself, and once behind PgBouncer in transaction mode.
+#include <optional>
+
+#include "outbox/postgres.h"
+#include "store_conformance.h"
+#include "support/postgres.h"
+
+namespace outbox::conformance {
+namespace {
+
+class PostgresBackend : public Backend {
+ public:
+  explicit PostgresBackend(const std::string& table) {
+    if (!missing().empty()) return;
+    schema_.emplace();
+    table_ = schema_->name() + "." + table;
+  }
+
+  std::string missing() const override {
+    if (test::services_required()) return {};
+    return test::missing_service("OUTBOX_TEST_POSTGRES").value_or("");
+  }
+
+  std::shared_ptr<Store> open(const Wishes& wishes) override {
+    return postgres::open(test::postgres_url(), options(wishes));
+  }
+
+  // Nobody can move the server's clock, so everything in the tables moves back.
+  void advance(std::chrono::microseconds by) override {
+    const std::string interval = "interval '" + std::to_string(by.count()) + " microseconds'";
+    test::Sql sql(test::postgres_url());
+    sql.execute("UPDATE " + table_ + " SET available_at = available_at - " + interval +
+                ", created_at = created_at - " + interval + ", done_at = done_at - " + interval +
+                ", locked_at = locked_at - " + interval +
+                ", hold = CASE WHEN hold < 0 THEN hold + " + std::to_string(by.count()) +
+                " ELSE hold END");
+    sql.execute("UPDATE " + table_ + "_instance SET beat_at = beat_at - " + interval +
+                ", registered_at = registered_at - " + interval);
+  }
+
+  bool moves_rows() const override { return true; }
+  std::chrono::microseconds clock_error() const override { return 2s; }
+
+  std::vector<std::string> archived(Store& store) override {
+    std::vector<std::string> rows;
+    for (const ResultRow& row : store.connect()->query(
+             "SELECT event_id || '=' || coalesce(payload, convert_from(payload_bytes, 'UTF8')) "
+             "FROM " +
+                 table_ + "_archive ORDER BY event_id COLLATE \"C\"",
+             {})) {
+      rows.push_back(std::get<std::string>(row.at(0)));
+    }
+    return rows;
+  }
+
+  bool insert_raw(Store& store, const RawRow& row) override {
+    const auto connection = store.connect();
+    connection->begin();
+    connection->execute(
+        "INSERT INTO " + table_ +
+            " (event_id, event_type, headers, payload) VALUES ($1, 'Raw', $2, '{}')",
+        std::vector<Value>{row.id, row.headers ? Value{*row.headers} : nullptr});
+    connection->commit();
+    return true;
+  }
+
+ protected:
+  postgres::Options options(const Wishes& wishes) const {
+    return {
+        .table = table_,
+        .on_done = wishes.remove_done ? postgres::OnDone::remove : postgres::OnDone::keep,
+        .connections = wishes.connections,
+        .wait_timeout = wishes.wait_timeout,
+    };
+  }
+
+ private:
+  std::optional<test::Schema> schema_;
+  std::string table_;
+};
+
+class PgBouncerBackend final : public PostgresBackend {
+ public:
+  using PostgresBackend::PostgresBackend;
+
+  std::shared_ptr<Store> open(const Wishes& wishes) override {
+    postgres::Options behind = options(wishes);
+    behind.prepare = false;
+    behind.notify = false;
+    return postgres::open(test::pgbouncer_url(), behind);
+  }
+};
+
+}  // namespace
+}  // namespace outbox::conformance
+
+OUTBOX_STORE_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_event"),
+                         factory<PgBouncerBackend>("BehindPgBouncer", "shop_events"));
