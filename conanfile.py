@@ -9,6 +9,14 @@ from conan.tools.build import check_min_cppstd
 from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, rmdir
 
+# What can be left out, besides the binary: each an option, OUTBOX_BUILD_<NAME> of
+# CMakeLists.txt and a component; the package that it requires, and what it links
+# of that one.
+PARTS = {
+    "prometheus": ("prometheus-cpp/[>=1.0 <2]", "prometheus-cpp::prometheus-cpp-core"),
+    "otlp": ("libcurl/[>=7.88 <9]", "libcurl::libcurl"),
+}
+
 
 class OutboxRecipe(ConanFile):
     name = "outbox"
@@ -19,11 +27,11 @@ class OutboxRecipe(ConanFile):
 
     settings = "os", "arch", "compiler", "build_type"
     options = {
-        "shared": [True, False], "fPIC": [True, False],
-        "cli": [True, False], "prometheus": [True, False], "otlp": [True, False],
+        "shared": [True, False], "fPIC": [True, False], "cli": [True, False],
+        **{part: [True, False] for part in PARTS}
     }
     default_options = {
-        "shared": False, "fPIC": True, "cli": False, "prometheus": False, "otlp": False
+        "shared": False, "fPIC": True, "cli": False, **{part: False for part in PARTS}
     }
     implements = ["auto_shared_fpic"]
 
@@ -46,11 +54,9 @@ class OutboxRecipe(ConanFile):
     def requirements(self):
         self.requires("sqlite3/[>=3.37 <4]")
         if self.options.cli:
-            self.requires("cli11/[>=2.3 <3]", visible=False)
-        if self.options.prometheus:
-            self.requires("prometheus-cpp/[>=1.0 <2]")
-        if self.options.otlp:
-            self.requires("libcurl/[>=7.88 <9]")
+            self.requires("cli11/[>=2.1 <3]", visible=False)
+        for _, (package, _) in self._parts():
+            self.requires(package)
 
     def build_requirements(self):
         self.tool_requires("cmake/[>=3.25]")
@@ -62,7 +68,7 @@ class OutboxRecipe(ConanFile):
 
     def generate(self):
         toolchain = CMakeToolchain(self)
-        for part in ("cli", "prometheus", "otlp"):
+        for part in ("cli", *PARTS):
             wanted = "ON" if self.options.get_safe(part) else "OFF"
             toolchain.cache_variables[f"OUTBOX_BUILD_{part.upper()}"] = wanted
         for part in ("TESTS", "EXAMPLES", "BENCH"):
@@ -87,10 +93,11 @@ class OutboxRecipe(ConanFile):
         self.cpp_info.set_property("cmake_file_name", "outbox")
         self._component("core")
         self._component("sqlite", ["core", "sqlite3::sqlite3"])
-        if self.options.prometheus:
-            self._component("prometheus", ["core", "prometheus-cpp::prometheus-cpp-core"])
-        if self.options.otlp:
-            self._component("otlp", ["core", "libcurl::libcurl"])
+        for part, (_, library) in self._parts():
+            self._component(part, ["core", library])
+
+    def _parts(self):
+        return [(part, needs) for part, needs in PARTS.items() if self.options.get_safe(part)]
 
     def _component(self, name, requires=()):
         component = self.cpp_info.components[name]

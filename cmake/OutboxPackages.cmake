@@ -71,12 +71,12 @@ endforeach()
 file(WRITE "${PROJECT_BINARY_DIR}/install/shlibs" "${shlibs}")
 set(CPACK_DEBIAN_OUTBOX_RUNTIME_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/shlibs")
 
-# Debian wants the license with each package.
+# Debian wants the license with each package; elsewhere nobody does.
 foreach(component IN ITEMS RUNTIME DEVELOPMENT CLI)
   string(TOLOWER outbox_${component} install_component)
   install(FILES "${PROJECT_SOURCE_DIR}/packaging/debian/copyright"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_OUTBOX_${component}_PACKAGE_NAME}"
-    COMPONENT ${install_component})
+    COMPONENT ${install_component} EXCLUDE_FROM_ALL)
 endforeach()
 
 include(CPack)

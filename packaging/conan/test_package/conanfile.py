@@ -20,6 +20,8 @@ class OutboxTest(ConanFile):
     def generate(self):
         toolchain = CMakeToolchain(self)
         toolchain.cache_variables["OUTBOX_FROM"] = "package"
+        components = self.dependencies["outbox"].cpp_info.components
+        toolchain.cache_variables["OUTBOX_COMPONENTS"] = ";".join(components)
         toolchain.generate()
 
     def build(self):

@@ -1,6 +1,9 @@
 # Builds the tree that this file is part of:
 #
 #   vcpkg install outbox --overlay-ports=<outbox>/packaging/vcpkg
+#
+# vcpkg knows a build by the files of this folder: after a change of the sources
+# add --no-binarycaching.
 get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS options FEATURES
