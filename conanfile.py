@@ -13,6 +13,7 @@ from conan.tools.files import copy, rmdir
 # CMakeLists.txt and a component; the package that it requires, and what it links
 # of that one.
 PARTS = {
+    "postgres": ("libpq/[>=14 <19]", "libpq::libpq"),
     "prometheus": ("prometheus-cpp/[>=1.0 <2]", "prometheus-cpp::prometheus-cpp-core"),
     "otlp": ("libcurl/[>=7.88 <9]", "libcurl::libcurl"),
 }
@@ -22,7 +23,7 @@ class OutboxRecipe(ConanFile):
     name = "outbox"
     description = "The transactional outbox for C++"
     license = "Apache-2.0"
-    topics = ("outbox", "transactional-outbox", "events", "messaging", "sqlite")
+    topics = ("outbox", "transactional-outbox", "events", "messaging", "sqlite", "postgresql")
     package_type = "library"
 
     settings = "os", "arch", "compiler", "build_type"
