@@ -44,6 +44,11 @@ struct Options {
   // in transaction mode, which gives every transaction another connection.
   bool prepare = true;
 
+  // Send events together with the COMMIT, in one round trip, instead of when they are
+  // written. Until then the transaction does not see their rows, and an event that the
+  // database refuses (its id is taken) fails the commit.
+  bool insert_at_commit = false;
+
   // Tell the other processes of commits by NOTIFY (from a connection of its own,
   // many commits together), and listen for theirs. Without it they are found by
   // polling.

@@ -291,9 +291,14 @@ class OUTBOX_EXPORT Connection {
 
   // Inserts the events in the open transaction with as few statements as the
   // database allows; their addresses, in order. An event that is not yet
-  // available by the store's clock gets a negative hold.
+  // available by the store's clock gets a negative hold. A store that was opened
+  // so may put the insert off to the commit: seq and shard are 0 until then.
   virtual std::vector<RowRef> insert(std::span<const Event> events,
                                      const InsertOptions& options) = 0;
+
+  // After commit(): the addresses of what was put off, in order, without what was
+  // rolled back to a savepoint. Empty if nothing was put off.
+  virtual std::vector<RowRef> put_off() const { return {}; }
 };
 
 // How many rows are in which state.

@@ -146,9 +146,20 @@ void TransactionState::commit() {
     undo(std::move(levels_.front()));
     throw;
   }
+  learn_addresses();
   connection_.reset();  // the callbacks may want one of their own
   call_hooks(options.hooks, options.log, &WriterHook::after_commit, levels_.front().events);
   run(levels_.front().after_commit, "after-commit");
+}
+
+// Of events whose insert was put off to the commit.
+void TransactionState::learn_addresses() {
+  const std::vector<RowRef> rows = connection_->put_off();
+  auto next = rows.begin();
+  for (Written& written : levels_.front().events) {
+    if (next == rows.end()) return;
+    if (written.row.seq == 0) written.row = *next++;
+  }
 }
 
 void TransactionState::rollback() {

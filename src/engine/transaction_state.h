@@ -50,6 +50,7 @@ class TransactionState {
   };
 
   void check_usable() const;
+  void learn_addresses();
   void undo_all();
   void undo(Level level);
   void run(const std::vector<std::function<void()>>& callbacks, const char* when) const;

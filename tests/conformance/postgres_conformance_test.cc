@@ -92,7 +92,23 @@ class PgBouncerBackend final : public PostgresBackend {
   }
 };
 
+class AtCommitBackend final : public PostgresBackend {
+ public:
+  using PostgresBackend::PostgresBackend;
+
+  std::shared_ptr<Store> open(const Wishes& wishes) override {
+    postgres::Options with_commit = options(wishes);
+    with_commit.insert_at_commit = true;
+    return postgres::open(test::postgres_url(), with_commit);
+  }
+};
+
 }  // namespace
+
+// Only writing is different then.
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
+                                 factory<AtCommitBackend>("AtCommit", "outbox_event"));
+
 }  // namespace outbox::conformance
 
 OUTBOX_STORE_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_event"),

@@ -27,7 +27,8 @@ std::vector<RowRef> StoreTest::write(const std::vector<Event>& events,
   connection->begin();
   std::vector<RowRef> refs = connection->insert(events, options);
   connection->commit();
-  return refs;
+  const std::vector<RowRef> put_off = connection->put_off();
+  return put_off.empty() ? refs : put_off;
 }
 
 std::vector<RowRef> StoreTest::write_aggregate(const std::string& aggregate_id,

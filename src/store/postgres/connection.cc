@@ -7,6 +7,7 @@
 #include "outbox/postgres.h"
 #include "store/postgres/notifier.h"
 #include "store/postgres/rows.h"
+#include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 
@@ -54,6 +55,9 @@ void PooledConnection::begin() {
   }
   began_ = true;
   inserted_ = false;
+  waiting_.clear();
+  refs_.clear();
+  marks_.clear();
 }
 
 void PooledConnection::commit() {
@@ -61,22 +65,53 @@ void PooledConnection::commit() {
   began_ = false;
   if (!lease_->healthy()) throw_lost();
   Session& current = lease_->session();
-  const ResultHandle result = current.try_script("COMMIT");
-  const bool answered = result && PQresultStatus(result.get()) == PGRES_COMMAND_OK;
-  if (answered && std::string_view(PQcmdStatus(result.get())) == "COMMIT") {
-    if (inserted_ && notifier_) notifier_->committed();
-    return;
+  bool committed = false;
+  try {
+    committed = commit_with_events();
+  } catch (const Error& error) {
+    if (current.broken()) {
+      throw OutcomeUnknownError("the connection was lost during COMMIT (" + where() +
+                                "): the transaction may have happened; ask the database (" +
+                                error.what() + ")");
+    }
+    static_cast<void>(current.try_script("ROLLBACK"));
+    throw;
   }
-  if (answered) {
+  if (!committed) {
     throw RetryableError("the transaction was rolled back (" + where() +
                          "): a statement in it had failed; start it over");
   }
-  if (current.broken()) {
-    throw OutcomeUnknownError("the connection was lost during COMMIT (" + where() +
-                              "): the transaction may have happened; ask the database (" +
-                              message_of(current.handle(), result.get()) + ")");
+  if (inserted_ && notifier_) notifier_->committed();
+}
+
+// In one round trip. False if the server rolled back instead.
+bool PooledConnection::commit_with_events() {
+  std::vector<Call> calls;
+  for (const Insertion& insertion : waiting_) {
+    for (const Call& call : insertion.calls()) calls.push_back(call);
   }
-  throw_failure(current.handle(), result.get(), "commit the transaction", where());
+  calls.push_back({sql::kCommit, Parameters()});
+  const std::vector<Result> results = lease_->session().run_together(calls);
+  std::span<const Result> rest(results);
+  for (const Insertion& insertion : waiting_) {
+    const auto landed = insertion.refs(rest.first(insertion.calls().size()));
+    refs_.insert(refs_.end(), landed.begin(), landed.end());
+    rest = rest.subspan(insertion.calls().size());
+  }
+  return std::string_view(PQcmdStatus(rest.front().handle())) == "COMMIT";
+}
+
+// What a savepoint may have to keep must be in the table before it is set.
+void PooledConnection::insert_now() {
+  for (const Insertion& insertion : waiting_) {
+    std::vector<Result> results;
+    for (const Call& call : insertion.calls()) {
+      results.push_back(session().run(call.sql, call.parameters));
+    }
+    const auto landed = insertion.refs(results);
+    refs_.insert(refs_.end(), landed.begin(), landed.end());
+  }
+  waiting_.clear();
 }
 
 void PooledConnection::rollback() {
@@ -88,16 +123,24 @@ void PooledConnection::rollback() {
 
 void PooledConnection::savepoint(const std::string& name) {
   check_in_transaction("savepoint()");
+  insert_now();
+  marks_.push_back({name, refs_.size()});
   session().run_script("SAVEPOINT " + quoted_name(name), "set savepoint '" + name + "'");
 }
 
 void PooledConnection::release(const std::string& name) {
   check_in_transaction("release()");
+  while (!marks_.empty() && marks_.back().savepoint != name) marks_.pop_back();
+  if (!marks_.empty()) marks_.pop_back();
   session().run_script("RELEASE " + quoted_name(name), "release savepoint '" + name + "'");
 }
 
 void PooledConnection::rollback_to(const std::string& name) {
   check_in_transaction("rollback_to()");
+  // Whatever waits was written after the last savepoint.
+  waiting_.clear();
+  while (!marks_.empty() && marks_.back().savepoint != name) marks_.pop_back();
+  if (!marks_.empty()) refs_.resize(marks_.back().refs);
   session().run_script("ROLLBACK TO " + quoted_name(name), "roll back to savepoint '" + name + "'");
 }
 
@@ -114,7 +157,10 @@ std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
                                              const InsertOptions& options) {
   check_in_transaction("insert()");
   inserted_ = inserted_ || !events.empty();
-  return insert_rows(session(), events, options);
+  const Options& store = lease_->environment().options;
+  if (!store.insert_at_commit) return insert_rows(session(), events, options);
+  if (events.empty()) return {};
+  return waiting_.emplace_back(events, options, *store.codec, store.clock->now()).refs();
 }
 
 pg_conn* handle(Connection& connection) {

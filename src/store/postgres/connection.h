@@ -3,9 +3,11 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "outbox/store.h"
 #include "store/postgres/pool.h"
+#include "store/postgres/rows.h"
 
 namespace outbox::postgres {
 
@@ -32,6 +34,7 @@ class PooledConnection final : public Connection {
   std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
   std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
+  std::vector<RowRef> put_off() const override { return refs_; }
 
   PGconn* handle() { return session().handle(); }
 
@@ -40,11 +43,23 @@ class PooledConnection final : public Connection {
   Session& session();
   [[noreturn]] void throw_lost() const;
   void check_in_transaction(const char* call);
+  bool commit_with_events();
+  void insert_now();
 
   const Lease lease_;
   const std::shared_ptr<Notifier> notifier_;
   bool began_ = false;
   bool inserted_ = false;  // events, in this transaction
+
+  // With insert_at_commit: what is to be inserted; where what was put off landed; and
+  // how many of those there were when a savepoint was set.
+  struct Mark {
+    std::string savepoint;
+    std::size_t refs;
+  };
+  std::vector<Insertion> waiting_;
+  std::vector<RowRef> refs_;
+  std::vector<Mark> marks_;
 };
 
 }  // namespace outbox::postgres

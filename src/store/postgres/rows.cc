@@ -133,9 +133,8 @@ using OptionalText = std::optional<std::string_view>;
 // Rows a statement: the arrays of more would only cost memory.
 constexpr std::size_t kManyRows = 500;
 
-std::string encoded_headers(const Session& session, const Event& event) {
-  if (event.headers().empty()) return {};
-  return session.environment().options.codec->encode(event.headers());
+std::string encoded_headers(const JsonCodec& codec, const Event& event) {
+  return event.headers().empty() ? std::string() : codec.encode(event.headers());
 }
 
 OptionalText content_type_of(const Event& event) {
@@ -143,91 +142,97 @@ OptionalText content_type_of(const Event& event) {
   return event.content_type();
 }
 
-// By this process's clock, from which the event's own time was taken.
-std::int64_t hold_of(const Session& session, const Event& event) {
-  const bool delayed = event.available_at() > session.environment().options.clock->now();
-  return delayed ? hold_until(micros(event.available_at())) : 0;
-}
-
-RowRef ref_of(const Result& result, int row, std::int64_t hold) {
-  return {.seq = result.integer(row, 0),
-          .shard = static_cast<int>(result.integer(row, 1)),
-          .hold = hold};
-}
-
-RowRef insert_one(Session& session, const Event& event, OptionalText owner) {
-  const std::string headers = encoded_headers(session, event);
-  const std::int64_t hold = hold_of(session, event);
+Parameters parameters_of(const Event& event, std::int64_t hold, OptionalText owner,
+                         const JsonCodec& codec) {
+  const std::string headers = encoded_headers(codec, event);
   const std::string_view payload = event.payload();
-  const Result result = session.run(
-      sql::kInsert, event.id(), event.type(), event.aggregate_type(),
-      null_if_empty(event.aggregate_id()), null_if_empty(event.tenant_id()), content_type_of(event),
-      null_if_empty(headers), event.is_json() ? OptionalText(payload) : std::nullopt,
-      event.is_json() ? std::nullopt : std::optional(Bytes{payload}), event.occurred_at(),
-      event.available_at(), hold, hold == 0 ? owner : std::nullopt);
-  return ref_of(result, 0, hold);
+  return Parameters(event.id(), event.type(), event.aggregate_type(),
+                    null_if_empty(event.aggregate_id()), null_if_empty(event.tenant_id()),
+                    content_type_of(event), null_if_empty(headers),
+                    event.is_json() ? OptionalText(payload) : std::nullopt,
+                    event.is_json() ? std::nullopt : std::optional(Bytes{payload}),
+                    event.occurred_at(), event.available_at(), hold,
+                    hold == 0 ? owner : std::nullopt);
 }
 
-// The columns of several events, as arrays.
-struct Columns {
+// Of several events, as arrays.
+Parameters parameters_of(std::span<const Event> events, std::span<const std::int64_t> holds,
+                         OptionalText owner, const JsonCodec& codec) {
   std::vector<OptionalText> ids, types, aggregate_types, aggregate_ids, tenants, content_types,
       headers, payloads;
   std::vector<std::optional<Bytes>> payload_bytes;
-  std::vector<std::int64_t> occurred, available, holds;
+  std::vector<std::int64_t> occurred, available;
   std::vector<std::string> encoded;  // what `headers` points to
-};
-
-Columns columns_of(const Session& session, std::span<const Event> events) {
-  Columns columns;
-  columns.encoded.reserve(events.size());
+  encoded.reserve(events.size());
   for (const Event& event : events) {
-    columns.encoded.push_back(encoded_headers(session, event));
-    columns.ids.emplace_back(event.id());
-    columns.types.emplace_back(event.type());
-    columns.aggregate_types.emplace_back(event.aggregate_type());
-    columns.aggregate_ids.push_back(null_if_empty(event.aggregate_id()));
-    columns.tenants.push_back(null_if_empty(event.tenant_id()));
-    columns.content_types.push_back(content_type_of(event));
-    columns.headers.push_back(null_if_empty(columns.encoded.back()));
+    encoded.push_back(encoded_headers(codec, event));
+    ids.emplace_back(event.id());
+    types.emplace_back(event.type());
+    aggregate_types.emplace_back(event.aggregate_type());
+    aggregate_ids.push_back(null_if_empty(event.aggregate_id()));
+    tenants.push_back(null_if_empty(event.tenant_id()));
+    content_types.push_back(content_type_of(event));
+    headers.push_back(null_if_empty(encoded.back()));
     const std::string_view payload = event.payload();
-    columns.payloads.push_back(event.is_json() ? OptionalText(payload) : std::nullopt);
-    columns.payload_bytes.push_back(event.is_json() ? std::nullopt : std::optional(Bytes{payload}));
-    columns.occurred.push_back(micros(event.occurred_at()));
-    columns.available.push_back(micros(event.available_at()));
-    columns.holds.push_back(hold_of(session, event));
+    payloads.push_back(event.is_json() ? OptionalText(payload) : std::nullopt);
+    payload_bytes.push_back(event.is_json() ? std::nullopt : std::optional(Bytes{payload}));
+    occurred.push_back(micros(event.occurred_at()));
+    available.push_back(micros(event.available_at()));
   }
-  return columns;
-}
-
-void insert_many(Session& session, std::span<const Event> events, OptionalText owner,
-                 std::vector<RowRef>& refs) {
-  const Columns columns = columns_of(session, events);
-  const Result result = session.run(
-      sql::kInsertMany, columns.ids, columns.types, columns.aggregate_types, columns.aggregate_ids,
-      columns.tenants, columns.content_types, columns.headers, columns.payloads,
-      columns.payload_bytes, columns.occurred, columns.available, columns.holds, owner);
-  for (int row = 0; row < result.rows(); ++row) {
-    refs.push_back(ref_of(result, row, columns.holds[static_cast<std::size_t>(row)]));
-  }
+  return Parameters(ids, types, aggregate_types, aggregate_ids, tenants, content_types, headers,
+                    payloads, payload_bytes, occurred, available, holds, owner);
 }
 
 }  // namespace
 
-std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
-                                const InsertOptions& options) {
+Insertion::Insertion(std::span<const Event> events, const InsertOptions& options,
+                     const JsonCodec& codec, Time now) {
   const OptionalText owner = null_if_empty(options.owner);
-  std::vector<RowRef> refs;
-  refs.reserve(events.size());
-  if (events.size() == 1) {
-    refs.push_back(insert_one(session, events.front(), owner));
-    return refs;
+  for (const Event& event : events) {
+    const bool delayed = event.available_at() > now;
+    holds_.push_back(delayed ? hold_until(micros(event.available_at())) : 0);
   }
-  // One statement after the other: if a later one fails, the server takes no commit
-  // of the earlier ones either.
-  for (; !events.empty(); events = events.subspan(std::min(events.size(), kManyRows))) {
-    insert_many(session, events.first(std::min(events.size(), kManyRows)), owner, refs);
+  if (events.size() == 1) {
+    calls_.push_back(
+        {sql::kInsert, parameters_of(events.front(), holds_.front(), owner, codec)});
+    return;
+  }
+  for (std::size_t at = 0; at < events.size(); at += kManyRows) {
+    const std::size_t count = std::min(events.size() - at, kManyRows);
+    calls_.push_back({sql::kInsertMany,
+                      parameters_of(events.subspan(at, count),
+                                    std::span<const std::int64_t>(holds_).subspan(at, count), owner,
+                                    codec)});
+  }
+}
+
+std::vector<RowRef> Insertion::refs() const {
+  std::vector<RowRef> refs;
+  for (const std::int64_t hold : holds_) refs.push_back({.hold = hold});
+  return refs;
+}
+
+std::vector<RowRef> Insertion::refs(std::span<const Result> results) const {
+  std::vector<RowRef> refs;
+  for (const Result& result : results) {
+    for (int row = 0; row < result.rows(); ++row) {
+      refs.push_back({.seq = result.integer(row, 0),
+                      .shard = static_cast<int>(result.integer(row, 1)),
+                      .hold = holds_[refs.size()]});
+    }
   }
   return refs;
+}
+
+std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
+                                const InsertOptions& options) {
+  const Options& store = session.environment().options;
+  const Insertion insertion(events, options, *store.codec, store.clock->now());
+  std::vector<Result> results;
+  for (const Call& call : insertion.calls()) {
+    results.push_back(session.run(call.sql, call.parameters));
+  }
+  return insertion.refs(results);
 }
 
 }  // namespace outbox::postgres

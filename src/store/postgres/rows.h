@@ -38,9 +38,29 @@ inline std::int64_t hold_until(std::int64_t micros_since_1970) {
 // What a statement takes as LIMIT.
 std::int64_t sql_limit(std::size_t limit);
 
-// Inserts all events or, if it throws, none. Throws MisuseError that names the
-// id if one is in the table already. A transaction must be open; after an error
-// the server takes no statement in it but a rollback.
+// Events that are to be inserted.
+class Insertion {
+ public:
+  // `now`: of the writer's clock, from which the times of events are taken.
+  Insertion(std::span<const Event> events, const InsertOptions& options, const JsonCodec& codec,
+            Time now);
+
+  // The statements, to be run in this order in an open transaction. Throws MisuseError
+  // that names the id if one is in the table already; after an error the server takes
+  // no statement in it but a rollback.
+  std::span<const Call> calls() const { return calls_; }
+
+  // Where the rows are: before they are inserted without seq and shard, then from what
+  // the calls returned.
+  std::vector<RowRef> refs() const;
+  std::vector<RowRef> refs(std::span<const Result> results) const;
+
+ private:
+  std::vector<Call> calls_;
+  std::vector<std::int64_t> holds_;  // of the events
+};
+
+// Inserts them now. A transaction must be open.
 std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
                                 const InsertOptions& options);
 

@@ -11,6 +11,10 @@
 
 namespace outbox::postgres::sql {
 
+// --- Transactions ---
+
+inline constexpr Sql kCommit{"commit the transaction", "COMMIT"};
+
 // --- Writing ---
 //
 // Whether an event is delayed was decided by the writer's clock: hold says so. One
