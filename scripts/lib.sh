@@ -7,7 +7,14 @@ jobs=${OUTBOX_JOBS:-$(nproc)}
 # ccache makes rebuilds quick where it is installed; nothing depends on it.
 if [[ -z ${CMAKE_CXX_COMPILER_LAUNCHER:-} ]] && command -v ccache >/dev/null; then
   export CMAKE_CXX_COMPILER_LAUNCHER=ccache
+  # It passes files with precompiled headers by otherwise.
+  export CCACHE_SLOPPINESS=${CCACHE_SLOPPINESS:-pch_defines,time_macros}
 fi
+
+# The test presets say the same, for those who start ctest themselves.
+export ASAN_OPTIONS=detect_stack_use_after_return=1:strict_string_checks=1
+export UBSAN_OPTIONS=print_stacktrace=1
+export TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1
 
 say() { printf '%s\n' "$*"; }
 
@@ -38,7 +45,7 @@ configure() {
 }
 
 # run_for <preset> <command>...
-# g++ 12's thread sanitizer stops on kernels that randomise more than 28 bits of
+# The thread sanitizer stops on kernels that randomise more than 28 bits of
 # an address: where we may, its programs run without that.
 run_for() {
   local preset=$1 bits
@@ -59,11 +66,6 @@ compile() {
   if (($# > 0)); then targets=(--target "$@"); fi
   # The build, too, starts test programs: to list their tests.
   run_for "$preset" cmake --build "$root/build/$preset" --parallel "$jobs" "${targets[@]}"
-}
-
-# has_target <preset> <target>
-has_target() {
-  cmake --build "$root/build/$1" --target help | grep "^$2: " >/dev/null
 }
 
 # use_services <file>: tells the tests where the servers are, as the file that
