@@ -13,6 +13,7 @@ Rows Claims::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
   if (limit == 0) return result;
   // Each time another shard comes first, or a long one would starve the others.
   std::vector<std::int64_t> shards;
+  shards.reserve(kShards);
   for (int i = 0; i < kShards; ++i) shards.push_back((begin_with_ + i) % kShards);
   begin_with_ = (begin_with_ + 1) % kShards;
   const Result claimed = database_.run(sql::kClaim, shards, owner_, lock_timeout_.count(),

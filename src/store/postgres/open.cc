@@ -39,7 +39,7 @@ Options resolved(Options options) {
 
 std::shared_ptr<Environment> environment_for(const std::string& url, Options options) {
   const TableName table = TableName::parse(options.table);
-  const auto environment = std::make_shared<Environment>(url);
+  auto environment = std::make_shared<Environment>(url);
   environment->table = table;
   environment->description =
       "PostgreSQL database " + environment->target.place() + ", table " + table.text();

@@ -155,6 +155,7 @@ std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, s
       serving(statuses, sql::kListDead, sql::kListUnfinished, sql::kListAny),
       filtered(after, sql_limit(limit), filter, statuses));
   std::vector<EventRecord> records;
+  records.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) records.push_back(decode_record(found, row));
   return records;
 }
@@ -171,6 +172,7 @@ std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::si
   const Result found = database_.session().run(sql::kDeadGroups,
                                                filtered(std::nullopt, sql_limit(limit), filter, 0));
   std::vector<DeadGroup> groups;
+  groups.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
     groups.push_back({.aggregate_type = std::string(found.text(row, 0)),
                       .type = std::string(found.text(row, 1)),

@@ -40,6 +40,7 @@ Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size
 
   const std::vector<std::int64_t> order = reading_order(shards);
   std::vector<std::int64_t> floors;
+  floors.reserve(order.size());
   for (const std::int64_t shard : order) floors.push_back(floor_.of(static_cast<int>(shard)));
   Parameters read(order, floors, sql_limit(most));
   if (worth_a_look()) {
@@ -70,6 +71,7 @@ bool Reader::worth_a_look() const { return since_look_ + above_floor_ >= kWorthA
 
 void Reader::observe(const Result& last, const Result& writers) {
   std::vector<Floor::Writer> open;
+  open.reserve(static_cast<std::size_t>(writers.rows()));
   for (int row = 0; row < writers.rows(); ++row) {
     open.push_back({.transaction = std::string(writers.text(row, 0)),
                     .prepared = writers.integer(row, 1) != 0});
@@ -128,6 +130,7 @@ std::vector<HeldLane> Reader::held_lanes(int shard, LaneKey after, std::size_t l
   const Result found =
       database_.run(sql::kHeldLanes, shard, std::max<LaneKey>(after, kNoLane), sql_limit(limit));
   std::vector<HeldLane> lanes;
+  lanes.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
     lanes.push_back({.key = found.integer(row, 0),
                      .shard = shard,
