@@ -1,5 +1,6 @@
 #include "store/postgres/connection.h"
 
+#include <optional>
 #include <utility>
 
 #include "core/sql_text.h"
@@ -91,6 +92,8 @@ bool PooledConnection::commit_with_events() {
     for (const Call& call : insertion.calls()) calls.push_back(call);
   }
   calls.push_back({sql::kCommit, Parameters()});
+  std::optional<InUtf8> in_utf8;
+  if (!waiting_.empty()) in_utf8.emplace(lease_->session());
   const std::vector<Result> results = lease_->session().run_together(calls);
   std::span<const Result> rest(results);
   for (const Insertion& insertion : waiting_) {
@@ -103,6 +106,8 @@ bool PooledConnection::commit_with_events() {
 
 // What a savepoint may have to keep must be in the table before it is set.
 void PooledConnection::insert_now() {
+  if (waiting_.empty()) return;
+  const InUtf8 in_utf8(session());
   for (const Insertion& insertion : waiting_) {
     std::vector<Result> results;
     for (const Call& call : insertion.calls()) {

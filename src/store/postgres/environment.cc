@@ -76,6 +76,11 @@ ConnectionHandle Environment::connect() const {
     throw;
   }
   reconnection.succeeded();
+  // The environment (PGCLIENTENCODING) or the URL may have asked for another one.
+  if (PQclientEncoding(connection.get()) != pg_char_to_encoding("UTF8") &&
+      PQsetClientEncoding(connection.get(), "UTF8") != 0) {
+    throw_failure(connection.get(), nullptr, "switch to UTF-8", description);
+  }
   PQsetNoticeReceiver(connection.get(), ignore_notice, nullptr);
   return connection;
 }

@@ -146,13 +146,12 @@ Parameters parameters_of(const Event& event, std::int64_t hold, OptionalText own
                          const JsonCodec& codec) {
   const std::string headers = encoded_headers(codec, event);
   const std::string_view payload = event.payload();
-  return Parameters(event.id(), event.type(), event.aggregate_type(),
-                    null_if_empty(event.aggregate_id()), null_if_empty(event.tenant_id()),
-                    content_type_of(event), null_if_empty(headers),
-                    event.is_json() ? OptionalText(payload) : std::nullopt,
-                    event.is_json() ? std::nullopt : std::optional(Bytes{payload}),
-                    event.occurred_at(), event.available_at(), hold,
-                    hold == 0 ? owner : std::nullopt);
+  return Parameters(
+      event.id(), event.type(), event.aggregate_type(), null_if_empty(event.aggregate_id()),
+      null_if_empty(event.tenant_id()), content_type_of(event), null_if_empty(headers),
+      event.is_json() ? OptionalText(payload) : std::nullopt,
+      event.is_json() ? std::nullopt : std::optional(Bytes{payload}), event.occurred_at(),
+      event.available_at(), hold, hold == 0 ? owner : std::nullopt);
 }
 
 // Of several events, as arrays.
@@ -185,6 +184,20 @@ Parameters parameters_of(std::span<const Event> events, std::span<const std::int
 
 }  // namespace
 
+InUtf8::InUtf8(Session& session) : session_(session) {
+  const char* set = PQparameterStatus(session.handle(), "client_encoding");
+  if (set == nullptr || std::string_view(set) == "UTF8") return;
+  before_ = set;
+  session.run_script("SET LOCAL client_encoding TO 'UTF8'", "switch to UTF-8");
+}
+
+InUtf8::~InUtf8() {
+  // The end of the transaction, or a rollback, sets it back by itself.
+  if (before_.empty() || !session_.in_transaction()) return;
+  static_cast<void>(
+      session_.try_script(("SET LOCAL client_encoding TO '" + before_ + "'").c_str()));
+}
+
 Insertion::Insertion(std::span<const Event> events, const InsertOptions& options,
                      const JsonCodec& codec, Time now) {
   const OptionalText owner = null_if_empty(options.owner);
@@ -193,16 +206,15 @@ Insertion::Insertion(std::span<const Event> events, const InsertOptions& options
     holds_.push_back(delayed ? hold_until(micros(event.available_at())) : 0);
   }
   if (events.size() == 1) {
-    calls_.push_back(
-        {sql::kInsert, parameters_of(events.front(), holds_.front(), owner, codec)});
+    calls_.push_back({sql::kInsert, parameters_of(events.front(), holds_.front(), owner, codec)});
     return;
   }
   for (std::size_t at = 0; at < events.size(); at += kManyRows) {
     const std::size_t count = std::min(events.size() - at, kManyRows);
-    calls_.push_back({sql::kInsertMany,
-                      parameters_of(events.subspan(at, count),
-                                    std::span<const std::int64_t>(holds_).subspan(at, count), owner,
-                                    codec)});
+    calls_.push_back(
+        {sql::kInsertMany,
+         parameters_of(events.subspan(at, count),
+                       std::span<const std::int64_t>(holds_).subspan(at, count), owner, codec)});
   }
 }
 
@@ -226,6 +238,7 @@ std::vector<RowRef> Insertion::refs(std::span<const Result> results) const {
 
 std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
                                 const InsertOptions& options) {
+  const InUtf8 in_utf8(session);
   const Options& store = session.environment().options;
   const Insertion insertion(events, options, *store.codec, store.clock->now());
   std::vector<Result> results;

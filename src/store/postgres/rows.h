@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -37,6 +38,20 @@ inline std::int64_t hold_until(std::int64_t micros_since_1970) {
 
 // What a statement takes as LIMIT.
 std::int64_t sql_limit(std::size_t limit);
+
+// While it lives, text goes to the server in UTF-8, whatever encoding the owner of the
+// open transaction has set.
+class InUtf8 {
+ public:
+  explicit InUtf8(Session& session);
+  ~InUtf8();
+  InUtf8(const InUtf8&) = delete;
+  InUtf8& operator=(const InUtf8&) = delete;
+
+ private:
+  Session& session_;
+  std::string before_;  // empty: UTF-8 it was
+};
 
 // Events that are to be inserted.
 class Insertion {
