@@ -25,6 +25,9 @@ constexpr Meaning kMeanings[] = {
     {"25006", Kind::retryable, "the server takes no writes: it is a standby, or is failing over"},
     {"25P02", Kind::misuse, "an earlier statement failed: roll back, or use savepoints"},
     {"25P03", Kind::retryable, "the transaction was idle for too long; start it over"},
+    {"26000", Kind::retryable,
+     "somebody threw the prepared statements away (DISCARD ALL, or a pooler: see "
+     "postgres::Options::prepare); start it over"},
     {"28", Kind::permanent, "check the user, the password and the server's pg_hba.conf"},
     {"3D000", Kind::permanent, "create the database, or correct the URL"},
     {"40", Kind::retryable, "it collided with another transaction; start it over"},
@@ -112,23 +115,22 @@ void throw_failure(PGconn* connection, const PGresult* result, std::string_view 
 }
 
 void throw_not_connected(PGconn* connection, std::string_view where) {
+  const std::string reason = message_of(connection, nullptr);
   std::string message = "cannot connect (";
-  message.append(where).append("): ").append(message_of(connection, nullptr));
+  message.append(where).append("): ").append(reason);
   // There is no SQLSTATE for a connection that failed. What will fail again
   // however often it is tried is told by its text, which libpq and the server
   // translate by the locale, so this is a guess on the safe side: the others are
   // tried again.
-  static constexpr std::array<std::string_view, 8> kForGood{"password authentication failed",
-                                                            "no password supplied",
-                                                            "no pg_hba.conf entry",
-                                                            "authentication failed",
-                                                            "does not exist",
-                                                            "certificate verify failed",
-                                                            "does not match host name",
-                                                            "invalid"};
-  const bool for_good = std::any_of(kForGood.begin(), kForGood.end(), [&](std::string_view text) {
-    return message.find(text) != std::string::npos;
-  });
+  static constexpr std::array<std::string_view, 7> kForGood{
+      "password authentication failed", "no password supplied", "no pg_hba.conf entry",
+      "authentication failed",          "does not exist",       "certificate verify failed",
+      "does not match host name"};
+  const bool bad_setting = reason.starts_with("invalid ");
+  const bool for_good =
+      bad_setting || std::any_of(kForGood.begin(), kForGood.end(), [&](std::string_view text) {
+        return reason.find(text) != std::string::npos;
+      });
   if (for_good) {
     throw PermanentError(message + "; check the URL, the role and the server's pg_hba.conf");
   }

@@ -177,6 +177,7 @@ void Session::wait_for_input(std::string_view purpose) {
   while (true) {
     const int flushed = PQflush(connection_);
     if (flushed == 0 && PQisBusy(connection_) == 0) return;
+    if (PQsocket(connection_) < 0) return;  // lost: PQgetResult says why
     pollfd socket{.fd = PQsocket(connection_),
                   .events = static_cast<short>(POLLIN | (flushed > 0 ? POLLOUT : 0)),
                   .revents = 0};
@@ -213,11 +214,18 @@ ResultHandle Session::receive(std::string_view purpose) {
 
 Result Session::checked(ResultHandle result, std::string_view purpose) {
   if (!result || failed(result.get())) {
-    // Somebody threw them away (DISCARD ALL): they are prepared anew.
-    if (sql_state(result.get()) == "26000") kept_.clear();
+    forget_if_discarded(result.get());
     throw_failure(connection_, result.get(), purpose, environment_->description);
   }
   return Result(std::move(result));
+}
+
+// Somebody threw the prepared statements away (DISCARD ALL, a pooler), and will do so
+// again: this connection goes on without any.
+void Session::forget_if_discarded(const PGresult* failure) {
+  if (sql_state(failure) != "26000") return;
+  prepare_ = Prepare::never;
+  kept_.clear();
 }
 
 Result Session::run(const Sql& sql, const Parameters& parameters) {
@@ -266,7 +274,7 @@ std::vector<Result> Session::run_together(std::span<const Call> calls) {
     if (limit_) wait_for_input(purpose);
     const ResultHandle sync(PQgetResult(connection_));
     if (PQexitPipelineMode(connection_) == 0) fail(nullptr, purpose);
-    if (results.size() < calls.size() && sql_state(failure.get()) == "26000") kept_.clear();
+    if (results.size() < calls.size()) forget_if_discarded(failure.get());
   }
   if (results.size() < calls.size()) fail(failure.get(), failed_at);
   return results;

@@ -78,11 +78,12 @@ class Session {
   ResultHandle receive(std::string_view purpose);
   void wait_for_input(std::string_view purpose);
   Result checked(ResultHandle result, std::string_view purpose);
+  void forget_if_discarded(const PGresult* failure);
   ResultHandle run_user_statement(std::string_view text, std::span<const Value> values);
 
   PGconn* const connection_;
   const EnvironmentPtr environment_;
-  const Prepare prepare_;
+  Prepare prepare_;
   const std::string prefix_;  // of the names of its statements
   std::optional<std::chrono::milliseconds> limit_;
   std::chrono::steady_clock::time_point deadline_{};
