@@ -30,8 +30,10 @@ CREATE TABLE IF NOT EXISTS {migration} (
 );
 )sql";
 
+// Alone, to_regclass() answers from what the server process remembers, also that there
+// was no such table before it waited for its turn; to read a table makes it look anew.
 constexpr Sql kHasMigrations{"look for the schema", R"sql(
-SELECT to_regclass('{migration}') IS NOT NULL
+SELECT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('{migration}'))
 )sql"};
 
 constexpr Sql kApplied{"read which migrations were applied", R"sql(
