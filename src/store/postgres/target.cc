@@ -25,11 +25,25 @@ constexpr std::pair<const char*, const char*> kDefaults[] = {
 
 using Parsed = std::unique_ptr<PQconninfoOption, Destroyer<PQconninfoFree>>;
 
+// Whether a URL has an @ or a / in its password that should have been written as %40
+// or %2F: libpq takes what follows it for the host or the database, and so would
+// messages. Such an @ stands behind the one that ends the login, or behind the first /.
+bool password_is_torn(std::string_view url) {
+  const auto scheme = url.find("://");
+  if (scheme == std::string_view::npos || !url.starts_with("postgres")) return false;
+  const std::string_view rest = url.substr(scheme + 3);
+  const auto login_end = rest.find_first_of("@/");
+  if (login_end == std::string_view::npos) return false;
+  const auto query = rest.find('?', rest[login_end] == '@' ? login_end : 0);
+  const auto last_at = rest.substr(0, query).rfind('@');
+  return last_at != std::string_view::npos && last_at != login_end;
+}
+
 Parsed parse(const std::string& url) {
   char* complaint = nullptr;
   Parsed parsed(PQconninfoParse(url.c_str(), &complaint));
   PQfreemem(complaint);  // may quote the password
-  if (!parsed) {
+  if (!parsed || password_is_torn(url)) {
     throw MisuseError(
         "the PostgreSQL URL cannot be understood: write "
         "postgresql://USER@HOST:PORT/DATABASE?sslmode=..., with %XX for special characters in "
