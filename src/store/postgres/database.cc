@@ -16,10 +16,13 @@ bool Database::ensure_connected() {
 
 bool Database::healthy() const {
   if (!session_ || session_->broken()) return false;
-  // An idle server says nothing, except that it closes.
+  // An idle server says little, and why it closes before it does.
   pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
-  if (poll(&socket, 1, 0) == 0) return true;
-  return PQconsumeInput(connection_.get()) != 0 && PQstatus(connection_.get()) == CONNECTION_OK;
+  while (poll(&socket, 1, 0) != 0) {
+    if (PQconsumeInput(connection_.get()) == 0) return false;
+    if (PQstatus(connection_.get()) != CONNECTION_OK) return false;
+  }
+  return true;
 }
 
 void Database::drop() noexcept {

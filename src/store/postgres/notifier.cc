@@ -57,6 +57,9 @@ void Notifier::run() {
       news_ = false;
     }
     try {
+      // Another process must not wait for its next poll because this connection was
+      // lost while nobody used it.
+      if (!database.healthy()) database.drop();
       database.session().run_together(calls);
     } catch (const std::exception&) {
       // The server is away, and with it those who would listen; they look for events
