@@ -106,6 +106,7 @@ class TcpProxy::Loop {
   void drop_reply(LostReply reply) { lost_reply_ = std::move(reply); }
   int drops() const { return drops_; }
   int connections() const { return static_cast<int>(connections_.size()); }
+  int accepted() const { return accepted_; }
 
  private:
   void run();
@@ -131,6 +132,7 @@ class TcpProxy::Loop {
   bool stalled_ = false;
   bool stopping_ = false;
   int drops_ = 0;
+  int accepted_ = 0;
   std::optional<std::string> lost_request_;
   std::optional<LostReply> lost_reply_;
   std::list<Connection> connections_;
@@ -367,6 +369,7 @@ void TcpProxy::Loop::accept_one() {
   send_without_delay(connection.client);
   send_without_delay(connection.server);
   connections_.push_back(std::move(connection));
+  ++accepted_;
   remove_ended();
 }
 
@@ -417,6 +420,12 @@ int TcpProxy::drops() const {
 int TcpProxy::connections() const {
   int result = 0;
   loop_->perform([&] { result = loop_->connections(); });
+  return result;
+}
+
+int TcpProxy::accepted() const {
+  int result = 0;
+  loop_->perform([&] { result = loop_->accepted(); });
   return result;
 }
 

@@ -48,6 +48,9 @@ class TcpProxy {
   // How many are open now.
   int connections() const;
 
+  // How many there were in all.
+  int accepted() const;
+
  private:
   class Loop;
   std::unique_ptr<Loop> loop_;

@@ -1,0 +1,256 @@
+#include <libpq-fe.h>
+
+#include "outbox/memory.h"
+#include "store/postgres/test_support.h"
+
+namespace outbox::postgres {
+namespace {
+
+class PostgresBorrowedTest : public PostgresTest {
+ protected:
+  void SetUp() override {
+    PostgresTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    store_ = open_store();
+    mine_ = std::make_unique<test::Sql>();
+  }
+
+  void insert(Borrowed& borrowed, const std::string& id) {
+    const Event event = simple_event(id);
+    borrowed.insert({&event, 1}, {});
+  }
+  std::string prepared_statements() {
+    return mine_->value("SELECT count(*) FROM pg_prepared_statements");
+  }
+
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<test::Sql> mine_;  // the user's own connection
+};
+
+TEST_F(PostgresBorrowedTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  EXPECT_FALSE(borrowed.in_transaction());
+  mine_->execute("BEGIN");
+  EXPECT_TRUE(borrowed.in_transaction());
+  insert(borrowed, "lost");
+  mine_->execute("ROLLBACK");
+  mine_->execute("BEGIN");
+  insert(borrowed, "kept");
+  EXPECT_FALSE(store_->find("kept")) << "not committed yet";
+  mine_->execute("COMMIT");
+  EXPECT_FALSE(store_->find("lost"));
+  EXPECT_TRUE(store_->find("kept"));
+}
+
+TEST_F(PostgresBorrowedTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "run BEGIN"));
+  EXPECT_THROW(borrowed.insert({}, {}), MisuseError);
+  EXPECT_FALSE(store_->find("e"));
+}
+
+TEST_F(PostgresBorrowedTest, InAFailedTransactionItFailsAtOnceAndSaysSo) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  EXPECT_THROW(mine_->execute("SELECT 1 / 0"), std::runtime_error);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "roll back first"));
+  mine_->execute("ROLLBACK");
+}
+
+TEST_F(PostgresBorrowedTest, TheTransactionIsItsOwners) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { borrowed.commit(); }), "commit()"));
+  EXPECT_THROW(borrowed.begin(), MisuseError);
+  EXPECT_THROW(borrowed.rollback(), MisuseError);
+  EXPECT_THROW(borrowed.savepoint("a"), MisuseError);
+  EXPECT_THROW(borrowed.release("a"), MisuseError);
+  EXPECT_THROW(borrowed.rollback_to("a"), MisuseError);
+  EXPECT_THROW(borrowed.execute("COMMIT", {}), MisuseError);
+  EXPECT_TRUE(borrowed.in_transaction());
+  mine_->execute("ROLLBACK");
+}
+
+TEST_F(PostgresBorrowedTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  insert(borrowed, "before");
+  mine_->execute("SAVEPOINT part");
+  insert(borrowed, "inside");  // prepares the statement there
+  mine_->execute("ROLLBACK TO part");
+  insert(borrowed, "after");
+  mine_->execute("COMMIT");
+  EXPECT_TRUE(store_->find("before"));
+  EXPECT_FALSE(store_->find("inside"));
+  EXPECT_TRUE(store_->find("after"));
+}
+
+TEST_F(PostgresBorrowedTest, ADuplicateInASavepointIsNamedAndTheTransactionGoesOn) {
+  write_event(*store_, simple_event("there"));
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN; SAVEPOINT part");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "there"); }), "(there)"));
+  mine_->execute("ROLLBACK TO part");
+  insert(borrowed, "new");
+  mine_->execute("COMMIT");
+  EXPECT_TRUE(store_->find("new"));
+}
+
+TEST_F(PostgresBorrowedTest, TwoOnOneConnectionDoNotDisturbEachOther) {
+  Borrowed one(mine_->handle(), *store_);
+  {
+    Borrowed two(mine_->handle(), *store_);
+    mine_->execute("BEGIN");
+    for (int i = 0; i < 3; ++i) {
+      insert(one, "one" + std::to_string(i));
+      insert(two, "two" + std::to_string(i));
+    }
+  }
+  insert(one, "one3");
+  mine_->execute("COMMIT");
+  EXPECT_EQ(store_->count({}), 7);
+}
+
+TEST_F(PostgresBorrowedTest, NothingIsLeftPreparedBehind) {
+  for (const char* end : {"COMMIT", "ROLLBACK"}) {
+    Borrowed borrowed(mine_->handle(), *store_);
+    mine_->execute("BEGIN");
+    for (int i = 0; i < 3; ++i) insert(borrowed, end + std::to_string(i));
+    EXPECT_NE(prepared_statements(), "0");
+    mine_->execute(end);
+  }
+  EXPECT_EQ(prepared_statements(), "0");
+  {
+    Borrowed borrowed(mine_->handle(), *store_);
+    mine_->execute("BEGIN");
+    for (int i = 0; i < 3; ++i) insert(borrowed, "inside" + std::to_string(i));
+  }
+  EXPECT_EQ(prepared_statements(), "0") << "destroyed inside the transaction";
+  mine_->execute("COMMIT");
+}
+
+TEST_F(PostgresBorrowedTest, WithoutPreparingNothingEverIsPrepared) {
+  const auto store = open_store({.prepare = false});
+  Borrowed borrowed(mine_->handle(), *store);
+  mine_->execute("BEGIN");
+  for (int i = 0; i < 3; ++i) insert(borrowed, std::to_string(i));
+  EXPECT_EQ(prepared_statements(), "0");
+  mine_->execute("COMMIT");
+}
+
+// The owner, or a pool of its, may throw the prepared statement away; nobody can tell
+// before it is used.
+TEST_F(PostgresBorrowedTest, AfterDiscardAllOneTransactionIsToBeStartedOverAndNoneEverAfter) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  const auto transaction = [&](const std::string& id) {
+    mine_->execute("BEGIN");
+    insert(borrowed, id);
+    mine_->execute("COMMIT");
+  };
+  transaction("1");
+  transaction("2");
+  mine_->execute("DISCARD ALL");
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] { transaction("3"); }), "start it over"));
+  mine_->execute("ROLLBACK");
+  for (int i = 3; i < 9; ++i) {
+    transaction(std::to_string(i));
+    mine_->execute("DISCARD ALL");
+  }
+  EXPECT_EQ(store_->count({}), 8);
+}
+
+TEST_F(PostgresBorrowedTest, PipelineModeIsRefused) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  ASSERT_EQ(PQenterPipelineMode(mine_->handle()), 1);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "pipeline mode"));
+  ASSERT_EQ(PQexitPipelineMode(mine_->handle()), 1);
+  insert(borrowed, "e");
+  mine_->execute("COMMIT");
+  EXPECT_TRUE(store_->find("e"));
+}
+
+TEST_F(PostgresBorrowedTest, WhatIsNoOpenConnectionOrNoPostgresStoreIsRefused) {
+  EXPECT_THROW(Borrowed(nullptr, *store_), MisuseError);
+  const auto elsewhere = memory::open();
+  EXPECT_TRUE(
+      contains(message_of<MisuseError>([&] { Borrowed(mine_->handle(), *elsewhere); }), "memory"));
+  PGconn* closed = PQconnectdb("host=127.0.0.1 port=1 connect_timeout=1");
+  EXPECT_THROW(Borrowed(closed, *store_), MisuseError);
+  PQfinish(closed);
+}
+
+// Every setting of the owner's session that changes how values are read or written.
+TEST_F(PostgresBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyChanged) {
+  EventFields fields;
+  fields.id = "odd";
+  fields.type = "Grüße";
+  fields.aggregate_type = "Straße";
+  fields.aggregate_id = "日本 \\ ' \"";
+  fields.tenant_id = "ñ";
+  fields.headers = {{"kéy", "välue\\n"}};
+  fields.payload = json(R"({"a":"ü\\ \u20ac 日本"})");
+  fields.occurred_at = Time{std::chrono::microseconds{1'700'000'000'123'456}};
+  fields.available_at = fields.occurred_at;
+  const Event one = Event::restore(fields);
+  fields.id = "delayed";
+  fields.payload = bytes(std::string("\0\xff\x80 \\ '", 7));
+  fields.available_at = host_clock().now() + 24h;
+  const Event two = Event::restore(fields);
+  const Event both[] = {one, two};
+
+  for (const char* encoding : {"UTF8", "LATIN1", "SQL_ASCII", "SJIS"}) {
+    for (const bool together : {true, false}) {
+      sql().execute("TRUNCATE " + table());
+      mine_->execute(
+          "SET TimeZone = 'Asia/Kathmandu'; SET DateStyle = 'SQL, DMY'; "
+          "SET IntervalStyle = 'sql_standard'; SET bytea_output = 'escape'; "
+          "SET standard_conforming_strings = off; SET escape_string_warning = off; "
+          "SET array_nulls = off; SET extra_float_digits = -10; SET search_path = ''; "
+          "SET client_encoding = '" +
+          std::string(encoding) + "'");
+      {
+        Borrowed borrowed(mine_->handle(), *store_);
+        mine_->execute("BEGIN");
+        if (together) {
+          borrowed.insert(both, {});
+        } else {
+          borrowed.insert({&one, 1}, {});
+          borrowed.insert({&two, 1}, {});
+        }
+        EXPECT_EQ(mine_->value("SHOW client_encoding"), encoding);
+        mine_->execute("COMMIT");
+      }
+      EXPECT_EQ(mine_->value("SHOW client_encoding"), encoding);
+      EXPECT_EQ(mine_->value("SHOW TimeZone"), "Asia/Kathmandu");
+      for (const Event& event : both) {
+        const auto found = store_->find(event.id());
+        ASSERT_TRUE(found) << encoding;
+        EXPECT_EQ(found->row.event.type(), event.type()) << encoding;
+        EXPECT_EQ(found->row.event.aggregate_type(), event.aggregate_type());
+        EXPECT_EQ(found->row.event.aggregate_id(), event.aggregate_id());
+        EXPECT_EQ(found->row.event.tenant_id(), event.tenant_id());
+        EXPECT_EQ(found->row.event.headers(), event.headers());
+        EXPECT_EQ(found->row.event.payload(), event.payload());
+        EXPECT_EQ(found->row.event.occurred_at(), event.occurred_at());
+        EXPECT_EQ(found->row.event.available_at(), event.available_at());
+      }
+    }
+  }
+}
+
+TEST_F(PostgresBorrowedTest, AnInsertThatFailsLeavesTheOwnersEncodingAsItWas) {
+  write_event(*store_, simple_event("there"));
+  mine_->execute("SET client_encoding = 'LATIN1'");
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN; SAVEPOINT part");
+  EXPECT_THROW(insert(borrowed, "there"), MisuseError);
+  mine_->execute("ROLLBACK TO part");
+  EXPECT_EQ(mine_->value("SHOW client_encoding"), "LATIN1");
+  insert(borrowed, "new");
+  mine_->execute("COMMIT");
+  EXPECT_EQ(mine_->value("SHOW client_encoding"), "LATIN1");
+}
+
+}  // namespace
+}  // namespace outbox::postgres

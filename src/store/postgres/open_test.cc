@@ -1,0 +1,180 @@
+// What open() makes of the database that it finds.
+#include <thread>
+
+#include "store/postgres/test_support.h"
+
+namespace outbox::postgres {
+namespace {
+
+class PostgresOpenTest : public PostgresTest {
+ protected:
+  // Every object of the schema with its definition, without the schema's name.
+  std::vector<test::Row> objects(const std::string& schema) {
+    const std::string here = "'" + schema + "'::regnamespace";
+    return sql().query(
+        "SELECT 'column', relname::text, attname::text, format_type(atttypid, atttypmod), "
+        "  attnotnull::text, attidentity::text, attgenerated::text, "
+        "  replace(coalesce(pg_get_expr(adbin, adrelid), ''), '" +
+        schema +
+        ".', ''), "
+        "  coalesce(array_to_string(reloptions, ','), '') "
+        "FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid "
+        "LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum "
+        "WHERE relnamespace = " +
+        here +
+        " AND attnum > 0 AND NOT attisdropped "
+        "UNION ALL SELECT 'index', indexname::text, replace(indexdef, '" +
+        schema + ".', ''), '', '', '', '', '', '' FROM pg_indexes WHERE schemaname = '" + schema +
+        "' "
+        "UNION ALL SELECT 'constraint', conname::text, pg_get_constraintdef(oid), '', '', '', '', "
+        "  '', '' FROM pg_constraint WHERE connamespace = " +
+        here +
+        " "
+        "UNION ALL SELECT 'sequence', sequencename::text, cache_size::text, start_value::text, "
+        "  increment_by::text, '', '', '', '' FROM pg_sequences WHERE schemaname = '" +
+        schema +
+        "' "
+        "ORDER BY 1, 2, 3");
+  }
+};
+
+// A database beside the tests' own; dropped in the end.
+class OtherDatabase {
+ public:
+  OtherDatabase(test::Sql& sql, const std::string& name, const std::string& with)
+      : sql_(sql), name_(name) {
+    sql_.execute("DROP DATABASE IF EXISTS " + name_);
+    sql_.execute("CREATE DATABASE " + name_ + " " + with);
+  }
+  ~OtherDatabase() { sql_.execute("DROP DATABASE IF EXISTS " + name_ + " WITH (FORCE)"); }
+  OtherDatabase(const OtherDatabase&) = delete;
+  OtherDatabase& operator=(const OtherDatabase&) = delete;
+
+  std::string url() const {
+    const std::string usual = test::postgres_url();
+    return usual.substr(0, usual.rfind('/') + 1) + name_;
+  }
+
+ private:
+  test::Sql& sql_;
+  const std::string name_;
+};
+
+TEST_F(PostgresOpenTest, ADatabaseInAnotherEncodingIsRefused) {
+  const OtherDatabase latin(sql(), schema() + "_latin",
+                            "ENCODING 'LATIN1' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'");
+  const std::string message = message_of<PermanentError>([&] { postgres::open(latin.url()); });
+  EXPECT_TRUE(contains(message, "LATIN1"));
+  EXPECT_TRUE(contains(message, "ENCODING 'UTF8'"));
+}
+
+TEST_F(PostgresOpenTest, WithoutMigrationAnEmptySchemaIsRefusedAndStaysEmpty) {
+  const std::string message = message_of<PermanentError>([&] { open_store({.migrate = false}); });
+  EXPECT_TRUE(contains(message, "version 0"));
+  EXPECT_TRUE(contains(message, "postgres::Options::migrate"));
+  EXPECT_TRUE(objects(schema()).empty());
+  EXPECT_EQ(schema_status(test::postgres_url(), table()).present, 0);
+  EXPECT_TRUE(objects(schema()).empty());
+}
+
+TEST_F(PostgresOpenTest, ASchemaNewerThanTheLibraryIsRefusedWithBothVersions) {
+  open_store();
+  sql().execute("INSERT INTO " + table() + "_migration (version, name) VALUES (99, '099_later')");
+  for (const bool migrate : {true, false}) {
+    const std::string message =
+        message_of<PermanentError>([&] { open_store({.migrate = migrate}); });
+    EXPECT_TRUE(contains(message, "version 99"));
+    EXPECT_TRUE(contains(message, "versions up to 1"));
+  }
+}
+
+TEST_F(PostgresOpenTest, ManyMayMigrateAtOnce) {
+  std::vector<std::jthread> threads;
+  std::vector<std::string> errors(8);
+  for (std::string& error : errors) {
+    threads.emplace_back([this, &error] {
+      try {
+        open_store();
+      } catch (const std::exception& thrown) {
+        error = thrown.what();
+      }
+    });
+  }
+  threads.clear();
+  EXPECT_EQ(errors, std::vector<std::string>(8));
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + table() + "_migration"), "1");
+}
+
+TEST_F(PostgresOpenTest, TheSchemaAppliedByOtherMeansIsTheSame) {
+  open_store();
+  const test::Schema other;
+  sql().execute(schema_sql(other.name() + ".outbox_event"));
+  EXPECT_FALSE(objects(schema()).empty());
+  EXPECT_EQ(objects(other.name()), objects(schema()));
+  const auto store = postgres::open(test::postgres_url(),
+                                    {.table = other.name() + ".outbox_event", .migrate = false});
+  write_event(*store, simple_event("e"));
+}
+
+TEST_F(PostgresOpenTest, AMigrationThatFailsLeavesNothingBehind) {
+  sql().execute("CREATE TABLE " + table() + "_shard (mine int)");
+  EXPECT_THROW(open_store(), MisuseError);
+  EXPECT_EQ(sql().value("SELECT count(*) FROM pg_class WHERE relnamespace = '" + schema() +
+                        "'::regnamespace"),
+            "1");
+}
+
+TEST_F(PostgresOpenTest, OddButLegalNamesWorkAndTheRestIsRefused) {
+  const std::string longest(48, 'x');
+  for (const std::string& name : {std::string("SELECT"), std::string("MixedCase"), std::string("_"),
+                                  std::string("user"), longest}) {
+    const auto store =
+        postgres::open(test::postgres_url(), {.table = schema() + "." + name, .notify = false});
+    write_event(*store, simple_event("e"));
+    const auto instance = store->join({});
+    const Tenure tenure = instance->renew();
+    EXPECT_EQ(instance->ready(tenure.shards, 0, 10).rows.size(), 1U) << name;
+    EXPECT_TRUE(store->replay({}, 0, 1).rows == 0);
+  }
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + schema() + ".\"SELECT\""), "1");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + schema() + ".\"MixedCase\""), "1");
+
+  for (const std::string& name :
+       {std::string(), longest + "x", std::string("a b"), std::string("a\"b"), std::string("1a"),
+        std::string("a.b.c"), std::string("a."), std::string(".a"), std::string("a;b"),
+        std::string("täble"), std::string(64, 's') + ".a"}) {
+    EXPECT_THROW(postgres::open(test::postgres_url(), {.table = name}), MisuseError) << name;
+    EXPECT_THROW(schema_sql(name), MisuseError) << name;
+  }
+}
+
+// Names that differ only at their end must not share indexes or sequences.
+TEST_F(PostgresOpenTest, TwoTablesWithLongNamesLiveSideBySide) {
+  for (const char* last : {"a", "b"}) {
+    const auto store = postgres::open(test::postgres_url(),
+                                      {.table = schema() + "." + std::string(47, 'x') + last});
+    write_event(*store, simple_event("e"));
+  }
+  EXPECT_EQ(sql().value("SELECT count(*) FROM pg_sequences WHERE schemaname = '" + schema() + "'"),
+            "4");
+}
+
+TEST_F(PostgresOpenTest, WithoutASchemaTheFirstOfTheSearchPathIsMeantAlsoAfterItChanged) {
+  const std::string url = test::postgres_url() + "?options=-csearch_path%3D" + schema();
+  const auto store = postgres::open(url);
+  const auto connection = begun(*store);
+  connection->execute("SET LOCAL search_path = ''", {});
+  const Event event = simple_event("e");
+  connection->insert({&event, 1}, {});
+  connection->commit();
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + table()), "1");
+}
+
+TEST_F(PostgresOpenTest, OptionsThatMakeNoSenseAreRefused) {
+  EXPECT_THROW(open_store({.connections = 0}), MisuseError);
+  EXPECT_THROW(open_store({.connections = 10'001}), MisuseError);
+  EXPECT_THROW(open_store({.wait_timeout = -1ms}), MisuseError);
+}
+
+}  // namespace
+}  // namespace outbox::postgres
