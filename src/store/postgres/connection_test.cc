@@ -157,11 +157,22 @@ TEST_F(PostgresConnectionTest, OnOpenSeesEachNewConnectionOnce) {
 }
 
 TEST_F(PostgresConnectionTest, AnEncodingThatTheUserSetOnAPooledConnectionChangesNoBytes) {
-  const auto store = open_store({.on_open = [](pg_conn* handle) {
-    PQclear(PQexec(handle, "SET client_encoding = 'LATIN1'"));
-  }});
-  write_event(*store, simple_event("e", R"({"a":"日本ü"})"));
-  EXPECT_EQ(store->find("e")->row.event.payload(), R"({"a":"日本ü"})");
+  for (const bool at_commit : {false, true}) {
+    const auto store = open_store({.insert_at_commit = at_commit, .on_open = [](pg_conn* handle) {
+                                     PQclear(PQexec(handle, "SET client_encoding = 'LATIN1'"));
+                                   }});
+    const std::string id = std::to_string(static_cast<int>(at_commit));
+    write_event(*store, simple_event(id, R"({"a":"日本ü"})"));
+    const Event inside = simple_event(id + "inside", R"({"a":"日本ü"})");
+    const auto connection = begun(*store);
+    connection->insert({&inside, 1}, {});
+    connection->savepoint("part");
+    EXPECT_EQ(connection->query("SHOW client_encoding", {}).at(0).at(0), Value{"LATIN1"});
+    connection->commit();
+    EXPECT_EQ(connection->query("SHOW client_encoding", {}).at(0).at(0), Value{"LATIN1"});
+    EXPECT_EQ(store->find(id)->row.event.payload(), R"({"a":"日本ü"})");
+    EXPECT_EQ(store->find(id + "inside")->row.event.payload(), R"({"a":"日本ü"})");
+  }
 }
 
 TEST_F(PostgresConnectionTest, AnEncodingInTheUrlOrTheEnvironmentChangesNoBytes) {

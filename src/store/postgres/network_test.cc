@@ -80,8 +80,13 @@ TEST_F(PostgresNetworkTest, LostInTheMiddleOfATransactionNothingHappenedAndItSay
   EXPECT_EQ(rows(), "0");
 }
 
-TEST_F(PostgresNetworkTest, LostInsideCommitTheOutcomeIsUnknownWhicheverWayItWent) {
-  const auto store = open_far();
+class PostgresCommitNetworkTest : public PostgresNetworkTest,
+                                  public ::testing::WithParamInterface<bool> {};
+
+// Also when the events go with the COMMIT, and on a connection that has committed before.
+TEST_P(PostgresCommitNetworkTest, LostInsideCommitTheOutcomeIsUnknownWhicheverWayItWent) {
+  const auto store = open_far({.insert_at_commit = GetParam(), .notify = false});
+  write_event(*store, simple_event("before"));
   const auto commit = [&](const std::string& id) {
     const Event event = simple_event(id);
     const auto connection = begun(*store);
@@ -90,13 +95,15 @@ TEST_F(PostgresNetworkTest, LostInsideCommitTheOutcomeIsUnknownWhicheverWayItWen
   };
   proxy_->drop_request("COMMIT");
   EXPECT_TRUE(contains(commit("request"), "may have happened"));
-  proxy_->drop_reply("COMMIT");
+  proxy_->drop_reply("COMMIT", "COMMIT");
   EXPECT_TRUE(contains(commit("reply"), "may have happened"));
   EXPECT_EQ(proxy_->drops(), 2);
-  EXPECT_EQ(rows(), "1");
+  EXPECT_EQ(rows(), "2");
   EXPECT_FALSE(store->find("request"));
   EXPECT_TRUE(store->find("reply"));
 }
+
+INSTANTIATE_TEST_SUITE_P(Each, PostgresCommitNetworkTest, ::testing::Bool());
 
 TEST_F(PostgresNetworkTest, OthersAreToldOfACommitAtOnceThoughTheConnectionForItWasLost) {
   const auto near = open_store();

@@ -148,7 +148,7 @@ Session::Kept& Session::kept(const Sql& sql) {
 // Whether the statement can be run by its name.
 bool Session::prepared(Kept& statement, const Sql& sql, const Parameters& parameters) {
   if (!statement.name.empty()) return true;
-  if (prepare_ == Prepare::never) return false;
+  if (prepare_ == Prepare::never || !sql.prepare) return false;
   if (prepare_ == Prepare::from_second_use && statement.uses++ == 0) return false;
   const std::string name = prefix_ + std::to_string(++named_);
   if (PQsendPrepare(connection_, name.c_str(), statement.text.c_str(), parameters.size(),

@@ -13,7 +13,7 @@ namespace outbox::postgres::sql {
 
 // --- Transactions ---
 
-inline constexpr Sql kCommit{"commit the transaction", "COMMIT"};
+inline constexpr Sql kCommit{"commit the transaction", "COMMIT", false};
 
 // --- Writing ---
 //

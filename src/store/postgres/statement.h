@@ -17,10 +17,12 @@
 namespace outbox::postgres {
 
 // A statement of the library's own; sql.h lists them. `purpose` completes
-// "cannot ..." in an error. Statements are kept by the address of this object.
+// "cannot ..." in an error. Statements are kept by the address of this object, and
+// prepared unless the server has nothing to plan for them.
 struct Sql {
   std::string_view purpose;
   std::string_view text;
+  bool prepare = true;
 };
 
 // Bytes, where a plain string_view is text.
