@@ -1,11 +1,14 @@
 // The store on PostgreSQL: shared by many instances on many hosts.
 #pragma once
 
+#include <array>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "outbox/clock.h"
 #include "outbox/export.h"
@@ -128,6 +131,16 @@ class OUTBOX_EXPORT Borrowed final : public Connection {
   class Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// How a client library that hides its PGconn writes events: it runs a statement in its
+// open transaction, as it would run one of its user's. The statement is plain ASCII and
+// has no parameters; each row that comes back is two integers.
+using Relay = std::function<std::vector<std::array<std::int64_t, 2>>(const std::string& sql)>;
+
+// A transaction of such a library as a Connection, to write events on and for nothing
+// else; see outbox/pqxx.h. What `relay` throws goes through. Throws MisuseError if
+// `store` is not a PostgreSQL store.
+OUTBOX_EXPORT std::unique_ptr<Connection> relayed(Store& store, Relay relay);
 
 // The handle under a pooled connection of a PostgreSQL store (tx.connection()),
 // for calling libpq inside the transaction. Throws MisuseError for connections

@@ -9,6 +9,7 @@
 #include "core/quote.h"
 #include "core/time_text.h"
 #include "outbox/error.h"
+#include "store/postgres/columns.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
@@ -37,11 +38,6 @@ enum Column {
   kReadAt,
 };
 static_assert(kHold == kHoldColumn && kReadAt + 1 == kRowColumns);
-
-constexpr std::string_view kJsonType = "application/json";
-constexpr std::string_view kBytesType = "application/octet-stream";
-
-std::string_view default_content_type(bool is_json) { return is_json ? kJsonType : kBytesType; }
 
 void add_defect(std::string& defect, std::string_view reason) {
   if (!defect.empty()) defect.append("; ");
@@ -128,19 +124,8 @@ std::int64_t sql_limit(std::size_t limit) {
 
 namespace {
 
-using OptionalText = std::optional<std::string_view>;
-
 // Rows a statement: the arrays of more would only cost memory.
 constexpr std::size_t kManyRows = 500;
-
-std::string encoded_headers(const JsonCodec& codec, const Event& event) {
-  return event.headers().empty() ? std::string() : codec.encode(event.headers());
-}
-
-OptionalText content_type_of(const Event& event) {
-  if (event.content_type() == default_content_type(event.is_json())) return std::nullopt;
-  return event.content_type();
-}
 
 Parameters parameters_of(const Event& event, std::int64_t hold, OptionalText owner,
                          const JsonCodec& codec) {
@@ -152,34 +137,6 @@ Parameters parameters_of(const Event& event, std::int64_t hold, OptionalText own
       event.is_json() ? OptionalText(payload) : std::nullopt,
       event.is_json() ? std::nullopt : std::optional(Bytes{payload}), event.occurred_at(),
       event.available_at(), hold, hold == 0 ? owner : std::nullopt);
-}
-
-// Of several events, as arrays.
-Parameters parameters_of(std::span<const Event> events, std::span<const std::int64_t> holds,
-                         OptionalText owner, const JsonCodec& codec) {
-  std::vector<OptionalText> ids, types, aggregate_types, aggregate_ids, tenants, content_types,
-      headers, payloads;
-  std::vector<std::optional<Bytes>> payload_bytes;
-  std::vector<std::int64_t> occurred, available;
-  std::vector<std::string> encoded;  // what `headers` points to
-  encoded.reserve(events.size());
-  for (const Event& event : events) {
-    encoded.push_back(encoded_headers(codec, event));
-    ids.emplace_back(event.id());
-    types.emplace_back(event.type());
-    aggregate_types.emplace_back(event.aggregate_type());
-    aggregate_ids.push_back(null_if_empty(event.aggregate_id()));
-    tenants.push_back(null_if_empty(event.tenant_id()));
-    content_types.push_back(content_type_of(event));
-    headers.push_back(null_if_empty(encoded.back()));
-    const std::string_view payload = event.payload();
-    payloads.push_back(event.is_json() ? OptionalText(payload) : std::nullopt);
-    payload_bytes.push_back(event.is_json() ? std::nullopt : std::optional(Bytes{payload}));
-    occurred.push_back(micros(event.occurred_at()));
-    available.push_back(micros(event.available_at()));
-  }
-  return Parameters(ids, types, aggregate_types, aggregate_ids, tenants, content_types, headers,
-                    payloads, payload_bytes, occurred, available, holds, owner);
 }
 
 }  // namespace
@@ -199,22 +156,19 @@ InUtf8::~InUtf8() {
 }
 
 Insertion::Insertion(std::span<const Event> events, const InsertOptions& options,
-                     const JsonCodec& codec, Time now) {
+                     const JsonCodec& codec, Time now)
+    : holds_(holds_of(events, now)) {
   const OptionalText owner = null_if_empty(options.owner);
-  for (const Event& event : events) {
-    const bool delayed = event.available_at() > now;
-    holds_.push_back(delayed ? hold_until(micros(event.available_at())) : 0);
-  }
   if (events.size() == 1) {
     calls_.push_back({sql::kInsert, parameters_of(events.front(), holds_.front(), owner, codec)});
     return;
   }
   for (std::size_t at = 0; at < events.size(); at += kManyRows) {
     const std::size_t count = std::min(events.size() - at, kManyRows);
-    calls_.push_back(
-        {sql::kInsertMany,
-         parameters_of(events.subspan(at, count),
-                       std::span<const std::int64_t>(holds_).subspan(at, count), owner, codec)});
+    calls_.push_back({sql::kInsertMany,
+                      columns_of<Parameters>(
+                          events.subspan(at, count),
+                          std::span<const std::int64_t>(holds_).subspan(at, count), owner, codec)});
   }
 }
 

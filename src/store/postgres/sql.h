@@ -48,6 +48,31 @@ ORDER BY number
 RETURNING seq, shard
 )sql"};
 
+// The same for another client library, with the values written into it: text in
+// hexadecimal, in which only the server sees UTF-8.
+inline constexpr Sql kInsertRelayed{"insert events", R"sql(
+INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
+  headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)
+SELECT convert_from(decode(event_id, 'hex'), 'UTF8'), convert_from(decode(event_type, 'hex'), 'UTF8'),
+  convert_from(decode(aggregate_type, 'hex'), 'UTF8'),
+  convert_from(decode(aggregate_id, 'hex'), 'UTF8'), convert_from(decode(tenant_id, 'hex'), 'UTF8'),
+  convert_from(decode(content_type, 'hex'), 'UTF8'), convert_from(decode(headers, 'hex'), 'UTF8'),
+  convert_from(decode(payload, 'hex'), 'UTF8'), decode(payload_bytes, 'hex'),
+  timestamptz 'epoch' + created_at * interval '1 microsecond',
+  CASE WHEN hold = 0
+    THEN least(timestamptz 'epoch' + available_at * interval '1 microsecond', clock_timestamp())
+    ELSE timestamptz 'epoch' + available_at * interval '1 microsecond' END,
+  hold, CASE WHEN hold = 0 THEN convert_from(decode(owner[1], 'hex'), 'UTF8') END,
+  CASE WHEN hold = 0 AND owner[1] IS NOT NULL THEN clock_timestamp() END
+FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
+            $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
+  WITH ORDINALITY AS item (event_id, event_type, aggregate_type, aggregate_id, tenant_id,
+    content_type, headers, payload, payload_bytes, created_at, available_at, hold, number),
+  (SELECT $13::text[]) AS claimed (owner)
+ORDER BY number
+RETURNING seq, shard
+)sql"};
+
 // --- Reading ---
 
 // Shard by shard, each from its floor on, until there are enough: with LIMIT and

@@ -1,0 +1,73 @@
+// What of an event goes into which column.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outbox/event.h"
+#include "outbox/json_codec.h"
+#include "store/postgres/rows.h"
+#include "store/postgres/statement.h"
+
+namespace outbox::postgres {
+
+using OptionalText = std::optional<std::string_view>;
+
+inline std::string_view default_content_type(bool is_json) {
+  return is_json ? "application/json" : "application/octet-stream";
+}
+
+inline OptionalText content_type_of(const Event& event) {
+  if (event.content_type() == default_content_type(event.is_json())) return std::nullopt;
+  return event.content_type();
+}
+
+inline std::string encoded_headers(const JsonCodec& codec, const Event& event) {
+  return event.headers().empty() ? std::string() : codec.encode(event.headers());
+}
+
+// `now`: of the writer's clock, from which the times of events are taken.
+inline std::vector<std::int64_t> holds_of(std::span<const Event> events, Time now) {
+  std::vector<std::int64_t> holds;
+  for (const Event& event : events) {
+    const bool delayed = event.available_at() > now;
+    holds.push_back(delayed ? hold_until(micros(event.available_at())) : 0);
+  }
+  return holds;
+}
+
+// The columns of several events as arrays, and the owner: what the statements for many
+// take. `Values` is made of them.
+template <class Values>
+Values columns_of(std::span<const Event> events, std::span<const std::int64_t> holds,
+                  OptionalText owner, const JsonCodec& codec) {
+  std::vector<OptionalText> ids, types, aggregate_types, aggregate_ids, tenants, content_types,
+      headers, payloads;
+  std::vector<std::optional<Bytes>> payload_bytes;
+  std::vector<std::int64_t> occurred, available;
+  std::vector<std::string> encoded;  // what `headers` points to
+  encoded.reserve(events.size());
+  for (const Event& event : events) {
+    encoded.push_back(encoded_headers(codec, event));
+    ids.emplace_back(event.id());
+    types.emplace_back(event.type());
+    aggregate_types.emplace_back(event.aggregate_type());
+    aggregate_ids.push_back(null_if_empty(event.aggregate_id()));
+    tenants.push_back(null_if_empty(event.tenant_id()));
+    content_types.push_back(content_type_of(event));
+    headers.push_back(null_if_empty(encoded.back()));
+    const std::string_view payload = event.payload();
+    payloads.push_back(event.is_json() ? OptionalText(payload) : std::nullopt);
+    payload_bytes.push_back(event.is_json() ? std::nullopt : std::optional(Bytes{payload}));
+    occurred.push_back(micros(event.occurred_at()));
+    available.push_back(micros(event.available_at()));
+  }
+  return Values(ids, types, aggregate_types, aggregate_ids, tenants, content_types, headers,
+                payloads, payload_bytes, occurred, available, holds, owner);
+}
+
+}  // namespace outbox::postgres

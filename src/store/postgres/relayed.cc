@@ -1,0 +1,153 @@
+#include <algorithm>
+#include <charconv>
+#include <string>
+#include <utility>
+
+#include "outbox/error.h"
+#include "outbox/postgres.h"
+#include "store/postgres/columns.h"
+#include "store/postgres/postgres_store.h"
+#include "store/postgres/sql.h"
+
+namespace outbox::postgres {
+namespace {
+
+// Rows a statement: a server takes texts of up to a gigabyte.
+constexpr std::size_t kRelayedRows = 100;
+
+// The columns as the texts of arrays. They are made of digits, letters and "{},-
+// alone: the same in every encoding that a session may have, and without anything that
+// would have to be escaped in a literal.
+class Texts {
+ public:
+  template <class... Args>
+  explicit Texts(const Args&... args) : values_{text_of(args)...} {}
+
+  // The statement with a literal in the place of each $1, $2, ...
+  std::string written_into(std::string_view sql) const {
+    std::string text;
+    for (std::size_t dollar = sql.find('$'); dollar != std::string_view::npos;
+         dollar = sql.find('$')) {
+      std::size_t number = 0;
+      const char* digits = sql.data() + dollar + 1;
+      const char* end = std::from_chars(digits, sql.data() + sql.size(), number).ptr;
+      text.append(sql.substr(0, dollar)).append("'").append(values_.at(number - 1)).append("'");
+      sql.remove_prefix(static_cast<std::size_t>(end - sql.data()));
+    }
+    return text.append(sql);
+  }
+
+ private:
+  static std::string text_of(OptionalText value) { return "{" + element(value) + "}"; }
+  static std::string text_of(std::span<const std::int64_t> values) {
+    return array(values, [](std::int64_t value) { return std::to_string(value); });
+  }
+  static std::string text_of(const std::vector<std::int64_t>& values) {
+    return text_of(std::span<const std::int64_t>(values));
+  }
+  static std::string text_of(const std::vector<OptionalText>& values) {
+    return array(values, element);
+  }
+  static std::string text_of(const std::vector<std::optional<Bytes>>& values) {
+    return array(values, [](const std::optional<Bytes>& value) {
+      return element(value ? OptionalText(value->data) : std::nullopt);
+    });
+  }
+
+  template <class Values, class ElementOf>
+  static std::string array(const Values& values, ElementOf element_of) {
+    std::string text = "{";
+    for (const auto& value : values) {
+      if (text.size() > 1) text.push_back(',');
+      text.append(element_of(value));
+    }
+    return text + "}";
+  }
+
+  static std::string element(OptionalText bytes) {
+    if (!bytes) return "NULL";
+    if (bytes->empty()) return R"("")";
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    std::string text;
+    text.reserve(bytes->size() * 2);
+    for (const char byte : *bytes) {
+      const auto value = static_cast<unsigned char>(byte);
+      text.push_back(kDigits[value >> 4]);
+      text.push_back(kDigits[value & 15]);
+    }
+    return text;
+  }
+
+  const std::vector<std::string> values_;
+};
+
+[[noreturn]] void refuse(const char* call) {
+  throw MisuseError(std::string(call) +
+                    "() on a borrowed transaction: it is its owner's; call the client library that "
+                    "it belongs to");
+}
+
+class RelayedConnection final : public Connection {
+ public:
+  RelayedConnection(EnvironmentPtr environment, Relay relay)
+      : environment_(std::move(environment)),
+        relay_(std::move(relay)),
+        sql_(expand(sql::kInsertRelayed.text, environment_->table)) {}
+
+  bool in_transaction() const override { return true; }
+
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
+    environment_->check_process();
+    std::vector<RowRef> refs;
+    const std::vector<std::int64_t> holds = holds_of(events, environment_->options.clock->now());
+    for (const std::int64_t hold : holds) refs.push_back({.hold = hold});
+    for (std::size_t at = 0; at < events.size(); at += kRelayedRows) {
+      const std::size_t count = std::min(events.size() - at, kRelayedRows);
+      const auto texts = columns_of<Texts>(
+          events.subspan(at, count), std::span<const std::int64_t>(holds).subspan(at, count),
+          null_if_empty(options.owner), *environment_->options.codec);
+      const auto rows = relay_(texts.written_into(sql_));
+      if (rows.size() != count) {
+        throw PermanentError("inserting " + std::to_string(count) + " events returned " +
+                             std::to_string(rows.size()) + " rows (" + environment_->description +
+                             "): look for triggers or rules on the table");
+      }
+      for (std::size_t i = 0; i < count; ++i) {
+        refs[at + i].seq = rows[i][0];
+        refs[at + i].shard = static_cast<int>(rows[i][1]);
+      }
+    }
+    return refs;
+  }
+
+  void begin() override { refuse("begin"); }
+  void commit() override { refuse("commit"); }
+  void rollback() override { refuse("rollback"); }
+  void savepoint(const std::string& /*name*/) override { refuse("savepoint"); }
+  void release(const std::string& /*name*/) override { refuse("release"); }
+  void rollback_to(const std::string& /*name*/) override { refuse("rollback_to"); }
+  std::int64_t execute(std::string_view /*sql*/, std::span<const Value> /*values*/) override {
+    refuse("execute");
+  }
+  std::vector<ResultRow> query(std::string_view /*sql*/,
+                               std::span<const Value> /*values*/) override {
+    refuse("query");
+  }
+
+ private:
+  const EnvironmentPtr environment_;
+  const Relay relay_;
+  const std::string sql_;
+};
+
+}  // namespace
+
+std::unique_ptr<Connection> relayed(Store& store, Relay relay) {
+  const auto* postgres_store = dynamic_cast<PostgresStore*>(&store);
+  if (postgres_store == nullptr) {
+    throw MisuseError("postgres::relayed() needs a PostgreSQL store, not " + store.description());
+  }
+  return std::make_unique<RelayedConnection>(postgres_store->environment(), std::move(relay));
+}
+
+}  // namespace outbox::postgres
