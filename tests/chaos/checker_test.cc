@@ -1,10 +1,11 @@
 // The checker is tested too: with a broken store it must report the fault, and
-// without one, in the same scenario, nothing.
+// without one, in the same scenario, nothing. On every database of the run.
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <stop_token>
 #include <thread>
 
@@ -15,6 +16,7 @@
 #include "outbox/poller.h"
 #include "outbox/testing.h"
 #include "settings.h"
+#include "support/postgres.h"
 #include "temporary_directory.h"
 #include "workload.h"
 
@@ -50,13 +52,24 @@ class Arrivals {
 };
 
 // The application and one engine after the other in this process, on a faulty
-// store over SQLite.
-class CheckerTest : public ::testing::Test {
+// store over a sound one.
+class CheckerTest : public ::testing::TestWithParam<StoreKind> {
  protected:
+  void SetUp() override {
+    if (GetParam() == StoreKind::postgres) {
+      OUTBOX_NEEDS_POSTGRES();
+      schema_.emplace();
+      database_ =
+          postgres_database(test::postgres_url() + "?options=-csearch_path%3D" + schema_->name());
+    } else {
+      database_ = sqlite_database(directory_.file("shop.db"));
+    }
+    observer_.emplace(*database_);
+  }
+
   void open(const Faults& faults) {
-    sqlite_ = sqlite::open(directory_.file("shop.db"),
-                           {.durability = sqlite::Durability::normal, .log = log_.log()});
-    store_ = std::make_shared<FaultyStore>(sqlite_, faults);
+    sound_ = database_->open();
+    store_ = std::make_shared<FaultyStore>(sound_, faults);
   }
 
   Listeners listeners() {
@@ -71,32 +84,31 @@ class CheckerTest : public ::testing::Test {
   static void write(Writer& writer, int events, const std::string& aggregate = "a") {
     for (int n = 0; n < events; ++n) {
       auto tx = writer.begin();
-      const auto last = tx.query(
-          "INSERT INTO counter (aggregate, last) VALUES (?, 1)"
-          " ON CONFLICT (aggregate) DO UPDATE SET last = last + 1 RETURNING last",
-          aggregate);
+      const auto last = tx.query(kNextNumber, aggregate);
       const std::int64_t number = std::get<std::int64_t>(last[0][0]);
       const std::string id =
           tx.write({.type = kEventType,
                     .aggregate_type = kAggregateType,
                     .aggregate_id = aggregate,
                     .payload = json(to_payload({.aggregate = aggregate, .number = number}))});
-      tx.execute("INSERT INTO business VALUES (?, ?, ?, 1, 0)", id, aggregate, number);
+      tx.execute(kRecord, id, aggregate, number, 1, 0);
       tx.commit();
     }
   }
 
   Verdict verdict(const Expected& expected = {}) {
-    Verdict result = judge(observer_.committed(), arrivals_->all(), expected);
-    result.dead = observer_.dead();
-    result.pending = observer_.pending();
+    Verdict result = judge(observer_->committed(), arrivals_->all(), expected);
+    result.dead = observer_->dead();
+    result.pending = observer_->pending();
     return result;
   }
 
   TemporaryDirectory directory_;
+  std::optional<test::Schema> schema_;
   testing::RecordingLog log_;
-  Observer observer_{directory_.file("shop.db")};
-  std::shared_ptr<Store> sqlite_;
+  std::unique_ptr<Database> database_;
+  std::optional<Observer> observer_;
+  std::shared_ptr<Store> sound_;
   std::shared_ptr<FaultyStore> store_;
   std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
 };
@@ -116,7 +128,7 @@ class MarkBeforeDelivery : public CheckerTest {
   Verdict run(const Faults& faults) {
     open(faults);
     {
-      Writer writer{sqlite_};
+      Writer writer{sound_};
       write(writer, 20);
     }
     {
@@ -140,13 +152,13 @@ class MarkBeforeDelivery : public CheckerTest {
   }
 };
 
-TEST_F(MarkBeforeDelivery, LosesEventsAndIsReported) {
+TEST_P(MarkBeforeDelivery, LosesEventsAndIsReported) {
   const Verdict found = run({.mark_before_delivery = true});
   EXPECT_EQ(found.lost, 19u) << found;
   EXPECT_FALSE(found.clean());
 }
 
-TEST_F(MarkBeforeDelivery, LosesNothingWithoutTheFault) {
+TEST_P(MarkBeforeDelivery, LosesNothingWithoutTheFault) {
   const Verdict found = run({});
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.delivered, 20u);
@@ -170,21 +182,21 @@ class HookOnRollback : public CheckerTest {
   }
 };
 
-TEST_F(HookOnRollback, DeliversGhostsAndIsReported) {
+TEST_P(HookOnRollback, DeliversGhostsAndIsReported) {
   const Verdict found = run({.hook_on_rollback = true}, Ordering::none);
   EXPECT_EQ(found.committed, 20u);
   EXPECT_EQ(found.ghosts, 10u) << found;
   EXPECT_FALSE(found.clean());
 }
 
-TEST_F(HookOnRollback, DeliversNoGhostWithoutTheFault) {
+TEST_P(HookOnRollback, DeliversNoGhostWithoutTheFault) {
   const Verdict found = run({}, Ordering::none);
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.committed, 30u);
 }
 
 // With order a commit merely wakes the reader, which finds no row.
-TEST_F(HookOnRollback, DoesNoHarmWithOrder) {
+TEST_P(HookOnRollback, DoesNoHarmWithOrder) {
   const Verdict found = run({.hook_on_rollback = true}, Ordering::per_aggregate);
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.committed, 20u);
@@ -205,13 +217,13 @@ class LostMark : public CheckerTest {
   }
 };
 
-TEST_F(LostMark, RepeatsEventsAndIsReported) {
+TEST_P(LostMark, RepeatsEventsAndIsReported) {
   const Verdict found = run({.lose_marks = true});
   EXPECT_GE(found.duplicates, 30u) << found;
   EXPECT_FALSE(found.clean());
 }
 
-TEST_F(LostMark, RepeatsNothingWithoutTheFault) {
+TEST_P(LostMark, RepeatsNothingWithoutTheFault) {
   const Verdict found = run({});
   EXPECT_TRUE(found.clean()) << found;
 }
@@ -243,7 +255,7 @@ class RereadRows : public CheckerTest {
     Dispatcher dispatcher{instance, on, {.tracker = std::move(tracker), .log = log_.log()}};
     Poller poller{instance, dispatcher.poll_handler(), {.log = log_.log()}};
     dispatcher.start();
-    Writer writer{sqlite_};
+    Writer writer{sound_};
     write(writer, 5);
     poller.poll();
     EXPECT_TRUE(inside.wait());
@@ -261,17 +273,29 @@ class RereadRows : public CheckerTest {
   }
 };
 
-TEST_F(RereadRows, AreRepeatedWithoutATrackerAndThatIsReported) {
+TEST_P(RereadRows, AreRepeatedWithoutATrackerAndThatIsReported) {
   const Verdict found = run(std::make_shared<NoTracker>());
   EXPECT_GT(found.duplicates, 0u) << found;
   EXPECT_FALSE(found.clean());
 }
 
-TEST_F(RereadRows, AreRecognisedByTheGate) {
+TEST_P(RereadRows, AreRecognisedByTheGate) {
   const Verdict found = run(nullptr);
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.delivered, 5u);
 }
+
+// Those on PostgreSQL are named after it.
+const auto kSqlite = ::testing::Values(StoreKind::sqlite);
+const auto kPostgres = ::testing::Values(StoreKind::postgres);
+INSTANTIATE_TEST_SUITE_P(Sqlite, MarkBeforeDelivery, kSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, HookOnRollback, kSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, LostMark, kSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, RereadRows, kSqlite);
+INSTANTIATE_TEST_SUITE_P(Postgres, MarkBeforeDelivery, kPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, HookOnRollback, kPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, LostMark, kPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, RereadRows, kPostgres);
 
 }  // namespace
 }  // namespace outbox::chaos

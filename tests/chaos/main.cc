@@ -1,6 +1,7 @@
 // Chaos: see print_help() in settings.cc, or call it with --help.
 #include <exception>
 #include <iostream>
+#include <optional>
 #include <span>
 #include <stdexcept>
 
@@ -22,10 +23,17 @@ bool as_expected(const Settings& settings, const Verdict& verdict, const Supervi
 int supervise(Settings settings) {
   TemporaryDirectory directory;
   settings.directory = directory.path();
-  std::cout << "chaos: seed " << settings.seed << ", mode " << to_string(settings.mode) << ", "
-            << settings.kills << " kills over " << settings.seconds.count() << " s"
+  std::optional<Surroundings> surroundings;
+  if (settings.store == StoreKind::postgres) {
+    surroundings.emplace();
+    settings.url = surroundings->url();
+    settings.direct_url = surroundings->direct_url();
+  }
+  std::cout << "chaos: " << to_string(settings.store) << ", seed " << settings.seed << ", mode "
+            << to_string(settings.mode) << ", " << settings.kills << " kills over "
+            << settings.seconds.count() << " s"
             << (settings.fault.empty() ? "" : ", with the fault " + settings.fault) << std::endl;
-  Supervisor supervisor(settings, std::cout);
+  Supervisor supervisor(settings, surroundings ? &*surroundings : nullptr, std::cout);
   const Verdict verdict = supervisor.run();
   std::cout << verdict;
   const bool good = as_expected(settings, verdict, supervisor);

@@ -8,17 +8,17 @@
 #include <string>
 #include <vector>
 
+#include "database.h"
 #include "oracle.h"
-
-struct sqlite3;
 
 namespace outbox::chaos {
 
-// Reads only, apart from the tables that it creates. Used by one thread.
+// Reads only, apart from the tables that it creates. Waits while the server is
+// away, for a minute at most. Used by one thread.
 class Observer {
  public:
-  // Opens the file, creates the outbox's and the application's tables.
-  explicit Observer(const std::string& database);
+  // Creates the outbox's and the application's tables.
+  explicit Observer(Database& database);
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
@@ -30,20 +30,26 @@ class Observer {
   // The greatest number of deaths that any unfinished event is suspected of.
   std::int64_t most_crashes();
 
-  // The process that owns the table, or owned it last; 0 before the first.
-  pid_t owner();
+  // The processes that own events, or owned them last.
+  std::vector<pid_t> owners();
+
+  // How often an instance that lived on had lost what it owned, and came back.
+  // Only where it is noted; see note_registrations().
+  std::size_t lost_leases();
+
+  // Has the database note when an instance registers. On PostgreSQL only.
+  void note_registrations();
 
   // A line for each event that is not DONE, up to a few.
   std::vector<std::string> unfinished();
 
  private:
-  class Rows;
-  std::int64_t number(const char* sql);
+  std::vector<ResultRow> query(const std::string& sql);
+  std::int64_t number(const std::string& sql);
 
-  struct Close {
-    void operator()(sqlite3* db) const;
-  };
-  std::unique_ptr<sqlite3, Close> db_;
+  const std::shared_ptr<Store> store_;
+  const std::unique_ptr<OwnConnection> own_;
+  bool noted_ = false;
 };
 
 }  // namespace outbox::chaos

@@ -9,32 +9,22 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
+#include <exception>
 #include <system_error>
 
 namespace outbox::chaos {
 namespace {
 
-// Only what is safe between fork() and exec().
-[[noreturn]] void become(char* const* argv, int output, pid_t parent) {
+void die_with(pid_t parent) {
   prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (getppid() != parent) _exit(127);  // it died before we asked
-  dup2(output, STDOUT_FILENO);
-  dup2(output, STDERR_FILENO);
-  execv("/proc/self/exe", argv);
-  _exit(127);
 }
 
 }  // namespace
 
-Process::Process(const std::vector<std::string>& arguments, const std::string& output) {
-  std::vector<std::string> texts{"outbox_chaos"};
-  texts.insert(texts.end(), arguments.begin(), arguments.end());
-  std::vector<char*> argv;
-  for (std::string& text : texts) argv.push_back(text.data());
-  argv.push_back(nullptr);
-
-  const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
-  if (file < 0) throw std::system_error(errno, std::generic_category(), output);
+template <class Work>
+void Process::spawn(const Work& work) {
   const pid_t parent = getpid();
   // Blocked in the child from its first moment on: they wait until it is ready
   // to take them; see RoleSignals.
@@ -45,10 +35,12 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& o
   sigaddset(&later, SIGUSR1);
   sigprocmask(SIG_BLOCK, &later, &before);
   pid_ = fork();
-  if (pid_ == 0) become(argv.data(), file, parent);
+  if (pid_ == 0) {
+    die_with(parent);
+    work();
+  }
   const int error = errno;
   sigprocmask(SIG_SETMASK, &before, nullptr);
-  close(file);
   if (pid_ < 0) throw std::system_error(error, std::generic_category(), "fork");
   // By number: the C library's header for it cannot be used from C++.
   descriptor_ = static_cast<int>(syscall(SYS_pidfd_open, pid_, 0));
@@ -58,6 +50,37 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& o
     waitpid(pid_, nullptr, 0);
     throw std::system_error(reason, std::generic_category(), "pidfd_open");
   }
+}
+
+Process::Process(const std::vector<std::string>& arguments, const std::string& output) {
+  std::vector<std::string> texts{"outbox_chaos"};
+  texts.insert(texts.end(), arguments.begin(), arguments.end());
+  std::vector<char*> argv;
+  for (std::string& text : texts) argv.push_back(text.data());
+  argv.push_back(nullptr);
+
+  const int file = open(output.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0644);
+  if (file < 0) throw std::system_error(errno, std::generic_category(), output);
+  // Only what is safe between fork() and exec().
+  spawn([&] {
+    dup2(file, STDOUT_FILENO);
+    dup2(file, STDERR_FILENO);
+    execv("/proc/self/exe", argv.data());
+    _exit(127);
+  });
+  close(file);
+}
+
+Process::Process(const std::function<int()>& work) {
+  spawn([&] {
+    int code = 1;
+    try {
+      code = work();
+    } catch (const std::exception& error) {
+      fprintf(stderr, "process %d: %s\n", getpid(), error.what());
+    }
+    _exit(code);
+  });
 }
 
 Process::~Process() {

@@ -4,20 +4,25 @@
 #include <sys/types.h>
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 namespace outbox::chaos {
 
-// Runs this very program with other arguments. It dies with us: also a stopped
-// one, also when we are killed. Spawned by the main thread of a process that
-// has no other threads (PR_SET_PDEATHSIG goes by thread). Not thread-safe.
+// Dies with us: also a stopped one, also when we are killed. Spawned by the main
+// thread (PR_SET_PDEATHSIG goes by thread). SIGTERM and SIGUSR1 are blocked in it.
+// Not thread-safe.
 class Process {
  public:
-  // Its output is appended to the file; SIGTERM and SIGUSR1 are blocked in it.
-  // Throws std::system_error.
+  // Runs this very program with other arguments; its output is appended to the
+  // file. Throws std::system_error.
   Process(const std::vector<std::string>& arguments, const std::string& output);
+
+  // Runs a function in a copy of this process, which must have no other threads;
+  // what it returns is the exit code, 1 if it throws. Throws std::system_error.
+  explicit Process(const std::function<int()>& work);
   ~Process();  // kills it if it still runs
   Process(const Process&) = delete;
   Process& operator=(const Process&) = delete;
@@ -30,8 +35,12 @@ class Process {
   std::optional<std::string> wait(std::chrono::milliseconds timeout);
 
  private:
-  pid_t pid_;
-  int descriptor_;
+  // The child goes on with `work`.
+  template <class Work>
+  void spawn(const Work& work);
+
+  pid_t pid_ = 0;
+  int descriptor_ = -1;
   std::optional<std::string> ended_;
 };
 

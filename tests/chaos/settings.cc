@@ -14,6 +14,8 @@ namespace {
 
 constexpr std::array<std::pair<std::string_view, Mode>, 3> kModes{
     {{"ordered", Mode::ordered}, {"none", Mode::none}, {"claims", Mode::claims}}};
+constexpr std::array<std::pair<std::string_view, StoreKind>, 2> kStores{
+    {{"sqlite", StoreKind::sqlite}, {"postgres", StoreKind::postgres}}};
 constexpr std::array<std::pair<std::string_view, Role>, 4> kRoles{{{"supervisor", Role::supervisor},
                                                                    {"writer", Role::writer},
                                                                    {"dispatcher", Role::dispatcher},
@@ -62,6 +64,10 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.keep = true;
       continue;
     }
+    if (option == "--wrong-clock") {
+      settings.wrong_clock = true;
+      continue;
+    }
     const auto value = [&]() -> std::string_view {
       if (++i < arguments.size()) return arguments[i];
       throw std::invalid_argument(std::string(option) + " needs a value; try --help");
@@ -75,6 +81,12 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.seconds = std::chrono::seconds{number_of<int>(option, value(), 1)};
     } else if (option == "--mode") {
       settings.mode = value_of(kModes, option, value());
+    } else if (option == "--store") {
+      settings.store = value_of(kStores, option, value());
+    } else if (option == "--cuts") {
+      settings.cuts = number_of<int>(option, value(), 0);
+    } else if (option == "--server-kills") {
+      settings.server_kills = number_of<int>(option, value(), 0);
     } else if (option == "--fault") {
       settings.fault = value();
       settings.faults = fault_named(settings.fault);
@@ -84,6 +96,10 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.role = value_of(kRoles, option, value());
     } else if (option == "--directory") {
       settings.directory = value();
+    } else if (option == "--url") {
+      settings.url = value();
+    } else if (option == "--direct-url") {
+      settings.direct_url = value();
     } else if (option == "--incarnation") {
       settings.incarnation = number_of<int>(option, value(), 0);
     } else {
@@ -98,26 +114,46 @@ std::vector<std::string> arguments_for(const Settings& settings, Role role, int 
   std::vector<std::string> arguments{"--role",        std::string(to_string(role)),
                                      "--directory",   settings.directory,
                                      "--mode",        std::string(to_string(settings.mode)),
+                                     "--store",       std::string(to_string(settings.store)),
                                      "--seed",        std::to_string(settings.seed),
                                      "--incarnation", std::to_string(incarnation)};
-  if (!settings.fault.empty()) {
-    arguments.emplace_back("--fault");
-    arguments.push_back(settings.fault);
-  }
+  const auto add = [&arguments](const char* option, const std::string& value) {
+    if (value.empty()) return;
+    arguments.emplace_back(option);
+    arguments.push_back(value);
+  };
+  add("--url", settings.url);
+  add("--direct-url", settings.direct_url);
+  add("--fault", settings.fault);
+  if (settings.wrong_clock) arguments.emplace_back("--wrong-clock");
   return arguments;
 }
 
 std::string_view to_string(Mode mode) { return name_of(kModes, mode); }
 std::string_view to_string(Role role) { return name_of(kRoles, role); }
+std::string_view to_string(StoreKind store) { return name_of(kStores, store); }
+
+int dispatchers(const Settings& settings) { return settings.store == StoreKind::sqlite ? 2 : 3; }
+
+std::chrono::milliseconds lock_timeout(const Settings& settings) {
+  return settings.store == StoreKind::sqlite ? std::chrono::milliseconds{700} : kLease;
+}
 
 void print_help(std::ostream& out) {
-  out << "Kills and freezes a writer, two dispatchers and a receiver, which work on one SQLite\n"
-         "file, and judges what was committed against what arrived. Exit code 1 on any violation.\n"
+  out << "Kills and freezes a writer, some dispatchers and a receiver, which work on one\n"
+         "database, and judges what was committed against what arrived. Exit code 1 on any\n"
+         "violation.\n"
          "\n"
          "  --seed N      of the schedule and of everything random (default: a new one, printed)\n"
          "  --kills N     how many SIGKILLs (default 60)\n"
          "  --seconds N   over which they are spread (default 40)\n"
          "  --mode M      ordered (default), none, or claims (row claims)\n"
+         "  --store S     sqlite (default), or postgres: a server of its own, started by\n"
+         "                scripts/services; transactions stay open for seconds, and one of the\n"
+         "                processes has a clock that steps. One such run at a time\n"
+         "  --cuts N      postgres: how often connections are cut, or lose the request or the\n"
+         "                reply of a COMMIT (default 25)\n"
+         "  --server-kills N  postgres: how often the server is killed (default 2)\n"
          "  --keep        keep the folder with the database, the ledger and the logs; it is kept\n"
          "                after a violation in any case\n"
          "  --fault F     break the dispatchers' store on purpose: mark_before_delivery,\n"
@@ -130,9 +166,9 @@ std::string database_path(const std::string& directory) { return directory + "/s
 std::string socket_path(const std::string& directory) { return directory + "/receiver.sock"; }
 std::string ledger_path(const std::string& directory) { return directory + "/ledger"; }
 
-std::string rollbacks_path(const Settings& settings, int thread) {
-  return settings.directory + "/" + std::string(kRollbacks) + std::to_string(settings.incarnation) +
-         "-" + std::to_string(thread);
+std::string path_of(std::string_view kind, const Settings& settings, int thread) {
+  return settings.directory + "/" + std::string(kind) + std::to_string(settings.incarnation) + "-" +
+         std::to_string(thread);
 }
 
 }  // namespace outbox::chaos

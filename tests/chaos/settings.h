@@ -17,6 +17,9 @@ namespace outbox::chaos {
 // How the dispatchers work.
 enum class Mode { ordered, none, claims };
 
+// What they work on.
+enum class StoreKind { sqlite, postgres };
+
 enum class Role { supervisor, writer, dispatcher, receiver };
 
 struct Settings {
@@ -24,8 +27,14 @@ struct Settings {
   int kills = 60;
   std::chrono::seconds seconds{40};  // over which the kills are spread
   Mode mode = Mode::ordered;
+  StoreKind store = StoreKind::sqlite;
   bool keep = false;
   bool help = false;
+
+  // Of PostgreSQL: how often connections are cut or lose a message, and how often
+  // the server is killed.
+  int cuts = 25;
+  int server_kills = 2;
 
   // To test the checker: a fault switched on in the dispatchers, and the figure
   // of the verdict that must then not be clean.
@@ -37,6 +46,11 @@ struct Settings {
   Role role = Role::supervisor;
   std::string directory{};
   int incarnation = 0;
+  bool wrong_clock = false;  // its time of day steps
+
+  // Of PostgreSQL: through the network that fails, and around it.
+  std::string url{};
+  std::string direct_url{};
 };
 
 // Throws std::invalid_argument that names the option and the value. Without
@@ -48,6 +62,7 @@ std::vector<std::string> arguments_for(const Settings& settings, Role role, int 
 
 std::string_view to_string(Mode mode);
 std::string_view to_string(Role role);
+std::string_view to_string(StoreKind store);
 void print_help(std::ostream& out);
 
 // --- What the processes share ---
@@ -58,11 +73,14 @@ std::string ledger_path(const std::string& directory);
 
 // Of one thread of one process: files named so are append-only and never shared.
 inline constexpr std::string_view kRollbacks = "rolled_back-";
-std::string rollbacks_path(const Settings& settings, int thread);
+inline constexpr std::string_view kOutcomes = "outcomes-";
+std::string path_of(std::string_view kind, const Settings& settings, int thread);
 
 inline constexpr const char* kAggregateType = "Account";
 inline constexpr const char* kEventType = "Moved";
-inline constexpr int kDispatchers = 2;
+
+// On SQLite one of them stands by; on PostgreSQL they share the work.
+int dispatchers(const Settings& settings);
 
 // Small, so that the bound on duplicates means something.
 inline constexpr int kWorkers = 4;
@@ -70,7 +88,8 @@ inline constexpr std::size_t kHotCapacity = 16;
 inline constexpr std::size_t kColdCapacity = 32;
 inline constexpr std::size_t kCapacity = kHotCapacity + kColdCapacity;
 
-// Of row claims: shorter than the longest stop, so that claims do expire.
-inline constexpr std::chrono::milliseconds kLockTimeout{700};
+// Both shorter than the longest stop, so that they do expire.
+inline constexpr std::chrono::milliseconds kLease{3'000};
+std::chrono::milliseconds lock_timeout(const Settings& settings);  // of row claims
 
 }  // namespace outbox::chaos

@@ -5,9 +5,11 @@
 #include <filesystem>
 #include <ostream>
 #include <thread>
+#include <unordered_set>
 #include <utility>
 
 #include "ledger.h"
+#include "workload.h"
 
 namespace outbox::chaos {
 namespace {
@@ -17,33 +19,51 @@ using std::chrono::milliseconds;
 
 // How long a process may take to end when it is asked to, and the dispatchers
 // to deliver what is left.
-constexpr milliseconds kEndTimeout{30'000};
-constexpr milliseconds kDrainTimeout{60'000};
+constexpr milliseconds kEndTimeout{60'000};
+constexpr milliseconds kDrainTimeout{120'000};
 constexpr milliseconds kObserveInterval{10};
 
 // How long a kill is put off for the sake of innocent suspects.
 constexpr milliseconds kPatience{5'000};
 
-// Stops are short against every timeout, apart from that of row claims.
+// Short against every timeout, apart from that of row claims on SQLite; or long
+// against a lease.
 constexpr milliseconds kShortestStop{30};
 constexpr milliseconds kLongestStop{1'200};
+constexpr milliseconds kShortestLongStop = kLease + 500ms;
+constexpr milliseconds kLongestLongStop = kLease + 2'000ms;
 
-std::size_t rolled_back(const std::string& directory) {
-  std::size_t lines = 0;
+// For how long the server stays away, besides the time that it needs.
+constexpr milliseconds kLongestOutage{1'500};
+
+// Of all files of that kind.
+std::vector<std::string> lines_of(std::string_view kind, const std::string& directory) {
+  std::vector<std::string> lines;
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::string name = entry.path().filename();
-    if (name.starts_with(kRollbacks)) lines += read_lines(entry.path()).size();
+    if (!name.starts_with(kind)) continue;
+    for (std::string& line : read_lines(entry.path())) lines.push_back(std::move(line));
   }
   return lines;
 }
 
+// What the supervisor itself sees must not depend on the network that it breaks.
+Settings around_the_network(Settings settings) {
+  settings.url = settings.direct_url;
+  return settings;
+}
+
 }  // namespace
 
-Supervisor::Supervisor(const Settings& settings, std::ostream& out)
+Supervisor::Supervisor(const Settings& settings, Surroundings* surroundings, std::ostream& out)
     : settings_(settings),
+      surroundings_(surroundings),
       out_(out),
-      observer_(database_path(settings.directory)),
-      random_(settings.seed) {
+      database_(database_of(around_the_network(settings))),
+      observer_(*database_),
+      random_(settings.seed),
+      slots_(2 + static_cast<std::size_t>(dispatchers(settings))) {
+  if (surroundings_ != nullptr) observer_.note_registrations();
   slots_[0].role = Role::receiver;
   slots_[1].role = Role::writer;
   for (std::size_t n = 2; n < slots_.size(); ++n) slots_[n].role = Role::dispatcher;
@@ -67,8 +87,10 @@ Verdict Supervisor::run() {
   for (Slot& slot : slots_) start(slot);
   // Times, not conditions, decide when something is hurt: where a process is
   // then is what the run is about.
-  const milliseconds pace = milliseconds(settings_.seconds) / std::max(1, settings_.kills * 4 / 3);
-  while (faulted_.kills < settings_.kills) {
+  const int faults =
+      settings_.kills * 4 / 3 + (surroundings_ != nullptr ? settings_.cuts * 3 / 2 : 0);
+  const milliseconds pace = milliseconds(settings_.seconds) / std::max(1, faults);
+  while (!hurt_enough()) {
     serve_until(Clock::now() + between(pace / 4, pace * 7 / 4));
     if (!violations_.empty()) break;
     hurt();
@@ -86,6 +108,7 @@ Verdict Supervisor::run() {
   for (const std::string& line : observer_.unfinished()) {
     verdict.examples.push_back("not done: " + line);
   }
+  check_outcomes(committed);
   report_progress();
   return verdict;
 }
@@ -95,7 +118,27 @@ void Supervisor::report_progress() {
        << faulted_.dispatcher_kills << " of which owners " << faulted_.owner_kills << ", receiver "
        << faulted_.receiver_kills << "), stops " << faulted_.stops << ", clean restarts "
        << faulted_.restarts << ", kills put off " << faulted_.spared << ", rolled back "
-       << rolled_back(settings_.directory) << std::endl;
+       << lines_of(kRollbacks, settings_.directory).size() << std::endl;
+  if (surroundings_ == nullptr) return;
+  out_ << "cuts " << cuts() << " (of all connections " << faulted_.cuts
+       << ", a request or a reply lost " << surroundings_->network().drops()
+       << "), kills of the server " << faulted_.server_kills << ", stops beyond the lease "
+       << faulted_.long_stops << ", leases lost " << observer_.lost_leases()
+       << ", unknown outcomes " << lines_of(kOutcomes, settings_.directory).size() << std::endl;
+}
+
+// Whoever did not hear whether a transaction happened has asked; the table must
+// still say the same.
+void Supervisor::check_outcomes(const std::vector<Committed>& committed) {
+  std::unordered_set<std::string> there;
+  for (const Committed& row : committed) there.insert(row.id);
+  for (const std::string& line : lines_of(kOutcomes, settings_.directory)) {
+    const Resolved outcome = parse_outcome(line);
+    if (there.contains(outcome.id) == outcome.happened) continue;
+    violation("a writer was told that its transaction was" +
+              std::string(outcome.happened ? "" : " not") +
+              " committed, which is not so: " + outcome.id);
+  }
 }
 
 // --- Faults ---
@@ -104,12 +147,67 @@ void Supervisor::start(Slot& slot) {
   const int incarnation = ++incarnations_;
   const std::string log = settings_.directory + "/" + std::string(to_string(slot.role)) + "-" +
                           std::to_string(&slot - slots_.data()) + ".log";
-  slot.process = std::make_unique<Process>(arguments_for(settings_, slot.role, incarnation), log);
+  Settings settings = settings_;
+  settings.wrong_clock = surroundings_ != nullptr && &slot == &slots_[2];
+  slot.process = std::make_unique<Process>(arguments_for(settings, slot.role, incarnation), log);
   slot.stopped = false;
   slot.due.reset();
 }
 
+bool Supervisor::hurt_enough() const {
+  if (faulted_.kills < settings_.kills) return false;
+  if (surroundings_ == nullptr) return true;
+  return cuts() >= settings_.cuts && faulted_.server_kills >= settings_.server_kills;
+}
+
+int Supervisor::cuts() const { return faulted_.cuts + surroundings_->network().drops(); }
+
 void Supervisor::hurt() {
+  if (surroundings_ != nullptr) {
+    if (server_is_due()) return kill_server();
+    const int kills_left = std::max(0, settings_.kills - faulted_.kills) * 4 / 3;
+    const int cuts_left = std::max(0, settings_.cuts - cuts());
+    if (dice(std::max(1, kills_left + cuts_left)) >= kills_left) return hurt_network();
+  }
+  hurt_process();
+}
+
+// At even distances in the run.
+bool Supervisor::server_is_due() const {
+  if (faulted_.server_kills >= settings_.server_kills) return false;
+  const int hurt = std::min(faulted_.kills, settings_.kills) + std::min(cuts(), settings_.cuts);
+  const int all = settings_.kills + settings_.cuts;
+  return hurt * (settings_.server_kills + 1) >= all * (faulted_.server_kills + 1);
+}
+
+// The requests and replies are those of the next COMMIT, whoever sends it.
+void Supervisor::hurt_network() {
+  test::TcpProxy& network = surroundings_->network();
+  const int kind = dice(3);
+  if (kind == 0) {
+    network.cut();
+    ++faulted_.cuts;
+  } else if (kind == 1) {
+    network.drop_request("COMMIT");
+  } else {
+    network.drop_reply("COMMIT", "COMMIT");
+  }
+}
+
+// Nobody is started or continued meanwhile: some stops last longer.
+void Supervisor::kill_server() {
+  // Whoever is declared dead leaves suspects behind, too.
+  if (!may_kill_a_dispatcher()) {
+    ++faulted_.spared;
+    return;
+  }
+  surroundings_->server().kill();
+  std::this_thread::sleep_for(between(0ms, kLongestOutage));
+  surroundings_->server().start();
+  ++faulted_.server_kills;
+}
+
+void Supervisor::hurt_process() {
   Slot& slot = victim();
   if (!slot.process) return;  // dead already, and about to come back
   const int kind = dice(20);
@@ -126,14 +224,20 @@ Supervisor::Slot& Supervisor::victim() {
   const int kind = dice(20);
   if (kind < 4) return slots_[0];
   if (kind < 8) return slots_[1];
-  Slot& any = slots_[2 + static_cast<std::size_t>(dice(kDispatchers))];
+  Slot& any = slots_[2 + static_cast<std::size_t>(dice(dispatchers(settings_)))];
   if (kind < 13) return any;
   // The one that stands by has nothing to lose: mostly hurt the other.
-  const pid_t owner = observer_.owner();
+  if (surroundings_ != nullptr) return any;
   for (Slot& slot : slots_) {
-    if (slot.process && slot.process->pid() == owner) return slot;
+    if (owns(slot)) return slot;
   }
   return any;
+}
+
+bool Supervisor::owns(const Slot& slot) {
+  if (!slot.process) return false;
+  const std::vector<pid_t> owners = observer_.owners();
+  return std::find(owners.begin(), owners.end(), slot.process->pid()) != owners.end();
 }
 
 // An innocent event that is in flight at several deaths in a row would be taken
@@ -158,14 +262,14 @@ void Supervisor::kill(Slot& slot) {
   if (!slot.process) return;
   // It may have become the owner, or the next one may have taken over, around
   // the kill: either answer counts.
-  const pid_t pid = slot.process->pid();
-  const bool owner = dispatcher && observer_.owner() == pid;
+  const bool owned = dispatcher && owns(slot);
   slot.process->signal(SIGKILL);
   const auto ended = slot.process->wait(kEndTimeout);
   if (ended != "signal 9") {
     violation(std::string(to_string(slot.role)) + " ended with " + ended.value_or("nothing") +
               " instead of the kill");
   }
+  const bool owner = owned || (dispatcher && owns(slot));
   slot.process.reset();
   slot.stopped = false;
   // Often at once; sometimes so late that both dispatchers are dead.
@@ -180,7 +284,7 @@ void Supervisor::kill(Slot& slot) {
       break;
     case Role::dispatcher:
       ++faulted_.dispatcher_kills;
-      if (owner || settings_.mode == Mode::claims || observer_.owner() == pid) {
+      if (owner || surroundings_ != nullptr || settings_.mode == Mode::claims) {
         ++faulted_.owner_kills;
       }
       break;
@@ -191,13 +295,19 @@ void Supervisor::kill(Slot& slot) {
 
 void Supervisor::stop(Slot& slot) {
   if (slot.stopped) return;
+  const bool outlasts = surroundings_ != nullptr && slot.role == Role::dispatcher && dice(2) == 0 &&
+                        may_kill_a_dispatcher();
+  if (!slot.process) return;
   slot.process->signal(SIGSTOP);
   slot.stopped = true;
-  slot.due = Clock::now() + between(kShortestStop, kLongestStop);
+  slot.due = Clock::now() + (outlasts ? between(kShortestLongStop, kLongestLongStop)
+                                      : between(kShortestStop, kLongestStop));
   ++faulted_.stops;
+  faulted_.long_stops += outlasts ? 1 : 0;
 }
 
 void Supervisor::restart(Slot& slot) {
+  faulted_.restarts_of_stopped += slot.stopped ? 1 : 0;
   end(slot);
   start(slot);
   ++faulted_.restarts;
@@ -274,16 +384,25 @@ void Supervisor::drain() {
 }
 
 // What the contract allows: at the death of a dispatcher, all that it held; at
-// the death of the receiver, the calls that it had not answered. With row
-// claims also what was held while a stop outlasted the lock timeout: any stop
-// may, because one inside a transaction keeps everybody's marks out.
-std::size_t Supervisor::duplicate_bound() const {
+// the death of the receiver, the calls that it had not answered. On PostgreSQL
+// also what was held when a lease was lost (a stopped one that is restarted may
+// not have noticed). A connection that is cut allows none: the marks go on.
+// With row claims also what was held while anything outlasted the lock timeout,
+// as any stop on SQLite may, because one inside a transaction keeps everybody's
+// marks out, and as the loss of the server or of a connection may on PostgreSQL.
+std::size_t Supervisor::duplicate_bound() {
   const bool claims = settings_.mode == Mode::claims;
-  const std::size_t delivering = claims ? kDispatchers : 1;
+  const std::size_t delivering = claims || surroundings_ != nullptr ? slots_.size() - 2 : 1;
   const auto times = [](int n) { return static_cast<std::size_t>(n); };
   std::size_t bound = times(faulted_.owner_kills) * kCapacity +
                       times(faulted_.receiver_kills) * delivering * kWorkers;
-  if (claims) bound += times(faulted_.stops + faulted_.kills) * delivering * kCapacity;
+  if (surroundings_ != nullptr) {
+    bound += (observer_.lost_leases() + times(faulted_.restarts_of_stopped)) * kCapacity;
+  }
+  if (claims) {
+    bound +=
+        times(faulted_.stops + faulted_.kills + faulted_.server_kills) * delivering * kCapacity;
+  }
   return bound;
 }
 

@@ -1,7 +1,6 @@
 // Starts the processes, hurts them on a seeded schedule, and has them judged.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
 #include <iosfwd>
@@ -15,6 +14,7 @@
 #include "oracle.h"
 #include "process.h"
 #include "settings.h"
+#include "surroundings.h"
 
 namespace outbox::chaos {
 
@@ -26,14 +26,19 @@ struct Faulted {
   int dispatcher_kills = 0;
   int owner_kills = 0;  // of those, the ones that could have had events in flight
   int stops = 0;
-  int restarts = 0;  // asked to end, and started again
-  int spared = 0;    // kills put off, see Supervisor::may_kill_a_dispatcher()
+  int long_stops = 0;  // of those, the ones that outlast a lease
+  int restarts = 0;    // asked to end, and started again
+  int restarts_of_stopped = 0;
+  int spared = 0;  // kills put off, see Supervisor::may_kill_a_dispatcher()
+  int cuts = 0;    // of all connections; lost requests and replies are counted by the network
+  int server_kills = 0;
 };
 
-// Used by one thread, in a process that has no other.
+// Used by one thread.
 class Supervisor {
  public:
-  Supervisor(const Settings& settings, std::ostream& out);
+  // `surroundings` are those of PostgreSQL, null on SQLite.
+  Supervisor(const Settings& settings, Surroundings* surroundings, std::ostream& out);
 
   // The whole run. What went wrong besides the verdict (a process that ended by
   // itself, one that did not end) is in violations().
@@ -54,16 +59,24 @@ class Supervisor {
 
   void start(Slot& slot);
   void hurt();
+  bool hurt_enough() const;
+  bool server_is_due() const;
+  void hurt_network();
+  void kill_server();
+  void hurt_process();
   Slot& victim();
   void kill(Slot& slot);
   void stop(Slot& slot);
   void restart(Slot& slot);
+  bool owns(const Slot& slot);
   bool may_kill_a_dispatcher();
   void serve_until(Clock::time_point time);
   void heal();
   void end(Slot& slot);
   void drain();
-  std::size_t duplicate_bound() const;
+  int cuts() const;
+  std::size_t duplicate_bound();
+  void check_outcomes(const std::vector<Committed>& committed);
   void report_progress();
   void violation(std::string what);
 
@@ -71,10 +84,12 @@ class Supervisor {
   int dice(int sides);
 
   const Settings settings_;
+  Surroundings* const surroundings_;
   std::ostream& out_;
+  const std::unique_ptr<Database> database_;
   Observer observer_;
   std::mt19937_64 random_;
-  std::array<Slot, 2 + kDispatchers> slots_;
+  std::vector<Slot> slots_;  // the receiver, the writer, the dispatchers
   int incarnations_ = 0;
   Faulted faulted_;
   std::vector<std::string> violations_;

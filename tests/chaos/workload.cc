@@ -1,8 +1,6 @@
 #include "workload.h"
 
-#include <sqlite3.h>
-
-#include <chrono>
+#include <algorithm>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
@@ -15,19 +13,32 @@
 namespace outbox::chaos {
 namespace {
 
+using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
 constexpr int kAggregates = 16;
-constexpr int kBusyTimeoutMs = 5'000;
+constexpr microseconds kAfterAFailure{20'000};
 
-constexpr const char* kNextNumber =
-    "INSERT INTO counter (aggregate, last) VALUES (?, 1)"
-    " ON CONFLICT (aggregate) DO UPDATE SET last = last + 1 RETURNING last";
-constexpr const char* kRecord =
-    "INSERT INTO business (event_id, aggregate, number, ordered, not_before)"
-    " VALUES (?, ?, ?, ?, ?)";
+constexpr const char* kHappened = "SELECT count(*) FROM business WHERE event_id = $1";
+
+constexpr std::string_view kThere = " there";
+constexpr std::string_view kAbsent = " absent";
 
 }  // namespace
+
+std::string to_line(const Resolved& outcome) {
+  return outcome.id + std::string(outcome.happened ? kThere : kAbsent);
+}
+
+Resolved parse_outcome(const std::string& line) {
+  for (const bool happened : {true, false}) {
+    const std::string_view end = happened ? kThere : kAbsent;
+    if (line.ends_with(end)) {
+      return {.id = line.substr(0, line.size() - end.size()), .happened = happened};
+    }
+  }
+  throw std::runtime_error("not an outcome: " + line);
+}
 
 std::string to_payload(const Movement& movement) {
   return R"({"number":)" + std::to_string(movement.number) + R"(,"aggregate":")" +
@@ -46,77 +57,83 @@ Movement parse_payload(const std::string& payload) {
   return {.aggregate = payload.substr(begin, end - begin), .number = number};
 }
 
-// A connection that the application opened by itself.
-class Workload::OwnConnection {
- public:
-  OwnConnection(const std::string& database, Store& store) : db_(open(database)) {
-    borrowed_ = std::make_unique<sqlite::Borrowed>(db_.get(), store);
-  }
-
-  Connection& connection() { return *borrowed_; }
-
-  // False if the database stayed busy: nothing has happened then.
-  bool execute(const char* sql) {
-    const int code = sqlite3_exec(db_.get(), sql, nullptr, nullptr, nullptr);
-    if (code == SQLITE_OK) return true;
-    const std::string what = sqlite3_errmsg(db_.get());
-    roll_back();
-    if ((code & 0xff) == SQLITE_BUSY) return false;
-    throw std::runtime_error(std::string(sql) + ": " + what);
-  }
-
-  void roll_back() {
-    if (sqlite3_get_autocommit(db_.get()) == 0) {
-      sqlite3_exec(db_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
-    }
-  }
-
- private:
-  struct Close {
-    void operator()(sqlite3* db) const { sqlite3_close(db); }
-  };
-  using Handle = std::unique_ptr<sqlite3, Close>;
-
-  static Handle open(const std::string& path) {
-    sqlite3* db = nullptr;
-    const int code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr);
-    Handle handle(db);
-    if (code != SQLITE_OK) throw std::runtime_error("cannot open " + path);
-    sqlite3_busy_timeout(db, kBusyTimeoutMs);
-    return handle;
-  }
-
-  const Handle db_;
-  std::unique_ptr<sqlite::Borrowed> borrowed_;  // goes before the handle
-};
-
-Workload::Workload(Writer& writer, Store& store, const std::string& database,
-                   const std::string& rollbacks, std::uint64_t seed)
+Workload::Workload(Writer& writer, std::unique_ptr<OwnConnection> own,
+                   const WorkloadOptions& options)
     : writer_(writer),
-      random_(seed),
-      rollbacks_(rollbacks),
-      own_(std::make_unique<OwnConnection>(database, store)) {}
+      own_(std::move(own)),
+      delays_(options.delays),
+      random_(options.seed),
+      rollbacks_(options.rollbacks),
+      outcomes_(options.outcomes) {}
 
 Workload::~Workload() = default;
 
 int Workload::dice(int sides) { return std::uniform_int_distribution<int>{0, sides - 1}(random_); }
 
-void Workload::run(const std::stop_token& stop) {
+void Workload::pause(const std::stop_token& stop, microseconds time) {
   std::mutex mutex;
-  std::condition_variable_any pause;
+  std::condition_variable_any nothing;
+  std::unique_lock lock(mutex);
+  nothing.wait_for(lock, stop, time, [] { return false; });
+}
+
+// Does the work, or finds out that nothing has happened, or what has.
+template <class Work>
+bool Workload::attempt(const std::stop_token& stop, const Work& work) {
+  first_id_.clear();
+  try {
+    work();
+    return true;
+  } catch (const RetryableError&) {
+    // The database is away, a process that was stopped inside a transaction kept
+    // us out, or two waited for each other.
+  } catch (const OutcomeUnknownError&) {
+    resolve(stop);
+  }
   while (!stop.stop_requested()) {
     try {
-      transaction();
+      own_->recover();
+      break;
     } catch (const RetryableError&) {
-      // A process that was stopped inside a transaction kept the others out.
-      own_->roll_back();
-    } catch (const OutcomeUnknownError&) {
-      // Committed or not, business row and event agree.
+      pause(stop, kAfterAFailure);
     }
+  }
+  return false;
+}
+
+// Committed or not, business row and event agree. But the server may still be
+// about to commit: the aggregate's lock is free when it has made up its mind.
+void Workload::resolve(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    try {
+      own_->recover();
+      own_->begin();
+      own_->connection().query(kNextNumber, std::vector<Value>{first_aggregate_});
+      const auto found = own_->connection().query(kHappened, std::vector<Value>{first_id_});
+      own_->recover();
+      outcomes_.append(
+          to_line(Resolved{.id = first_id_, .happened = std::get<std::int64_t>(found[0][0]) > 0}));
+      return;
+    } catch (const RetryableError&) {
+      pause(stop, kAfterAFailure);
+    }
+  }
+}
+
+void Workload::run(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    attempt(stop, [this] { transaction(); });
     // The pace of the application; most transactions follow each other closely.
-    const microseconds wait = dice(4) == 0 ? microseconds{dice(20'000)} : microseconds{dice(2'000)};
-    std::unique_lock lock(mutex);
-    pause.wait_for(lock, stop, wait, [] { return false; });
+    pause(stop, dice(4) == 0 ? microseconds{dice(20'000)} : microseconds{dice(2'000)});
+  }
+  while (!attempt({}, [this] { commit_some(); })) {
+  }
+}
+
+void Workload::run_slowly(const std::stop_token& stop) {
+  while (!stop.stop_requested()) {
+    attempt(stop, [&] { slow_transaction(stop); });
+    pause(stop, microseconds{dice(200'000)});
   }
 }
 
@@ -140,7 +157,12 @@ void Workload::commit_some() {
     // Now and then more than the dispatchers can hold, so that they have to set
     // events aside and come back for them.
     const int size = dice(12) == 0 ? 50 + dice(200) : 2 + dice(3);
-    for (int n = 0; n < size; ++n) drafts.push_back(draft(tx.connection(), plan()));
+    std::vector<Plan> plans;
+    for (int n = 0; n < size; ++n) plans.push_back(plan());
+    // In one order, as whoever locks many rows should: few wait for each other then.
+    std::sort(plans.begin(), plans.end(),
+              [](const Plan& a, const Plan& b) { return a.aggregate < b.aggregate; });
+    for (const Plan& each : plans) drafts.push_back(draft(tx.connection(), each));
     const std::vector<std::string> ids = tx.write_all(drafts);
     for (std::size_t i = 0; i < ids.size(); ++i) record(tx.connection(), ids[i], drafts[i]);
   }
@@ -174,40 +196,55 @@ void Workload::roll_back_a_part() {
 }
 
 void Workload::on_own_connection(bool tell, bool commit) {
-  if (!own_->execute("BEGIN IMMEDIATE")) return;
-  Connection& connection = own_->connection();
-  const Draft event = draft(connection, plan());
-  WriteToken token = writer_.write(connection, event);
-  record(connection, token.ids().front(), event);
+  own_->begin();
+  WriteToken token = write_on_own(plan());
   if (!commit) {
-    own_->roll_back();
+    own_->recover();
     rollbacks_.append(token.ids().front());
     return;
   }
-  if (own_->execute("COMMIT") && tell) token.committed();
+  own_->commit();
+  if (tell) token.committed();
 }
 
 // As a program would that knows nothing of this library.
 void Workload::by_plain_sql() {
-  if (!own_->execute("BEGIN IMMEDIATE")) return;
+  own_->begin();
   Connection& connection = own_->connection();
   const Draft event = draft(connection, {.aggregate = plan().aggregate});
   const std::string id = "sql-" + new_id();
-  const std::string sql =
+  own_->execute(
       "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
       " VALUES ('" +
       id + "', '" + kEventType + "', '" + kAggregateType + "', " +
       (event.aggregate_id.empty() ? "NULL" : "'" + event.aggregate_id + "'") + ", '" +
-      event.payload.data() + "')";
-  if (!own_->execute(sql.c_str())) return;
+      event.payload.data() + "')");
   record(connection, id, event);
-  own_->execute("COMMIT");
+  own_->commit();
+}
+
+// Its aggregates are its own: nobody waits seconds for their lock.
+void Workload::slow_transaction(const std::stop_token& stop) {
+  own_->begin();
+  const Plan slow{.aggregate = "slow" + std::to_string(dice(2))};
+  write_on_own(slow);
+  pause(stop, 500ms + microseconds{dice(3'000'000)});
+  write_on_own(slow);
+  own_->commit();
+}
+
+WriteToken Workload::write_on_own(const Plan& plan) {
+  Connection& connection = own_->connection();
+  const Draft event = draft(connection, plan);
+  WriteToken token = writer_.write(connection, event);
+  record(connection, token.ids().front(), event);
+  return token;
 }
 
 Workload::Plan Workload::plan() {
   const int kind = dice(20);
   if (kind == 0) return {};  // without an aggregate id: no order
-  return {.aggregate = "a" + std::to_string(dice(kAggregates)), .delayed = kind == 1};
+  return {.aggregate = "a" + std::to_string(dice(kAggregates)), .delayed = delays_ && kind == 1};
 }
 
 std::string Workload::write(Transaction& tx) {
@@ -217,7 +254,6 @@ std::string Workload::write(Transaction& tx) {
   return id;
 }
 
-// Takes the next number, and with it the aggregate's lock.
 Draft Workload::draft(Connection& connection, const Plan& plan) {
   const std::vector<Value> key{plan.aggregate};
   const auto rows = connection.query(kNextNumber, key);
@@ -244,6 +280,9 @@ void Workload::record(Connection& connection, const std::string& id, const Draft
   const std::vector<Value> values{id, movement.aggregate, movement.number,
                                   std::int64_t{ordered ? 1 : 0}, not_before};
   connection.execute(kRecord, values);
+  if (!first_id_.empty()) return;
+  first_id_ = id;
+  first_aggregate_ = movement.aggregate;
 }
 
 }  // namespace outbox::chaos

@@ -1,15 +1,15 @@
 // What the application does: transactions of every kind that the library knows.
 #pragma once
 
-#include <atomic>
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <random>
 #include <stop_token>
 #include <string>
 
+#include "database.h"
 #include "ledger.h"
-#include "outbox/sqlite.h"
 #include "outbox/writer.h"
 
 namespace outbox::chaos {
@@ -17,9 +17,37 @@ namespace outbox::chaos {
 // The tables of the application, beside the outbox. One statement each.
 inline constexpr const char* kBusinessTable =
     "CREATE TABLE IF NOT EXISTS business (event_id TEXT PRIMARY KEY, aggregate TEXT NOT NULL,"
-    " number INTEGER NOT NULL, ordered INTEGER NOT NULL, not_before INTEGER NOT NULL)";
+    " number BIGINT NOT NULL, ordered INTEGER NOT NULL, not_before BIGINT NOT NULL)";
 inline constexpr const char* kCounterTable =
-    "CREATE TABLE IF NOT EXISTS counter (aggregate TEXT PRIMARY KEY, last INTEGER NOT NULL)";
+    "CREATE TABLE IF NOT EXISTS counter (aggregate TEXT PRIMARY KEY, last BIGINT NOT NULL)";
+
+// Takes the next number of the aggregate $1, and with it the aggregate's lock.
+inline constexpr const char* kNextNumber =
+    "INSERT INTO counter (aggregate, last) VALUES ($1, 1)"
+    " ON CONFLICT (aggregate) DO UPDATE SET last = counter.last + 1 RETURNING last";
+inline constexpr const char* kRecord =
+    "INSERT INTO business (event_id, aggregate, number, ordered, not_before)"
+    " VALUES ($1, $2, $3, $4, $5)";
+
+// What a transaction whose COMMIT was not answered did, as the database said
+// when it was asked.
+struct Resolved {
+  std::string id{};  // of one of its events
+  bool happened = false;
+};
+std::string to_line(const Resolved& outcome);
+Resolved parse_outcome(const std::string& line);
+
+struct WorkloadOptions {
+  // What was rolled back, and what became of unknown outcomes: a file each.
+  std::string rollbacks{};
+  std::string outcomes{};
+
+  std::uint64_t seed = 0;
+
+  // Whether some events are delayed: not where the clock is wrong.
+  bool delays = true;
+};
 
 // One thread's share of the work: one transaction after the other until it is
 // told to stop. Each takes the next number of an aggregate, writes a business
@@ -29,41 +57,57 @@ inline constexpr const char* kCounterTable =
 // Used by one thread.
 class Workload {
  public:
-  // `store` is the SQLite store of that database, whatever wraps it elsewhere.
-  Workload(Writer& writer, Store& store, const std::string& database, const std::string& rollbacks,
-           std::uint64_t seed);
+  Workload(Writer& writer, std::unique_ptr<OwnConnection> own, const WorkloadOptions& options);
   ~Workload();
   Workload(const Workload&) = delete;
   Workload& operator=(const Workload&) = delete;
 
+  // Ends with an event that the library writes: its commit tells the others also
+  // of what plain SQL has written before.
   void run(const std::stop_token& stop);
 
+  // Transactions that take their place in the table early and commit seconds
+  // later, instead of all others. Where writers do not keep each other out.
+  void run_slowly(const std::stop_token& stop);
+
  private:
-  class OwnConnection;
   struct Plan {
     std::string aggregate{};
     bool delayed = false;
   };
 
+  // False if it did not succeed.
+  template <class Work>
+  bool attempt(const std::stop_token& stop, const Work& work);
   void transaction();
   void commit_some();
   void roll_back();
   void roll_back_a_part();
   void on_own_connection(bool tell, bool commit);
   void by_plain_sql();
+  void slow_transaction(const std::stop_token& stop);
+  void resolve(const std::stop_token& stop);
 
   Plan plan();
   Draft draft(Connection& connection, const Plan& plan);
   void record(Connection& connection, const std::string& id, const Draft& draft);
   std::string write(Transaction& tx);
+  WriteToken write_on_own(const Plan& plan);
+  static void pause(const std::stop_token& stop, std::chrono::microseconds time);
   int dice(int sides);
 
   // Constant after construction.
   Writer& writer_;
+  const std::unique_ptr<OwnConnection> own_;
+  const bool delays_;
 
   std::mt19937_64 random_;
   Ledger rollbacks_;
-  std::unique_ptr<OwnConnection> own_;
+  Ledger outcomes_;
+
+  // The first event of the transaction under way.
+  std::string first_id_;
+  std::string first_aggregate_;
 };
 
 // The payload of an event, and what it says.

@@ -11,20 +11,33 @@ namespace {
 
 constexpr int kThreads = 3;
 
+WorkloadOptions options_of(const Settings& settings, int thread) {
+  return {.rollbacks = path_of(kRollbacks, settings, thread),
+          .outcomes = path_of(kOutcomes, settings, thread),
+          .seed = settings.seed * 1'000'003 +
+                  static_cast<std::uint64_t>(settings.incarnation * 16 + thread)};
+}
+
 }  // namespace
 
 int run_writer(const Settings& settings) {
   const RoleSignals signals;
-  const std::string database = database_path(settings.directory);
-  const auto store = sqlite::open(database, {.durability = sqlite::Durability::normal});
+  const auto database = database_of(settings);
+  const auto store = open_patiently(*database);
   Writer writer{store};
   {
     std::vector<std::jthread> threads;
     for (int n = 0; n < kThreads; ++n) {
-      const std::uint64_t seed =
-          settings.seed * 1'000'003 + static_cast<std::uint64_t>(settings.incarnation * 16 + n);
-      threads.emplace_back([&, n, seed](const std::stop_token& stop) {
-        Workload(writer, *store, database, rollbacks_path(settings, n), seed).run(stop);
+      threads.emplace_back([&, n](const std::stop_token& stop) {
+        Workload(writer, connect_patiently(*database, *store), options_of(settings, n)).run(stop);
+      });
+    }
+    if (!settings.direct_url.empty()) {
+      // Around the network: a cut would end every transaction that takes its time.
+      threads.emplace_back([&](const std::stop_token& stop) {
+        const auto direct = postgres_database(settings.direct_url);
+        Workload(writer, connect_patiently(*direct, *store), options_of(settings, kThreads))
+            .run_slowly(stop);
       });
     }
     while (signals.wait() != SIGTERM) {

@@ -1,0 +1,58 @@
+// The databases that a run can work on, as its processes use them.
+#pragma once
+
+#include <memory>
+#include <string>
+
+#include "outbox/store.h"
+#include "settings.h"
+
+namespace outbox::chaos {
+
+// A connection that the application opened by itself, which the library only
+// borrows. Used by one thread.
+//
+// Calls throw RetryableError if nothing has happened: the database was busy, or
+// the connection is lost. Then recover() comes first.
+class OwnConnection {
+ public:
+  virtual ~OwnConnection() = default;
+
+  // For Writer::write(), and for statements with $1, $2, ... for the values.
+  virtual Connection& connection() = 0;
+
+  virtual void begin() = 0;
+
+  // One statement without values.
+  virtual void execute(const std::string& sql) = 0;
+
+  // Throws OutcomeUnknownError if the answer was lost.
+  virtual void commit() = 0;
+
+  // Rolls back what is open, or connects anew.
+  virtual void recover() = 0;
+};
+
+// Where the events are. Thread-safe.
+class Database {
+ public:
+  virtual ~Database() = default;
+
+  // Both throw RetryableError while the database is away.
+  virtual std::shared_ptr<Store> open() = 0;
+  virtual std::unique_ptr<OwnConnection> connect(Store& store) = 0;
+};
+
+// Each with the tables in the folder, or in the first schema of the search path.
+std::unique_ptr<Database> sqlite_database(const std::string& path);
+std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock = nullptr);
+
+// The one that a process of the run works on. The clock, if any, is that of the
+// process, and outlives the stores.
+std::unique_ptr<Database> database_of(const Settings& settings, const Clock* clock = nullptr);
+
+// These wait while the database is away; for a minute at most.
+std::shared_ptr<Store> open_patiently(Database& database);
+std::unique_ptr<OwnConnection> connect_patiently(Database& database, Store& store);
+
+}  // namespace outbox::chaos

@@ -1,0 +1,106 @@
+#include <libpq-fe.h>
+
+#include <optional>
+#include <stdexcept>
+#include <string_view>
+#include <utility>
+
+#include "database.h"
+#include "outbox/error.h"
+#include "outbox/postgres.h"
+
+namespace outbox::chaos {
+namespace {
+
+struct Close {
+  void operator()(PGconn* connection) const { PQfinish(connection); }
+};
+using Handle = std::unique_ptr<PGconn, Close>;
+
+struct Clear {
+  void operator()(PGresult* result) const { PQclear(result); }
+};
+using ResultHandle = std::unique_ptr<PGresult, Clear>;
+
+// Deadlocks, serialisation failures, and a server that is going down or coming up.
+bool passes(const PGresult* result) {
+  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  if (state == nullptr) return false;
+  const std::string_view text = state;
+  return text.starts_with("40") || text.starts_with("55") || text.starts_with("57");
+}
+
+class PostgresConnection final : public OwnConnection {
+ public:
+  PostgresConnection(std::string url, Store& store) : url_(std::move(url)), store_(store) {
+    reconnect();
+  }
+
+  Connection& connection() override { return *borrowed_; }
+  void begin() override { execute("BEGIN"); }
+  void execute(const std::string& sql) override { static_cast<void>(run(sql)); }
+
+  void commit() override {
+    const std::string answer = run("COMMIT");
+    if (answer != "COMMIT") throw RetryableError("COMMIT was answered by " + answer);
+  }
+
+  void recover() override {
+    if (PQstatus(connection_.get()) != CONNECTION_OK) return reconnect();
+    if (PQtransactionStatus(connection_.get()) == PQTRANS_IDLE) return;
+    execute("ROLLBACK");
+  }
+
+ private:
+  void reconnect() {
+    borrowed_.reset();  // it must not outlive the handle
+    connection_.reset(PQconnectdb(url_.c_str()));
+    if (PQstatus(connection_.get()) != CONNECTION_OK) {
+      throw RetryableError(PQerrorMessage(connection_.get()));
+    }
+    PQsetNoticeProcessor(
+        connection_.get(), [](void*, const char*) {}, nullptr);
+    borrowed_.emplace(connection_.get(), store_);
+  }
+
+  // What the server says that it did.
+  std::string run(const std::string& sql) {
+    const ResultHandle result(PQexec(connection_.get(), sql.c_str()));
+    const ExecStatusType status = PQresultStatus(result.get());
+    if (status == PGRES_COMMAND_OK || status == PGRES_TUPLES_OK) return PQcmdStatus(result.get());
+    const std::string what = sql + ": " + PQerrorMessage(connection_.get());
+    if (PQstatus(connection_.get()) != CONNECTION_OK) {
+      if (sql == "COMMIT") throw OutcomeUnknownError(what);
+      throw RetryableError(what);
+    }
+    if (passes(result.get())) throw RetryableError(what);
+    throw std::runtime_error(what);
+  }
+
+  const std::string url_;
+  Store& store_;
+  Handle connection_;
+  std::optional<postgres::Borrowed> borrowed_;
+};
+
+class PostgresDatabase final : public Database {
+ public:
+  PostgresDatabase(std::string url, const Clock* clock) : url_(std::move(url)), clock_(clock) {}
+
+  std::shared_ptr<Store> open() override { return postgres::open(url_, {.clock = clock_}); }
+  std::unique_ptr<OwnConnection> connect(Store& store) override {
+    return std::make_unique<PostgresConnection>(url_, store);
+  }
+
+ private:
+  const std::string url_;
+  const Clock* const clock_;
+};
+
+}  // namespace
+
+std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock) {
+  return std::make_unique<PostgresDatabase>(url, clock);
+}
+
+}  // namespace outbox::chaos

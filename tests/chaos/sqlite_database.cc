@@ -1,0 +1,78 @@
+#include <sqlite3.h>
+
+#include <stdexcept>
+#include <utility>
+
+#include "database.h"
+#include "outbox/error.h"
+#include "outbox/sqlite.h"
+
+namespace outbox::chaos {
+namespace {
+
+constexpr int kBusyTimeoutMs = 10'000;
+
+struct Close {
+  void operator()(sqlite3* db) const { sqlite3_close(db); }
+};
+using Handle = std::unique_ptr<sqlite3, Close>;
+
+Handle open_file(const std::string& path) {
+  sqlite3* db = nullptr;
+  const int code = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READWRITE, nullptr);
+  Handle handle(db);
+  if (code != SQLITE_OK) throw std::runtime_error("cannot open " + path);
+  sqlite3_busy_timeout(db, kBusyTimeoutMs);
+  return handle;
+}
+
+class SqliteConnection final : public OwnConnection {
+ public:
+  SqliteConnection(const std::string& path, Store& store)
+      : db_(open_file(path)), borrowed_(db_.get(), store) {}
+
+  Connection& connection() override { return borrowed_; }
+  void begin() override { execute("BEGIN IMMEDIATE"); }
+  void commit() override { execute("COMMIT"); }
+
+  void execute(const std::string& sql) override {
+    const int code = sqlite3_exec(db_.get(), sql.c_str(), nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) return;
+    const std::string what = sql + ": " + sqlite3_errmsg(db_.get());
+    if ((code & 0xff) == SQLITE_BUSY) throw RetryableError(what);
+    throw std::runtime_error(what);
+  }
+
+  void recover() override {
+    if (sqlite3_get_autocommit(db_.get()) == 0) {
+      sqlite3_exec(db_.get(), "ROLLBACK", nullptr, nullptr, nullptr);
+    }
+  }
+
+ private:
+  const Handle db_;
+  sqlite::Borrowed borrowed_;  // goes before the handle
+};
+
+class SqliteDatabase final : public Database {
+ public:
+  explicit SqliteDatabase(std::string path) : path_(std::move(path)) {}
+
+  std::shared_ptr<Store> open() override {
+    return sqlite::open(path_, {.durability = sqlite::Durability::normal});
+  }
+  std::unique_ptr<OwnConnection> connect(Store& store) override {
+    return std::make_unique<SqliteConnection>(path_, store);
+  }
+
+ private:
+  const std::string path_;
+};
+
+}  // namespace
+
+std::unique_ptr<Database> sqlite_database(const std::string& path) {
+  return std::make_unique<SqliteDatabase>(path);
+}
+
+}  // namespace outbox::chaos

@@ -1,0 +1,93 @@
+// Many instances on one PostgreSQL, each in a process of its own.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "database.h"
+#include "ledger.h"
+#include "observer.h"
+#include "oracle.h"
+#include "outbox/outbox.h"
+#include "process.h"
+#include "support/postgres.h"
+#include "temporary_directory.h"
+
+namespace outbox::counted {
+
+struct FleetOptions {
+  Ordering ordering = Ordering::per_aggregate;
+  bool row_claims = false;
+
+  // So short that a take-over can be waited for, so long that a busy machine does
+  // not cause one.
+  std::chrono::milliseconds lease{15'000};
+};
+
+// Instances and writers, in a schema of their own, and what they delivered. Every
+// writer takes the next numbers of an aggregate, and with them its lock, before it
+// writes; the numbers tell the order.
+//
+// The test's own process must have no threads, because the others are its copies.
+// Used by one thread.
+class Fleet {
+ public:
+  using Member = chaos::Process;
+
+  // How many events an instance holds at most.
+  static constexpr std::size_t kCapacity = 128;
+
+  explicit Fleet(const FleetOptions& options = {});
+  ~Fleet();  // kills what still runs
+  Fleet(const Fleet&) = delete;
+  Fleet& operator=(const Fleet&) = delete;
+
+  // Delivers until it is told to end; writes so many events itself meanwhile.
+  Member& start_instance(std::size_t events = 0);
+
+  // Write so many events and end: by the library, and by SQL that knows nothing
+  // of it.
+  void start_writer(std::size_t events);
+  void start_plain_writer(std::size_t events);
+
+  // All wait for minutes if need be, and throw std::runtime_error then.
+  void wait_for_arrivals(std::size_t count);
+  void wait_for_members(std::size_t count);  // registered instances
+  void wait_until_forgotten(const Member& instance);
+  void wait_until_delivered();
+
+  // How often an instance that lives on had lost its lease, and registered anew.
+  std::size_t lost_leases() { return observer_.lost_leases(); }
+
+  // Waits until so many events have been written and delivered, ends the instances
+  // in good order, and judges: what an instance held may come again if it died,
+  // which happened so many times, or if it lost its lease.
+  chaos::Verdict finish(std::size_t events, std::size_t deaths = 0);
+
+ private:
+  int deliver(std::size_t events);
+  int write(std::size_t events);
+  int write_by_sql(std::size_t events);
+  void wait(const std::string& what, const std::function<bool()>& condition);
+  Options options() const;
+
+  // Constant after construction.
+  const FleetOptions options_;
+  const chaos::TemporaryDirectory directory_;
+  const test::Schema schema_;
+  const std::string url_;  // with the schema as search path
+
+  const std::unique_ptr<chaos::Database> database_;
+
+  chaos::Ledger ledger_;
+  chaos::Observer observer_;
+  test::Sql sql_;
+  std::vector<std::unique_ptr<Member>> instances_;
+  std::vector<std::unique_ptr<Member>> writers_;
+};
+
+}  // namespace outbox::counted
