@@ -37,7 +37,10 @@ void Core::read_ends() {
 bool Core::handle(Row row) {
   if (closing_) return false;
   const bool wait = is_to_wait(row);
-  if (!tracker_->try_acquire(row.event.id())) return true;
+  // What is in flight is passed over. But a claim has taken the row from everybody
+  // else, so it must be given back: its mark (RETRY, or the like) has landed, and we
+  // are only about to hear of it.
+  if (!tracker_->try_acquire(row.event.id())) return !options_.lock_timeout;
   Job job = job_of(std::move(row), false, reading_epoch_);
   if (!wait) {
     if (admitted(job, reading_ ? queue_.admit_quietly(job) : queue_.admit(job))) return true;

@@ -66,6 +66,27 @@ TEST_F(RegressionTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
   EXPECT_TRUE(recorder->wait_for(1, 3s));
 }
 
+TEST_F(RegressionTest, ARetryThatWasClaimedBeforeItsMarkWasHeardOfWaitedForItsOwnLock) {
+  Signal marked;
+  Signal claimed;
+  faults->after([&](std::string_view call) {
+    if (call == "claim" && marked.count() > 0) claimed.raise();
+    if (call != "mark" || marked.count() > 0) return;
+    marked.raise();
+    EXPECT_TRUE(claimed.wait());
+  });
+  const auto first_fails = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    return marked.count() == 0 ? Outcome::failed("the first time", 0ms) : Outcome::done();
+  });
+  auto box = open({.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true},
+                  first_fails, testing::faulty(store, faults));
+  box->start();
+  write({order_event("1", "1")});
+  ASSERT_TRUE(marked.wait());
+  write({order_event("2", "2")});  // has the reader look
+  EXPECT_TRUE(first_fails->wait_for(3));
+}
+
 TEST_F(RegressionTest, TheHotPathTookEventsWhoseRowsAnybodyCouldClaim) {
   auto metrics = std::make_shared<testing::CountingMetrics>();
   auto box = open({.mode = Mode::multi_node,
