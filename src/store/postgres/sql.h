@@ -161,7 +161,8 @@ WHERE lane.key IS NOT NULL LIMIT $3
 // --- occurred less than so many ms ago, $5 limit ---
 //
 // What has waited once before comes first, so that a long backlog of fresh rows
-// cannot starve it. Rows that others are just taking are passed over.
+// cannot starve it. Rows that others are just taking are passed over. When an event
+// occurred is what the writer's clock said, which may be ahead: only $4 asks for it.
 
 inline constexpr Sql kClaim{"claim events", R"sql(
 WITH due AS MATERIALIZED (
@@ -171,7 +172,7 @@ WITH due AS MATERIALIZED (
     WHERE shard = part.shard AND hold < 0
       AND hold >= -(extract(epoch FROM now()) * 1000000)::bigint AND status IN (0, 2)
       AND (locked_by IS NULL OR locked_at <= now() - $3 * interval '1 millisecond')
-      AND created_at <= now() - $4 * interval '1 millisecond'
+      AND ($4 = 0 OR created_at <= now() - $4 * interval '1 millisecond')
     ORDER BY hold DESC LIMIT $5 FOR UPDATE SKIP LOCKED
   ) AS item LIMIT $5
 ), ready AS MATERIALIZED (
@@ -180,7 +181,7 @@ WITH due AS MATERIALIZED (
     SELECT event_id, locked_by FROM {table}
     WHERE shard = part.shard AND hold = 0 AND status IN (0, 2)
       AND (locked_by IS NULL OR locked_at <= now() - $3 * interval '1 millisecond')
-      AND created_at <= now() - $4 * interval '1 millisecond'
+      AND ($4 = 0 OR created_at <= now() - $4 * interval '1 millisecond')
     ORDER BY seq LIMIT $5 - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED
   ) AS item LIMIT $5 - (SELECT count(*) FROM due)
 ), chosen AS (SELECT * FROM due UNION ALL SELECT * FROM ready),
