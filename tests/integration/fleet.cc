@@ -103,7 +103,7 @@ Options Fleet::options() const {
           .cold_capacity = kCapacity / 2,
           .poll_interval = 1s,
           .row_claims = options_.row_claims,
-          .lock_timeout = options_.lease,
+          .lock_timeout = 10min,  // longer than anybody waits here: none may be lost
           .lease = options_.lease,
           .retry = std::make_shared<ExponentialBackoff>(
               ExponentialBackoffOptions{.base = 1ms, .max = 20ms}),

@@ -8,13 +8,16 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
+#include <optional>
 #include <set>
 #include <stdexcept>
 #include <string>
 
 #include "outbox/outbox.h"
+#include "outbox/postgres.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
+#include "support/postgres.h"
 
 namespace outbox {
 namespace {
@@ -30,7 +33,9 @@ constexpr int kFailed = 2;
 constexpr int kDeaths = 5;
 constexpr int kMaxChildren = 12;
 
-class KillerTest : public ::testing::Test {
+enum class Kind { sqlite, postgres };
+
+class KillerTest : public ::testing::TestWithParam<Kind> {
  protected:
   KillerTest() {
     std::string pattern =
@@ -43,7 +48,17 @@ class KillerTest : public ::testing::Test {
     std::filesystem::remove_all(folder_, ignored);
   }
 
+  void SetUp() override {
+    if (GetParam() != Kind::postgres) return;
+    OUTBOX_NEEDS_POSTGRES();
+    schema_.emplace();
+  }
+
   std::shared_ptr<Store> open() {
+    if (schema_) {
+      return postgres::open(test::postgres_url(),
+                            {.table = schema_->name() + ".outbox_event", .log = no_log()});
+    }
     return sqlite::open(folder_ + "/events.db",
                         {.durability = sqlite::Durability::normal, .log = no_log()});
   }
@@ -69,6 +84,8 @@ class KillerTest : public ::testing::Test {
     return WEXITSTATUS(state);
   }
 
+  std::optional<test::Schema> schema_;  // on PostgreSQL
+
   // How often each event was delivered.
   std::map<std::string, int> delivered() const {
     std::map<std::string, int> counts;
@@ -92,7 +109,7 @@ class KillerTest : public ::testing::Test {
       });
       Outbox box{open(), on, {.log = no_log()}};
       box.start();
-      return box.wait_idle(20s) ? kClean : kFailed;
+      return box.wait_idle(60s) ? kClean : kFailed;
     } catch (const std::exception& error) {
       fprintf(stderr, "child: %s\n", error.what());
       return kFailed;
@@ -102,7 +119,10 @@ class KillerTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDelivered) {
+INSTANTIATE_TEST_SUITE_P(Sqlite, KillerTest, ::testing::Values(Kind::sqlite));
+INSTANTIATE_TEST_SUITE_P(Postgres, KillerTest, ::testing::Values(Kind::postgres));
+
+TEST_P(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDelivered) {
   std::string poison;
   std::set<std::string> neighbours;
   {
@@ -139,7 +159,7 @@ TEST_F(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDeliv
   EXPECT_EQ(counts.size(), neighbours.size());
 }
 
-TEST_F(KillerTest, ARowThatCannotBeDecodedBecomesDeadAndThoseAroundItAreDelivered) {
+TEST_P(KillerTest, ARowThatCannotBeDecodedBecomesDeadAndThoseAroundItAreDelivered) {
   const auto store = open();
   const auto recorder = std::make_shared<testing::RecordingListener>();
   Listeners on;
@@ -149,8 +169,9 @@ TEST_F(KillerTest, ARowThatCannotBeDecodedBecomesDeadAndThoseAroundItAreDelivere
   auto tx = box.begin();
   const std::string before = tx.write(draft("1", "\"before\""));
   tx.execute(
-      "INSERT INTO outbox_event(event_id, event_type, aggregate_type, aggregate_id, headers, "
-      "payload) VALUES (?, ?, ?, ?, ?, ?)",
+      "INSERT INTO " + (schema_ ? schema_->name() + "." : "") +
+          "outbox_event(event_id, event_type, aggregate_type, aggregate_id, headers, payload)"
+          " VALUES ($1, $2, $3, $4, $5, $6)",
       "broken", "Happened", "Order", "1", "{not json", "\"broken\"");
   const std::string behind = tx.write(draft("1", "\"behind\""));
   const std::string beside = tx.write(draft("2", "\"beside\""));
