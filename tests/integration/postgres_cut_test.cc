@@ -1,0 +1,80 @@
+// Connections that are cut while an engine waits for an answer.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "outbox/error.h"
+#include "outbox/postgres.h"
+#include "support/postgres.h"
+#include "support/tcp_proxy.h"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+// Far below the time after which a call is given up.
+constexpr std::chrono::seconds kAtOnce{8};
+
+class PostgresCutTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    OUTBOX_NEEDS_POSTGRES();
+    schema_.emplace();
+    proxy_.emplace("127.0.0.1", test::port_of(test::postgres_url()));
+    const std::string url = test::with_port(test::postgres_url(), proxy_->port());
+    store_ =
+        postgres::open(url, {.table = schema_->name() + ".outbox_event", .log = [](auto, auto) {}});
+    instance_ = store_->join({.lease = 60s});
+    tenure_ = instance_->renew();
+    ASSERT_NE(tenure_.epoch, 0);
+  }
+
+  // Cut while the call waits for its answer, or between two calls.
+  template <class Call>
+  void expect_to_fail_at_once(const Call& call) {
+    for (const bool waiting : {true, false}) {
+      call();  // connects, and prepares its statements
+      std::optional<std::jthread> caller;
+      if (!waiting) proxy_->cut();
+      if (waiting) proxy_->stall();
+      const auto begin = std::chrono::steady_clock::now();
+      caller.emplace([&] { EXPECT_THROW(call(), RetryableError); });
+      if (waiting) {
+        std::this_thread::sleep_for(100ms);  // mostly it waits by then
+        proxy_->cut();
+        proxy_->resume();
+      }
+      caller.reset();
+      EXPECT_LT(std::chrono::steady_clock::now() - begin, kAtOnce)
+          << (waiting ? "waiting" : "idle");
+    }
+  }
+
+  std::optional<test::Schema> schema_;
+  std::optional<test::TcpProxy> proxy_;
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<Instance> instance_;
+  Tenure tenure_;
+};
+
+TEST_F(PostgresCutTest, ARenewalFailsAtOnce) {
+  expect_to_fail_at_once([&] { instance_->renew(); });
+}
+
+TEST_F(PostgresCutTest, AReadOfDueRowsFailsAtOnce) {
+  expect_to_fail_at_once([&] { instance_->due(tenure_.shards, 10); });
+}
+
+TEST_F(PostgresCutTest, AMarkFailsAtOnce) {
+  const Mark mark{.row = {.seq = 1, .shard = tenure_.shards.front()}, .event_id = "none"};
+  expect_to_fail_at_once([&] { instance_->mark(tenure_.epoch, std::vector<Mark>{mark}); });
+}
+
+}  // namespace
+}  // namespace outbox
