@@ -100,6 +100,7 @@ int run_dispatcher(const Settings& settings) {
         .seed = settings.seed * 999'983 + static_cast<std::uint64_t>(settings.incarnation),
         .delays = !settings.wrong_clock};
     Workload(box.writer(), connect_patiently(*database, *sound), options).run(stop);
+    const Ledger finished(path_of(kFinished, settings, 0));
   });
   while (signals.wait() != SIGTERM) application.request_stop();
   application.request_stop();

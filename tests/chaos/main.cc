@@ -8,6 +8,7 @@
 #include "roles.h"
 #include "settings.h"
 #include "supervisor.h"
+#include "support/services.h"
 #include "temporary_directory.h"
 
 namespace outbox::chaos {
@@ -20,7 +21,16 @@ bool as_expected(const Settings& settings, const Verdict& verdict, const Supervi
   return verdict.figure(settings.expect) > limit;
 }
 
+// What ctest takes for "skipped".
+constexpr int kSkipped = 77;
+
 int supervise(Settings settings) {
+  if (settings.store == StoreKind::postgres && !test::services_required()) {
+    std::cout << "skipped: nobody said that servers may be started here; scripts/chaos and"
+                 " scripts/test do, with OUTBOX_TEST_REQUIRE_SERVICES=1"
+              << std::endl;
+    return kSkipped;
+  }
   TemporaryDirectory directory;
   settings.directory = directory.path();
   std::optional<Surroundings> surroundings;

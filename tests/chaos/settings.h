@@ -74,6 +74,7 @@ std::string ledger_path(const std::string& directory);
 // Of one thread of one process: files named so are append-only and never shared.
 inline constexpr std::string_view kRollbacks = "rolled_back-";
 inline constexpr std::string_view kOutcomes = "outcomes-";
+inline constexpr std::string_view kFinished = "finished-";  // made when a thread writes no more
 std::string path_of(std::string_view kind, const Settings& settings, int thread);
 
 inline constexpr const char* kAggregateType = "Account";

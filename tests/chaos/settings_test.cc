@@ -27,8 +27,12 @@ TEST(ChaosSettings, ReadsWhatItIsTold) {
 }
 
 TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
-  Settings settings = parsed({"--seed", "7", "--mode", "none", "--fault", "lose_marks"});
+  Settings settings =
+      parsed({"--seed", "7", "--mode", "none", "--store", "postgres", "--fault", "lose_marks"});
   settings.directory = "/somewhere";
+  settings.url = "postgresql://through";
+  settings.direct_url = "postgresql://around";
+  settings.wrong_clock = true;
   const std::vector<std::string> told = arguments_for(settings, Role::dispatcher, 12);
   std::vector<const char*> arguments;
   for (const std::string& argument : told) arguments.push_back(argument.c_str());
@@ -38,6 +42,10 @@ TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   EXPECT_EQ(child.incarnation, 12);
   EXPECT_EQ(child.seed, 7u);
   EXPECT_EQ(child.mode, Mode::none);
+  EXPECT_EQ(child.store, StoreKind::postgres);
+  EXPECT_EQ(child.url, "postgresql://through");
+  EXPECT_EQ(child.direct_url, "postgresql://around");
+  EXPECT_TRUE(child.wrong_clock);
   EXPECT_TRUE(child.faults.lose_marks);
 }
 
@@ -47,6 +55,8 @@ TEST(ChaosSettings, NamesWhatItRefuses) {
   EXPECT_EQ(refusal({"--kills", "3x"}), "--kills must be a whole number of at least 0; got '3x'");
   EXPECT_EQ(refusal({"--kills"}), "--kills needs a value; try --help");
   EXPECT_EQ(refusal({"--mode", "fast"}), "--mode must be one of ordered, none, claims; got 'fast'");
+  EXPECT_EQ(refusal({"--store", "oracle"}),
+            "--store must be one of sqlite, postgres; got 'oracle'");
   EXPECT_EQ(refusal({"--fault", "bad_luck"}),
             "a fault must be one of drop_fence, mark_before_delivery, lose_marks, reread, "
             "hook_on_rollback; got 'bad_luck'");

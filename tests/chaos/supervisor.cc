@@ -144,12 +144,13 @@ void Supervisor::check_outcomes(const std::vector<Committed>& committed) {
 // --- Faults ---
 
 void Supervisor::start(Slot& slot) {
-  const int incarnation = ++incarnations_;
+  slot.incarnation = ++incarnations_;
   const std::string log = settings_.directory + "/" + std::string(to_string(slot.role)) + "-" +
                           std::to_string(&slot - slots_.data()) + ".log";
   Settings settings = settings_;
   settings.wrong_clock = surroundings_ != nullptr && &slot == &slots_[2];
-  slot.process = std::make_unique<Process>(arguments_for(settings, slot.role, incarnation), log);
+  slot.process =
+      std::make_unique<Process>(arguments_for(settings, slot.role, slot.incarnation), log);
   slot.stopped = false;
   slot.due.reset();
 }
@@ -366,6 +367,15 @@ void Supervisor::end(Slot& slot) {
   slot.process.reset();
 }
 
+// Whether the application's part of every dispatcher has come to its end.
+bool Supervisor::all_written() const {
+  return std::all_of(slots_.begin() + 2, slots_.end(), [&](const Slot& slot) {
+    Settings settings = settings_;
+    settings.incarnation = slot.incarnation;
+    return std::filesystem::exists(path_of(kFinished, settings, 0));
+  });
+}
+
 // The dispatchers that are there must deliver what is left: new ones might hide
 // that the old ones were stuck.
 void Supervisor::drain() {
@@ -374,7 +384,7 @@ void Supervisor::drain() {
     if (slots_[n].process) slots_[n].process->signal(SIGUSR1);
   }
   const auto begin = Clock::now();
-  while (observer_.pending() > 0 && Clock::now() < begin + kDrainTimeout) {
+  while ((!all_written() || observer_.pending() > 0) && Clock::now() < begin + kDrainTimeout) {
     serve_until(Clock::now() + kObserveInterval);
   }
   out_ << "drained in " << std::chrono::duration_cast<milliseconds>(Clock::now() - begin).count()

@@ -52,6 +52,7 @@ class Supervisor {
   // A place that is filled by one process after the other.
   struct Slot {
     Role role{};
+    int incarnation = 0;
     std::unique_ptr<Process> process{};
     bool stopped = false;
     std::optional<Clock::time_point> due{};  // when it is started or continued
@@ -73,6 +74,7 @@ class Supervisor {
   void serve_until(Clock::time_point time);
   void heal();
   void end(Slot& slot);
+  bool all_written() const;
   void drain();
   int cuts() const;
   std::size_t duplicate_bound();
