@@ -48,6 +48,10 @@ CREATE UNIQUE INDEX {index id} ON {table} (event_id);
 -- Serves every read of the engine. Finished rows are not in it.
 CREATE INDEX {index hold} ON {table} (shard, hold, seq) WHERE hold IS NOT NULL;
 
+-- The same for what waits for a time: few, so that to look at all shards costs a page
+-- each, however long the backlog is.
+CREATE INDEX {index due} ON {table} (shard, hold, seq) WHERE hold < 0;
+
 -- For operators: the finished in the order of their rows, and the dead among them.
 CREATE INDEX {index finished} ON {table} (seq) WHERE hold IS NULL;
 CREATE INDEX {index dead} ON {table} (seq) WHERE status = 3;
