@@ -8,7 +8,6 @@
 #include "benchmarks.h"
 #include "drain.h"
 #include "events.h"
-#include "writers.h"
 
 namespace outbox::bench {
 namespace {
@@ -17,8 +16,7 @@ constexpr std::size_t kBacklog = 50'000;
 constexpr std::size_t kNaiveEvents = 1'000;
 constexpr std::size_t kClaiming = 4;
 constexpr std::size_t kWriters = 4;
-constexpr std::size_t kWritten = 8'000;
-constexpr std::size_t kTransactionsOfAWriter = kWritten / kWriters;
+constexpr std::size_t kTransactionsOfAWriter = 2'000;
 
 // Several instances on one database, each with connections of its own as if it were
 // alone in its process.
@@ -26,6 +24,7 @@ class Together {
  public:
   Together(Subject& subject, const std::string& database, std::size_t count, Options options) {
     options.mode = Mode::multi_node;
+    options.lease = std::chrono::seconds{3};  // the shards are shared sooner
     options.log = kSilent;
     for (std::size_t n = 0; n < count; ++n) {
       stores_.push_back(subject.open(database));
@@ -140,9 +139,8 @@ void instances(const Settings& settings, Subject& subject, Report& report) {
   for (std::size_t i = 0; i < variants.size(); ++i) {
     report.add(variants[i].name, rates[i], "events/s");
   }
-  const Samples control = ratio(rates[1], rates[0]);
-  const Bar no_fall = at_least(1 - spread(control));
-  report.add("1 again / 1 (control)", control, "ratio");
+  const Bar no_fall = at_least(0.95);  // but for noise
+  report.add("1 again / 1 (control)", ratio(rates[1], rates[0]), "ratio");
   report.add("2 / 1", ratio(rates[2], rates[0]), "ratio", no_fall);
   report.add("4 / 2", ratio(rates[3], rates[2]), "ratio", no_fall);
   report.print();

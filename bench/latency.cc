@@ -223,6 +223,8 @@ void latency(const Settings& settings, Subject& subject, Report& report) {
   report.begin("latency", "from COMMIT's return to the listener, at half the commit rate");
   const std::size_t events = settings.size(kEvents);
   const Bars bars = subject.bars();
+  const std::optional<Bar> p99 =
+      bars.in_process_p99 ? std::optional(at_most(*bars.in_process_p99)) : std::nullopt;
   steady_clock::duration period{};
 
   struct Case {
@@ -240,13 +242,13 @@ void latency(const Settings& settings, Subject& subject, Report& report) {
       {"waking a thread (control)",
        [&](const std::string& path) { return bare_wake_up(subject, path, events, period); },
        std::nullopt, std::nullopt},
-      {"ordered", ordered, at_most(bars.ordered_p50), at_most(1'000)},
+      {"ordered", ordered, at_most(bars.ordered_p50), p99},
       {"ordered, again (control)", ordered, std::nullopt, std::nullopt},
       {"ordering none",
        [&](const std::string& path) {
          return in_process(subject, path, events, period, Ordering::none);
        },
-       at_most(bars.unordered_p50), at_most(1'000)},
+       at_most(bars.unordered_p50), p99},
       {"from another process",
        [&](const std::string& path) { return across_processes(subject, path, events, period); },
        at_most(bars.process_p50), std::nullopt},

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -52,6 +53,7 @@ struct Bars {
   double ordered_p50 = 0;   // us
   double unordered_p50 = 0;
   double process_p50 = 0;
+  std::optional<double> in_process_p99{};
 };
 
 // Databases have names. One is closed if nobody is connected to it. Thread-safe.

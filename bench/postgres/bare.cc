@@ -12,6 +12,8 @@ BarePostgres::BarePostgres(const std::string& url) : connection_(PQconnectdb(url
   if (PQstatus(connection_.get()) != CONNECTION_OK) {
     throw std::runtime_error(PQerrorMessage(connection_.get()));
   }
+  PQsetNoticeProcessor(
+      connection_.get(), [](void*, const char*) {}, nullptr);
 }
 
 postgres::ResultHandle BarePostgres::checked(PGresult* result, std::string_view what) const {

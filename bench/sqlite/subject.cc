@@ -19,7 +19,8 @@ class SqliteSubject final : public Subject {
             .drain_delete = 0.6,
             .ordered_p50 = 50,
             .unordered_p50 = 20,
-            .process_p50 = 2'000};
+            .process_p50 = 2'000,
+            .in_process_p99 = 1'000};
   }
 
   std::vector<std::size_t> writers() const override { return {1}; }
