@@ -23,6 +23,9 @@ void latency(const Settings& settings, Subject& subject, Report& report);
 // What an event costs the transaction that writes it.
 void write_one(const Settings& settings, Subject& subject, Report& report);
 
+// The same when it is sent together with the COMMIT.
+void write_at_commit(const Settings& settings, Subject& subject, Report& report);
+
 // What it costs writers to tell other processes of their commits.
 void notify(const Settings& settings, Subject& subject, Report& report);
 

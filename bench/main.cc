@@ -33,6 +33,7 @@ constexpr std::array kBenchmarks{
     Benchmark{"keep_up", keep_up, On::postgres},
     Benchmark{"latency", latency},
     Benchmark{"write", write_one},
+    Benchmark{"write_at_commit", write_at_commit, On::postgres},
     Benchmark{"write_all", write_all, On::postgres},
     Benchmark{"notify", notify, On::postgres},
     Benchmark{"engine", engine, On::sqlite},
@@ -45,8 +46,8 @@ constexpr const char* kUsage =
     "  --rounds N     measure everything N times (5)\n"
     "  --quick        small sizes and 3 rounds: to see that it works\n"
     "  --only NAME    drain_keep, drain_delete, latency, write or poll_cost; on SQLite also\n"
-    "                 engine; on PostgreSQL also row_claims, instances, keep_up, write_all\n"
-    "                 or notify\n"
+    "                 engine; on PostgreSQL also row_claims, instances, keep_up,\n"
+    "                 write_at_commit, write_all or notify\n"
     "  --output FILE  where the figures are saved (bench/results/STORE.jsonl; with\n"
     "                 --only NAME bench/results/STORE_NAME.jsonl)\n"
     "\n"

@@ -29,7 +29,8 @@ enum class Finish { update, remove };
 
 struct Opening {
   Finish finish = Finish::update;
-  bool notify = true;  // tell other processes of commits, where the writer has to
+  bool notify = true;             // tell other processes of commits, where the writer has to
+  bool insert_at_commit = false;  // where there are round trips to save
 };
 
 // How much of the database a poll has to do with.
@@ -44,6 +45,13 @@ class BareWriter {
  public:
   virtual ~BareWriter() = default;
   virtual void write(std::uint64_t number) = 0;
+};
+
+// A connection. Used by one thread at a time.
+class BareConnection {
+ public:
+  virtual ~BareConnection() = default;
+  virtual void exec(const std::string& sql) const = 0;
 };
 
 // What the figures have to reach, where stores differ.
@@ -86,6 +94,8 @@ class Subject {
   virtual void tidy_up(const std::string& database) = 0;
 
   virtual std::shared_ptr<Store> open(const std::string& database, Opening opening = {}) = 0;
+
+  virtual std::unique_ptr<BareConnection> connect(const std::string& database) = 0;
 
   // Makes the tables if need be.
   virtual std::unique_ptr<BareWriter> writer(const std::string& database) = 0;

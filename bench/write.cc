@@ -23,6 +23,34 @@ Contestant ours(std::string name, Writer& writer) {
           }};
 }
 
+// What an application does in its transaction.
+constexpr const char* kBusinessTable =
+    "CREATE TABLE bench_order (id bigint PRIMARY KEY, total int)";
+std::string business(std::uint64_t number) {
+  return "INSERT INTO bench_order (id, total) VALUES (" + std::to_string(number) + ", 42)";
+}
+
+Contestant with_business(std::string name, Writer& writer) {
+  return {std::move(name), [&writer](std::size_t, std::uint64_t number) {
+            auto tx = writer.begin();
+            tx.execute(business(number));
+            tx.write(draft(number));
+            tx.commit();
+          }};
+}
+
+Contestant business_alone(std::string name, Subject& subject, const std::string& database,
+                          std::size_t writers) {
+  auto connections = std::make_shared<std::vector<std::unique_ptr<BareConnection>>>();
+  for (std::size_t n = 0; n < writers; ++n) connections->push_back(subject.connect(database));
+  return {std::move(name), [connections](std::size_t writer, std::uint64_t number) {
+            const BareConnection& connection = *(*connections)[writer];
+            connection.exec("BEGIN");
+            connection.exec(business(number));
+            connection.exec("COMMIT");
+          }};
+}
+
 // A connection for each writer.
 Contestant bare(std::string name, Subject& subject, const std::string& database,
                 std::size_t writers) {
@@ -51,7 +79,37 @@ void compare(const Settings& settings, Subject& subject, Report& report, std::si
   for (const std::string& database : databases) subject.remove(database);
 }
 
+void compare_pipelined(const Settings& settings, Subject& subject, Report& report,
+                       std::size_t writers, double bar) {
+  const std::array databases{subject.fresh(), subject.fresh(), subject.fresh()};
+  for (const std::string& database : databases) subject.connect(database)->exec(kBusinessTable);
+  std::vector<Samples> rates;
+  {
+    Writer writer(subject.open(databases[0], {.insert_at_commit = true}));
+    const std::array contestants{with_business("ours", writer),
+                                 business_alone("bare", subject, databases[1], writers),
+                                 business_alone("bare, again", subject, databases[2], writers)};
+    rates = in_turns(contestants, writers, settings.size(kTransactions) * writers, settings.rounds);
+  }
+  const std::string prefix = std::to_string(writers) + " writers, ";
+  report.add(prefix + "with an event", rates[0], "commits/s");
+  report.add(prefix + "without", rates[1], "commits/s");
+  report.add(prefix + "without, again", rates[2], "commits/s");
+  report.add(prefix + "again / without (control)", ratio(rates[2], rates[1]), "ratio");
+  report.add(prefix + "with / without", ratio(rates[0], rates[1]), "ratio", at_least(bar));
+  for (const std::string& database : databases) subject.remove(database);
+}
+
 }  // namespace
+
+void write_at_commit(const Settings& settings, Subject& subject, Report& report) {
+  report.begin("write_at_commit",
+               "a business transaction with an event sent with the COMMIT, against the bare one");
+  compare_pipelined(settings, subject, report, 1, 0.83);
+  compare_pipelined(settings, subject, report, 4, 0.86);
+  compare_pipelined(settings, subject, report, 16, 0.76);
+  report.print();
+}
 
 void write_one(const Settings& settings, Subject& subject, Report& report) {
   report.begin("write", "a transaction with one event, against the same INSERT by the C API");

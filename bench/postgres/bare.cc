@@ -4,7 +4,6 @@
 
 #include "store/postgres/names.h"
 #include "store/postgres/sql.h"
-#include "subject.h"
 
 namespace outbox::bench {
 
@@ -25,7 +24,7 @@ postgres::ResultHandle BarePostgres::checked(PGresult* result, std::string_view 
   return handle;
 }
 
-postgres::ResultHandle BarePostgres::exec(const std::string& sql) const {
+postgres::ResultHandle BarePostgres::query(const std::string& sql) const {
   return checked(PQexec(connection_.get(), sql.c_str()), sql);
 }
 

@@ -6,17 +6,19 @@
 
 #include "store/postgres/libpq.h"
 #include "store/postgres/statement.h"
+#include "subject.h"
 
 namespace outbox::bench {
 
 // A connection. Used by one thread at a time. Throws std::runtime_error for
 // whatever fails.
-class BarePostgres {
+class BarePostgres final : public BareConnection {
  public:
   explicit BarePostgres(const std::string& url);
 
   // One or several statements without parameters; the last result, as text.
-  postgres::ResultHandle exec(const std::string& sql) const;
+  postgres::ResultHandle query(const std::string& sql) const;
+  void exec(const std::string& sql) const override { query(sql); }
 
   // `{table}` and the like as in the library's own statements.
   void prepare(const std::string& name, std::string_view sql,

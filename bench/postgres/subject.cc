@@ -32,7 +32,7 @@ class PostgresSubject final : public Subject {
   std::vector<std::size_t> writers() const override { return {1, 4, 16}; }
 
   std::string about() override {
-    const auto settings = BarePostgres(url_).exec(
+    const auto settings = BarePostgres(url_).query(
         "SELECT current_setting('server_version'), current_setting('fsync'), "
         "current_setting('synchronous_commit')");
     const auto value = [&](int column) {
@@ -60,9 +60,13 @@ class PostgresSubject final : public Subject {
     return postgres::open(database,
                           {.on_done = keep ? postgres::OnDone::keep : postgres::OnDone::remove,
                            .connections = kConnections,
+                           .insert_at_commit = opening.insert_at_commit,
                            .notify = opening.notify});
   }
 
+  std::unique_ptr<BareConnection> connect(const std::string& database) override {
+    return std::make_unique<BarePostgres>(database);
+  }
   std::unique_ptr<BareWriter> writer(const std::string& database) override {
     return postgres_writer(database);
   }

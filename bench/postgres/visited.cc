@@ -53,7 +53,7 @@ std::vector<Visited> postgres_visited(const std::string& url, std::size_t rows) 
                          const std::string& values) {
     bare.exec("PREPARE poll (" + types + ") AS " +
               postgres::expand(sql.text, postgres::TableName::parse(kTable)));
-    const Count one = counted(bare.exec(
+    const Count one = counted(bare.query(
         "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE poll (" + values + ")"));
     bare.exec("DEALLOCATE poll");
     total.rows += one.rows;

@@ -3,7 +3,6 @@
 #include <stdexcept>
 
 #include "store/sqlite/names.h"
-#include "subject.h"
 
 namespace outbox::bench {
 

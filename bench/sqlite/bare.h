@@ -7,18 +7,19 @@
 #include <string_view>
 
 #include "store/sqlite/handle.h"
+#include "subject.h"
 
 namespace outbox::bench {
 
 // A connection with the library's own settings: WAL, synchronous = FULL. Used
 // by one thread at a time.
-class BareSqlite {
+class BareSqlite final : public BareConnection {
  public:
   explicit BareSqlite(const std::string& path);
 
   sqlite3* get() const { return db_.get(); }
 
-  void exec(const std::string& sql) const;
+  void exec(const std::string& sql) const override;
 
   // `{table}` and `{columns}` as in the library's own statements.
   sqlite::StatementHandle prepare(std::string_view sql) const;

@@ -47,6 +47,9 @@ class SqliteSubject final : public Subject {
     return sqlite::open(path, {.on_done = keep ? sqlite::OnDone::keep : sqlite::OnDone::remove});
   }
 
+  std::unique_ptr<BareConnection> connect(const std::string& path) override {
+    return std::make_unique<BareSqlite>(path);
+  }
   std::unique_ptr<BareWriter> writer(const std::string& path) override {
     return sqlite_writer(path);
   }

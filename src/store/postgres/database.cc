@@ -17,7 +17,7 @@ bool Database::ensure_connected() {
   // behind PgBouncer the setting would stay on a connection that is not ours.
   if (by_index_alone_ && environment_->options.prepare) {
     try {
-      session_->run(sql::kByIndexAlone);
+      session_->run_script(std::string(sql::kByIndexAlone.text), sql::kByIndexAlone.purpose);
     } catch (...) {
       drop();
       throw;
