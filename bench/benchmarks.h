@@ -2,24 +2,40 @@
 #pragma once
 
 #include "harness.h"
-#include "scratch.h"
+#include "subject.h"
 
 namespace outbox::bench {
 
 // How fast a backlog goes, against the naive loop and the limit.
-void drain_keep(const Settings& settings, Scratch& scratch, Report& report);
-void drain_delete(const Settings& settings, Scratch& scratch, Report& report);
+void drain_keep(const Settings& settings, Subject& subject, Report& report);
+void drain_delete(const Settings& settings, Subject& subject, Report& report);
+
+// The same by several instances: by rows against the naive loop, by shards against one.
+void row_claims(const Settings& settings, Subject& subject, Report& report);
+void instances(const Settings& settings, Subject& subject, Report& report);
+
+// Whether a dispatcher keeps up with those who write.
+void keep_up(const Settings& settings, Subject& subject, Report& report);
 
 // From the return of a COMMIT to the listener.
-void latency(const Settings& settings, Scratch& scratch, Report& report);
+void latency(const Settings& settings, Subject& subject, Report& report);
 
 // What an event costs the transaction that writes it.
-void write_one(const Settings& settings, Scratch& scratch, Report& report);
+void write_one(const Settings& settings, Subject& subject, Report& report);
 
-// The engine on the in-memory store, against the drain of SQLite.
-void engine(const Settings& settings, Scratch& scratch, Report& report);
+// The same when it is sent together with the COMMIT.
+void write_at_commit(const Settings& settings, Subject& subject, Report& report);
+
+// What it costs writers to tell other processes of their commits.
+void notify(const Settings& settings, Subject& subject, Report& report);
+
+// Many events written at once, against one by one.
+void write_all(const Settings& settings, Subject& subject, Report& report);
+
+// The engine on the in-memory store, against the drain of the subject.
+void engine(const Settings& settings, Subject& subject, Report& report);
 
 // How the cost of a poll grows with the table.
-void poll_cost(const Settings& settings, Scratch& scratch, Report& report);
+void poll_cost(const Settings& settings, Subject& subject, Report& report);
 
 }  // namespace outbox::bench

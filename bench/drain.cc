@@ -1,15 +1,10 @@
 #include "drain.h"
 
-#include <atomic>
 #include <stdexcept>
 #include <utility>
 #include <vector>
 
-#include "bare.h"
 #include "benchmarks.h"
-#include "harness.h"
-#include "loops.h"
-#include "outbox/sqlite.h"
 
 namespace outbox::bench {
 namespace {
@@ -21,97 +16,104 @@ constexpr std::size_t kNaiveEvents = 1'000;
 
 constexpr std::size_t kLargeBatch = 500;
 
-// Measures on a copy of the backlog of its own, and deletes it.
-template <class Measure>
-Variant on_copy(std::string name, Scratch& scratch, const std::string& backlog, std::size_t events,
-                Measure seconds) {
-  return {std::move(name), [=, &scratch] {
-            const std::string path = scratch.copy(backlog);
-            const double rate = static_cast<double>(events) / seconds(path);
-            Scratch::remove(path);
-            return rate;
-          }};
-}
-
-Variant ours(std::string name, Scratch& scratch, const std::string& backlog, std::size_t events,
-             sqlite::OnDone on_done, Options options) {
-  return on_copy(std::move(name), scratch, backlog, events, [=](const std::string& path) {
-    return drain_ours(sqlite::open(path, {.on_done = on_done}), events, options);
-  });
-}
-
-void drain(const Settings& settings, Scratch& scratch, Report& report, sqlite::OnDone on_done) {
-  const bool keep = on_done == sqlite::OnDone::keep;
+void drain(const Settings& settings, Subject& subject, Report& report, Finish finish) {
+  const bool keep = finish == Finish::update;
   report.begin(keep ? "drain_keep" : "drain_delete",
                keep ? "a backlog of 1,000 aggregates, delivered and marked DONE"
                     : "the same, deleted on completion");
   const std::size_t events = settings.size(kBacklog);
   const std::size_t naive_events = settings.size(kNaiveEvents);
-  const std::string backlog = make_backlog(scratch, events);
-  const Finish finish = keep ? Finish::update : Finish::remove;
+  const std::string backlog = make_backlog(subject, events);
   const auto limit = [&](std::string name) {
-    return on_copy(std::move(name), scratch, backlog, events,
-                   [=](const std::string& path) { return drain_limit(path, events, finish); });
+    return on_copy(std::move(name), subject, backlog, events, [&, finish](const auto& database) {
+      return subject.drain_limit(database, events, finish);
+    });
+  };
+  const auto ours = [&](std::string name, const Options& options) {
+    return on_copy(std::move(name), subject, backlog, events,
+                   [&, options, finish](const auto& database) {
+                     return drain_ours(subject.open(database, {.finish = finish}), events, options);
+                   });
   };
 
   enum { kLimit, kLimitAgain, kOurs, kOursLarge, kOursUnordered, kNaive };
   std::vector<Variant> variants{
       limit("limit"),
       limit("limit, again"),
-      ours("ours", scratch, backlog, events, on_done, {}),
-      ours("ours, batch 500", scratch, backlog, events, on_done, {.batch = kLargeBatch}),
-      ours("ours, ordering none", scratch, backlog, events, on_done, {.ordering = Ordering::none}),
+      ours("ours", {}),
+      ours("ours, batch 500", {.batch = kLargeBatch}),
+      ours("ours, ordering none", {.ordering = Ordering::none}),
   };
   if (keep) {
-    variants.push_back(on_copy("naive", scratch, backlog, naive_events,
-                               [=](const auto& path) { return drain_naive(path, naive_events); }));
+    variants.push_back(on_copy("naive", subject, backlog, naive_events, [&](const auto& database) {
+      return subject.drain_naive(database, naive_events);
+    }));
   }
   const std::vector<Samples> rates = interleave(variants, settings.rounds);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     report.add(variants[i].name, rates[i], "events/s");
   }
   report.add("limit again / limit (control)", ratio(rates[kLimitAgain], rates[kLimit]), "ratio");
-  report.add("ours / limit", ratio(rates[kOurs], rates[kLimit]), "ratio", at_least(0.6));
+  report.add("ours / limit", ratio(rates[kOurs], rates[kLimit]), "ratio",
+             at_least(keep ? subject.bars().drain_keep : subject.bars().drain_delete));
   report.add("ours, batch 500 / limit", ratio(rates[kOursLarge], rates[kLimit]), "ratio");
   report.add("ours, ordering none / limit", ratio(rates[kOursUnordered], rates[kLimit]), "ratio");
   if (keep) report.add("ours / naive", ratio(rates[kOurs], rates[kNaive]), "ratio", at_least(20));
   report.print();
-  Scratch::remove(backlog);
+  subject.remove(backlog);
 }
 
 }  // namespace
 
-double drain_ours(std::shared_ptr<Store> store, std::size_t events, Options options) {
-  std::atomic<std::size_t> delivered = 0;
+Listeners counting(std::atomic<std::size_t>& delivered) {
   Listeners on;
   on.add("Order", "Placed",
          [&](const Event&) { delivered.fetch_add(1, std::memory_order_relaxed); });
-  options.log = [](LogLevel, std::string_view) {};
-  Outbox box(std::move(store), std::move(on), std::move(options));
+  return on;
+}
+
+void check_delivered(std::size_t delivered, std::size_t events) {
+  if (delivered == events) return;
+  throw std::runtime_error("drain: " + std::to_string(delivered) + " deliveries of " +
+                           std::to_string(events) + " events");
+}
+
+double drain_ours(std::shared_ptr<Store> store, std::size_t events, Options options) {
+  std::atomic<std::size_t> delivered = 0;
+  options.log = kSilent;
+  Outbox box(std::move(store), counting(delivered), std::move(options));
   const double seconds = seconds_of([&] {
     box.start();
     if (!box.wait_idle(std::chrono::minutes{5})) throw std::runtime_error("drain: not idle");
   });
   box.close();
-  if (delivered != events) {
-    throw std::runtime_error("drain: " + std::to_string(delivered) + " deliveries of " +
-                             std::to_string(events) + " events");
-  }
+  check_delivered(delivered, events);
   return seconds;
 }
 
-std::string make_backlog(Scratch& scratch, std::size_t events) {
-  const std::string path = scratch.fresh();
-  fill(path, {.rows = events});
-  return path;
+Variant on_copy(std::string name, Subject& subject, const std::string& backlog, std::size_t events,
+                std::function<double(const std::string& database)> seconds) {
+  return {std::move(name), [&subject, backlog, events, seconds = std::move(seconds)] {
+            const std::string database = subject.copy(backlog);
+            const double rate = static_cast<double>(events) / seconds(database);
+            subject.remove(database);
+            return rate;
+          }};
 }
 
-void drain_keep(const Settings& settings, Scratch& scratch, Report& report) {
-  drain(settings, scratch, report, sqlite::OnDone::keep);
+std::string make_backlog(Subject& subject, std::size_t events) {
+  const std::string database = subject.fresh();
+  subject.fill(database, {.rows = events});
+  subject.tidy_up(database);
+  return database;
 }
 
-void drain_delete(const Settings& settings, Scratch& scratch, Report& report) {
-  drain(settings, scratch, report, sqlite::OnDone::remove);
+void drain_keep(const Settings& settings, Subject& subject, Report& report) {
+  drain(settings, subject, report, Finish::update);
+}
+
+void drain_delete(const Settings& settings, Subject& subject, Report& report) {
+  drain(settings, subject, report, Finish::remove);
 }
 
 }  // namespace outbox::bench

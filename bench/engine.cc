@@ -1,10 +1,9 @@
 #include <vector>
 
-#include "bare.h"
 #include "benchmarks.h"
 #include "drain.h"
+#include "events.h"
 #include "outbox/memory.h"
-#include "outbox/sqlite.h"
 
 namespace outbox::bench {
 namespace {
@@ -18,12 +17,7 @@ std::shared_ptr<Store> memory_backlog(std::size_t events) {
   Writer writer(store);
   for (std::size_t first = 0; first < events; first += kAtOnce) {
     std::vector<Draft> drafts;
-    for (std::size_t n = first; n < first + kAtOnce; ++n) {
-      drafts.push_back({.type = "Placed",
-                        .aggregate_type = "Order",
-                        .aggregate_id = "order-" + std::to_string(n % 1'000),
-                        .payload = json(payload(n))});
-    }
+    for (std::size_t n = first; n < first + kAtOnce; ++n) drafts.push_back(draft(n));
     auto tx = writer.begin();
     tx.write_all(std::move(drafts));
     tx.commit();
@@ -33,10 +27,10 @@ std::shared_ptr<Store> memory_backlog(std::size_t events) {
 
 }  // namespace
 
-void engine(const Settings& settings, Scratch& scratch, Report& report) {
+void engine(const Settings& settings, Subject& subject, Report& report) {
   report.begin("engine", "the same drain without a database");
   const std::size_t events = settings.size(kEvents);
-  const std::string backlog = make_backlog(scratch, events);
+  const std::string backlog = make_backlog(subject, events);
   const auto on_memory = [=](Options options) {
     return [=] {
       return static_cast<double>(events) / drain_ours(memory_backlog(events), events, options);
@@ -46,22 +40,17 @@ void engine(const Settings& settings, Scratch& scratch, Report& report) {
       {"memory", on_memory({})},
       {"memory, again", on_memory({})},
       {"memory, ordering none", on_memory({.ordering = Ordering::none})},
-      {"sqlite",
-       [&] {
-         const std::string path = scratch.copy(backlog);
-         const double seconds = drain_ours(sqlite::open(path), events, {});
-         Scratch::remove(path);
-         return static_cast<double>(events) / seconds;
-       }},
+      on_copy(subject.name(), subject, backlog, events,
+              [&](const auto& database) { return drain_ours(subject.open(database), events, {}); }),
   };
   const std::vector<Samples> rates = interleave(variants, settings.rounds);
   for (std::size_t i = 0; i < variants.size(); ++i) {
     report.add(variants[i].name, rates[i], "events/s");
   }
   report.add("memory again / memory (control)", ratio(rates[1], rates[0]), "ratio");
-  report.add("memory / sqlite", ratio(rates[0], rates[3]), "ratio", at_least(3));
+  report.add("memory / " + subject.name(), ratio(rates[0], rates[3]), "ratio", at_least(3));
   report.print();
-  Scratch::remove(backlog);
+  subject.remove(backlog);
 }
 
 }  // namespace outbox::bench

@@ -14,6 +14,7 @@ namespace outbox::bench {
 
 // What the user asked for.
 struct Settings {
+  std::string store = "sqlite";
   int rounds = 5;
   bool quick = false;  // smaller sizes: to see that it works, not how fast
   std::string only{};  // one benchmark, or all

@@ -17,11 +17,10 @@
 #include <thread>
 #include <vector>
 
-#include "bare.h"
-#include "bare_writer.h"
 #include "benchmarks.h"
+#include "drain.h"
+#include "events.h"
 #include "outbox/outbox.h"
-#include "outbox/sqlite.h"
 
 namespace outbox::bench {
 namespace {
@@ -96,10 +95,7 @@ void write_at_pace(Writer& writer, std::size_t events, steady_clock::duration pe
   for (std::size_t n = 0; n < events; ++n) {
     const auto next = steady_clock::now() + period;
     auto tx = writer.begin();
-    tx.write({.type = "Placed",
-              .aggregate_type = "Order",
-              .aggregate_id = "order-" + std::to_string(n % 1'000),
-              .payload = json(payload(n))});
+    tx.write(draft(n));
     tx.commit();
     std::this_thread::sleep_until(next);
   }
@@ -119,8 +115,6 @@ void wait_for(const Times& times, std::size_t events) {
   }
 }
 
-const Logger kSilent = [](LogLevel, std::string_view) {};
-
 // Not before the engine owns the table and has read it for the first time.
 void settle(Outbox& box) {
   box.start();
@@ -129,12 +123,12 @@ void settle(Outbox& box) {
   std::this_thread::sleep_for(std::chrono::milliseconds{50});
 }
 
-Samples in_process(const std::string& path, std::size_t events, steady_clock::duration period,
-                   Ordering ordering) {
+Samples in_process(Subject& subject, const std::string& path, std::size_t events,
+                   steady_clock::duration period, Ordering ordering) {
   Times times(events);
   {
     Outbox box(
-        sqlite::open(path), listening(times),
+        subject.open(path), listening(times),
         {.ordering = ordering, .hooks = {std::make_shared<NoteCommit>(times)}, .log = kSilent});
     settle(box);
     write_at_pace(box.writer(), events, period);
@@ -144,7 +138,7 @@ Samples in_process(const std::string& path, std::size_t events, steady_clock::du
 }
 
 // The writer is forked off before this process has any thread or connection.
-Samples across_processes(const std::string& path, std::size_t events,
+Samples across_processes(Subject& subject, const std::string& path, std::size_t events,
                          steady_clock::duration period) {
   Times times(events);
   int go[2];
@@ -156,7 +150,7 @@ Samples across_processes(const std::string& path, std::size_t events,
     try {
       char byte = 0;
       if (read(go[0], &byte, 1) == 1) {
-        Writer writer(sqlite::open(path), {.hooks = {std::make_shared<NoteCommit>(times)}});
+        Writer writer(subject.open(path), {.hooks = {std::make_shared<NoteCommit>(times)}});
         write_at_pace(writer, events, period);
         status = EXIT_SUCCESS;
       }
@@ -167,7 +161,7 @@ Samples across_processes(const std::string& path, std::size_t events,
   }
   int status = 0;
   {
-    Outbox box(sqlite::open(path), listening(times), {.log = kSilent});
+    Outbox box(subject.open(path), listening(times), {.log = kSilent});
     settle(box);
     if (write(go[1], "g", 1) != 1) throw std::runtime_error("latency: pipe");
     waitpid(child, &status, 0);
@@ -181,9 +175,10 @@ Samples across_processes(const std::string& path, std::size_t events,
 
 // What the machine itself takes to wake a waiting thread at this pace: the
 // commits are bare, and all that follows is a condition variable.
-Samples bare_wake_up(const std::string& path, std::size_t events, steady_clock::duration period) {
+Samples bare_wake_up(Subject& subject, const std::string& path, std::size_t events,
+                     steady_clock::duration period) {
   Times times(events);
-  BareWriter writer(path);
+  const std::unique_ptr<BareWriter> writer = subject.writer(path);
   std::mutex mutex;
   std::condition_variable changed;
   std::size_t ready = 0;
@@ -196,7 +191,7 @@ Samples bare_wake_up(const std::string& path, std::size_t events, steady_clock::
   });
   for (std::size_t n = 0; n < events; ++n) {
     const auto next = steady_clock::now() + period;
-    writer.write(n);
+    writer->write(n);
     times.committed(n);
     {
       const std::lock_guard lock(mutex);
@@ -209,18 +204,27 @@ Samples bare_wake_up(const std::string& path, std::size_t events, steady_clock::
   return times.micros();
 }
 
-double commit_rate(Scratch& scratch, std::size_t transactions) {
-  const std::string path = scratch.fresh();
-  const double rate = BareWriter(path).rate(transactions);
-  Scratch::remove(path);
-  return rate;
+double commit_rate(Subject& subject, std::size_t transactions) {
+  const std::string database = subject.fresh();
+  double seconds = 0;
+  {
+    const std::unique_ptr<BareWriter> writer = subject.writer(database);
+    seconds = seconds_of([&] {
+      for (std::size_t n = 0; n < transactions; ++n) writer->write(n);
+    });
+  }
+  subject.remove(database);
+  return static_cast<double>(transactions) / seconds;
 }
 
 }  // namespace
 
-void latency(const Settings& settings, Scratch& scratch, Report& report) {
+void latency(const Settings& settings, Subject& subject, Report& report) {
   report.begin("latency", "from COMMIT's return to the listener, at half the commit rate");
   const std::size_t events = settings.size(kEvents);
+  const Bars bars = subject.bars();
+  const std::optional<Bar> p99 =
+      bars.in_process_p99 ? std::optional(at_most(*bars.in_process_p99)) : std::nullopt;
   steady_clock::duration period{};
 
   struct Case {
@@ -232,27 +236,29 @@ void latency(const Settings& settings, Scratch& scratch, Report& report) {
     Samples p99s{};
   };
   const auto ordered = [&](const std::string& path) {
-    return in_process(path, events, period, Ordering::per_aggregate);
+    return in_process(subject, path, events, period, Ordering::per_aggregate);
   };
   std::vector<Case> cases{
       {"waking a thread (control)",
-       [&](const std::string& path) { return bare_wake_up(path, events, period); }, std::nullopt,
-       std::nullopt},
-      {"ordered", ordered, at_most(50), at_most(1'000)},
+       [&](const std::string& path) { return bare_wake_up(subject, path, events, period); },
+       std::nullopt, std::nullopt},
+      {"ordered", ordered, at_most(bars.ordered_p50), p99},
       {"ordered, again (control)", ordered, std::nullopt, std::nullopt},
       {"ordering none",
-       [&](const std::string& path) { return in_process(path, events, period, Ordering::none); },
-       at_most(20), at_most(1'000)},
+       [&](const std::string& path) {
+         return in_process(subject, path, events, period, Ordering::none);
+       },
+       at_most(bars.unordered_p50), p99},
       {"from another process",
-       [&](const std::string& path) { return across_processes(path, events, period); },
-       at_most(2'000), std::nullopt},
+       [&](const std::string& path) { return across_processes(subject, path, events, period); },
+       at_most(bars.process_p50), std::nullopt},
   };
   std::vector<Variant> variants;
   for (Case& one : cases) {
     variants.push_back({one.name, [&] {
-                          const std::string path = scratch.fresh();
+                          const std::string path = subject.fresh();
                           const Samples micros = one.measure(path);
-                          Scratch::remove(path);
+                          subject.remove(path);
                           one.p50s.push_back(median(micros));
                           one.p99s.push_back(quantile(micros, 0.99));
                           return one.p50s.back();
@@ -260,7 +266,7 @@ void latency(const Settings& settings, Scratch& scratch, Report& report) {
   }
   Samples rates;
   for (int round = 0; round < settings.rounds; ++round) {
-    rates.push_back(commit_rate(scratch, settings.size(kRateEvents, 3)));
+    rates.push_back(commit_rate(subject, settings.size(kRateEvents, 3)));
     period = std::chrono::duration_cast<steady_clock::duration>(
         std::chrono::duration<double>(2 / rates.back()));
     std::rotate(variants.begin(), variants.begin() + 1, variants.end());

@@ -4,36 +4,54 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
+#include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
 #include "benchmarks.h"
 #include "harness.h"
-#include "scratch.h"
+#include "subject.h"
 
 namespace outbox::bench {
 namespace {
 
+// Some stores have no use for a benchmark.
+enum class On { both, sqlite, postgres };
+
 struct Benchmark {
   std::string_view name;
-  void (*run)(const Settings&, Scratch&, Report&);
+  void (*run)(const Settings&, Subject&, Report&);
+  On on = On::both;
 };
 
 constexpr std::array kBenchmarks{
-    Benchmark{"drain_keep", drain_keep}, Benchmark{"drain_delete", drain_delete},
-    Benchmark{"latency", latency},       Benchmark{"write", write_one},
-    Benchmark{"engine", engine},         Benchmark{"poll_cost", poll_cost},
+    Benchmark{"drain_keep", drain_keep},
+    Benchmark{"drain_delete", drain_delete},
+    Benchmark{"row_claims", row_claims, On::postgres},
+    Benchmark{"instances", instances, On::postgres},
+    Benchmark{"keep_up", keep_up, On::postgres},
+    Benchmark{"latency", latency},
+    Benchmark{"write", write_one},
+    Benchmark{"write_at_commit", write_at_commit, On::postgres},
+    Benchmark{"write_all", write_all, On::postgres},
+    Benchmark{"notify", notify, On::postgres},
+    Benchmark{"engine", engine, On::sqlite},
+    Benchmark{"poll_cost", poll_cost},
 };
 
 constexpr const char* kUsage =
-    "usage: outbox_bench [sqlite] [--rounds N] [--quick] [--only NAME] [--output FILE]\n"
+    "usage: outbox_bench [sqlite|postgres] [--rounds N] [--quick] [--only NAME] [--output FILE]\n"
     "\n"
     "  --rounds N     measure everything N times (5)\n"
     "  --quick        small sizes and 3 rounds: to see that it works\n"
-    "  --only NAME    drain_keep, drain_delete, latency, write, engine or poll_cost\n"
-    "  --output FILE  where the figures are saved (bench/results/sqlite.jsonl; with\n"
-    "                 --only NAME bench/results/sqlite_NAME.jsonl)\n";
+    "  --only NAME    drain_keep, drain_delete, latency, write or poll_cost; on SQLite also\n"
+    "                 engine; on PostgreSQL also row_claims, instances, keep_up,\n"
+    "                 write_at_commit, write_all or notify\n"
+    "  --output FILE  where the figures are saved (bench/results/STORE.jsonl; with\n"
+    "                 --only NAME bench/results/STORE_NAME.jsonl)\n"
+    "\n"
+    "PostgreSQL is the server that OUTBOX_TEST_POSTGRES names.\n";
 
 class UsageError : public std::runtime_error {
  public:
@@ -58,8 +76,8 @@ Settings parse(int argc, char** argv) {
       if (++i == argc) throw UsageError(std::string(option) + " needs a value");
       return argv[i];
     };
-    if (option == "sqlite" && i == 1) {
-      continue;
+    if ((option == "sqlite" || option == "postgres") && i == 1) {
+      settings.store = option;
     } else if (option == "--rounds") {
       settings.rounds = positive(value());
       rounds_given = true;
@@ -76,24 +94,33 @@ Settings parse(int argc, char** argv) {
   if (settings.quick && !rounds_given) settings.rounds = 3;
   if (settings.output.empty()) {
     const std::string part = settings.only.empty() ? "" : "_" + settings.only;
-    settings.output = "bench/results/sqlite" + part + ".jsonl";
+    settings.output = "bench/results/" + settings.store + part + ".jsonl";
   }
   return settings;
 }
 
+bool concerns(const Benchmark& benchmark, const Settings& settings) {
+  if (benchmark.on != On::both && (benchmark.on == On::sqlite) != (settings.store == "sqlite")) {
+    return false;
+  }
+  return settings.only.empty() || benchmark.name == settings.only;
+}
+
 void run(const Settings& settings) {
-  Scratch scratch;
-  Report report("sqlite");
-  std::printf("databases in %s; synchronous = FULL, payloads of 200 bytes, %d rounds\n",
-              scratch.folder().c_str(), settings.rounds);
-  std::printf("a 4 KiB write with fdatasync takes %.0f us there\n", scratch.sync_cost());
+  const std::unique_ptr<Subject> subject =
+      settings.store == "sqlite" ? sqlite_subject() : postgres_subject();
+  Report report(subject->name());
+  std::printf("%s\n", subject->about().c_str());
+  std::printf("payloads of 200 bytes, %d rounds\n", settings.rounds);
   bool found = false;
   for (const Benchmark& benchmark : kBenchmarks) {
-    if (!settings.only.empty() && benchmark.name != settings.only) continue;
+    if (!concerns(benchmark, settings)) continue;
     found = true;
-    benchmark.run(settings, scratch, report);
+    benchmark.run(settings, *subject, report);
   }
-  if (!found) throw UsageError("there is no benchmark '" + settings.only + "'");
+  if (!found) {
+    throw UsageError("there is no benchmark '" + settings.only + "' of " + settings.store);
+  }
   std::printf("\n");
   report.print_missed();
   report.save(settings.output);

@@ -1,14 +1,11 @@
-#include <cstdint>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "bare.h"
 #include "benchmarks.h"
 #include "core/lane_key.h"
-#include "outbox/sqlite.h"
-#include "store/sqlite/sql.h"
 
 namespace outbox::bench {
 namespace {
@@ -19,17 +16,21 @@ constexpr int kPollsARound = 50;
 // A table in some state, with an owner that polls it.
 class Polled {
  public:
-  Polled(Scratch& scratch, const std::vector<Filling>& fillings) : path_(scratch.fresh()) {
-    for (const Filling& filling : fillings) fill(path_, filling);
-    store_ = sqlite::open(path_);
+  Polled(Subject& subject, const std::vector<Filling>& fillings)
+      : subject_(subject), database_(subject.fresh()) {
+    for (const Filling& filling : fillings) subject.fill(database_, filling);
+    subject.tidy_up(database_);
+    store_ = subject.open(database_);
     instance_ = store_->join({});
     if (instance_->renew().epoch == 0) throw std::runtime_error("poll_cost: not the owner");
+    shards_.resize(static_cast<std::size_t>(store_->capabilities().shards));
+    std::iota(shards_.begin(), shards_.end(), 0);
   }
   ~Polled() {
     instance_->leave();
     instance_.reset();
     store_.reset();
-    Scratch::remove(path_);
+    subject_.remove(database_);
   }
   Polled(const Polled&) = delete;
   Polled& operator=(const Polled&) = delete;
@@ -44,45 +45,29 @@ class Polled {
     return median(micros);
   }
 
-  // Steps of SQLite's virtual machine for such a poll, which grow with the rows
-  // visited. The distribution's SQLite counts no rows, and the store's
-  // statements are out of reach; so the very same ones run here, on a
-  // connection of our own.
-  double steps() const {
-    const Bare bare(path_);
-    std::int64_t total = 0;
-    const auto count = [&](const sqlite::Sql& sql, std::vector<std::int64_t> values) {
-      const auto statement = bare.prepare(sql.text);
-      int index = 0;
-      for (const std::int64_t value : values) sqlite3_bind_int64(statement.get(), ++index, value);
-      run(statement.get());
-      total += sqlite3_stmt_status(statement.get(), SQLITE_STMTSTATUS_VM_STEP, 0);
-    };
-    count(sqlite::sql::kReady, {0, kPolled + 1});
-    count(sqlite::sql::kEarliest, {0});
-    return static_cast<double>(total);
-  }
+  std::vector<Visited> visited() const { return subject_.visited(database_, kPolled); }
 
  private:
   void poll() {
-    constexpr int kShards[] = {0};
     instance_->rewind(0);
-    if (instance_->ready(kShards, 0, kPolled).rows.size() != kPolled) {
+    if (instance_->ready(shards_, 0, kPolled).rows.size() != kPolled) {
       throw std::runtime_error("poll_cost: not enough rows");
     }
-    if (!instance_->due(kShards, kPolled).rows.empty()) {
+    if (!instance_->due(shards_, kPolled).rows.empty()) {
       throw std::runtime_error("poll_cost: nothing should be due");
     }
   }
 
-  const std::string path_;
+  Subject& subject_;
+  const std::string database_;
   std::shared_ptr<Store> store_;
   std::unique_ptr<Instance> instance_;
+  std::vector<int> shards_;  // all
 };
 
 }  // namespace
 
-void poll_cost(const Settings& settings, Scratch& scratch, Report& report) {
+void poll_cost(const Settings& settings, Subject& subject, Report& report) {
   report.begin("poll_cost", "a poll of 100 rows, by the state of the table");
   const auto pending = [](std::size_t rows) { return Filling{.rows = rows}; };
   const auto done = [](std::size_t rows) {
@@ -101,12 +86,12 @@ void poll_cost(const Settings& settings, Scratch& scratch, Report& report) {
   const std::size_t some_done = settings.size(10'000);
   const std::size_t many_done = settings.size(1'000'000);
   const std::size_t many_held = settings.size(100'000);
-  Polled few_pending(scratch, {pending(few)});
-  Polled few_again(scratch, {pending(few)});
-  Polled many_pending(scratch, {pending(many)});
-  Polled few_behind_done(scratch, {done(some_done), pending(few)});
-  Polled many_behind_done(scratch, {done(many_done), pending(few)});
-  Polled behind_held(scratch, {held(many_held), pending(few)});
+  Polled few_pending(subject, {pending(few)});
+  Polled few_again(subject, {pending(few)});
+  Polled many_pending(subject, {pending(many)});
+  Polled few_behind_done(subject, {done(some_done), pending(few)});
+  Polled many_behind_done(subject, {done(many_done), pending(few)});
+  Polled behind_held(subject, {held(many_held), pending(few)});
 
   const auto variant = [](std::string name, Polled& polled) {
     return Variant{std::move(name), [&polled] { return polled.time(); }};
@@ -122,15 +107,20 @@ void poll_cost(const Settings& settings, Scratch& scratch, Report& report) {
   const std::vector<const Polled*> polled{&few_pending,     &few_again,        &many_pending,
                                           &few_behind_done, &many_behind_done, &behind_held};
   const std::vector<Samples> times = interleave(variants, settings.rounds);
-  std::vector<Samples> steps;
+  std::vector<std::vector<Visited>> visited;
   for (std::size_t i = 0; i < variants.size(); ++i) {
-    steps.push_back({polled[i]->steps()});
+    visited.push_back(polled[i]->visited());
     report.add(variants[i].name + ", time", times[i], "us");
-    report.add(variants[i].name + ", visited", steps[i], "vm steps");
+    for (const Visited& one : visited[i]) {
+      report.add(variants[i].name + ", visited", {one.count}, one.what);
+    }
   }
   report.add("pending again / pending, time (control)", ratio(times[1], times[0]), "ratio");
   const auto compare = [&](const std::string& what, std::size_t of, std::size_t to) {
-    report.add(what + ", visited", ratio(steps[of], steps[to]), "ratio", at_most(1.1));
+    for (std::size_t i = 0; i < visited[of].size(); ++i) {
+      report.add(what + ", " + visited[of][i].what, {visited[of][i].count / visited[to][i].count},
+                 "ratio", at_most(1.1));
+    }
     report.add(what + ", time", ratio(times[of], times[to]), "ratio", at_most(1.5));
   };
   compare("many / few pending", 2, 0);

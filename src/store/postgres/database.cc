@@ -2,6 +2,8 @@
 
 #include <poll.h>
 
+#include "store/postgres/sql.h"
+
 namespace outbox::postgres {
 
 bool Database::ensure_connected() {
@@ -11,6 +13,16 @@ bool Database::ensure_connected() {
   connection_ = environment_->connect();
   session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
   if (limit_) session_->limit_calls(*limit_);
+  // Statements that are not kept are planned each time, for the table as it is; and
+  // behind PgBouncer the setting would stay on a connection that is not ours.
+  if (by_index_alone_ && environment_->options.prepare) {
+    try {
+      session_->run_script(std::string(sql::kByIndexAlone.text), sql::kByIndexAlone.purpose);
+    } catch (...) {
+      drop();
+      throw;
+    }
+  }
   return true;
 }
 

@@ -24,6 +24,12 @@ class Database {
   // See Session::limit_calls(); holds for all connections to come.
   void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
 
+  // From the next connection on, kept statements go by the indexes whatever the table
+  // looked like when they were planned: one that was planned on an empty table would
+  // read all of it for as long as the server keeps that plan, and the table grows
+  // sooner. See sql::kByIndexAlone.
+  void go_by_index_alone() { by_index_alone_ = true; }
+
   // Connects if need be. True if that made a new connection.
   bool ensure_connected();
 
@@ -51,6 +57,7 @@ class Database {
  private:
   const EnvironmentPtr environment_;
   std::optional<std::chrono::milliseconds> limit_;
+  bool by_index_alone_ = false;
   ConnectionHandle connection_;
   std::optional<Session> session_;  // on connection_
 };

@@ -22,8 +22,10 @@ PostgresInstance::PostgresInstance(EnvironmentPtr environment, InstanceOptions o
       claims_(reading_, owner_, options_.lock_timeout),
       marking_(environment),
       marks_(marking_, owner_, options_.row_claims) {
-  reading_.limit_calls(kCallLimit);
-  marking_.limit_calls(kCallLimit);
+  for (Database* database : {&reading_, &marking_}) {
+    database->limit_calls(kCallLimit);
+    database->go_by_index_alone();
+  }
 }
 
 std::optional<std::chrono::milliseconds> PostgresInstance::lease() const { return options_.lease; }

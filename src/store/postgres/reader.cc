@@ -108,14 +108,17 @@ void Reader::rewind(Seq seq) {
 DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
   DueRows result;
   if (shards.empty()) return result;
-  const Call calls[] = {{sql::kDue, Parameters(numbers(shards), sql_limit(limit))},
-                        {sql::kNextDue, Parameters(numbers(shards))}};
-  const std::vector<Result> results = database_.session().run_together(calls);
-  result.rows = decode_rows(results[0], codec());
-  result.more = result.rows.size() >= limit;
-  if (const auto next = results[1].optional_integer(0, 0)) {
-    result.next_in = internal::bounded(microseconds{*next});
+  // Mostly nothing is due, which is quick to find out.
+  auto next = database_.run(sql::kFirstDue, numbers(shards)).optional_integer(0, 0);
+  if (next && *next <= 0) {
+    const Call calls[] = {{sql::kDue, Parameters(numbers(shards), sql_limit(limit))},
+                          {sql::kNextDue, Parameters(numbers(shards))}};
+    const std::vector<Result> results = database_.session().run_together(calls);
+    result.rows = decode_rows(results[0], codec());
+    result.more = result.rows.size() >= limit;
+    next = results[1].optional_integer(0, 0);
   }
+  if (next) result.next_in = internal::bounded(microseconds{*next});
   return result;
 }
 

@@ -100,6 +100,16 @@ WHERE locktype = 'relation' AND relation = '{table}'::regclass
   AND mode = 'RowExclusiveLock' AND granted AND pid IS DISTINCT FROM pg_backend_pid()
 )sql"};
 
+// In how many microseconds the first event is due, all shards together: in the past if
+// there is something to read.
+inline constexpr Sql kFirstDue{"read when the first event is due", R"sql(
+SELECT -max(first.hold) - (extract(epoch FROM now()) * 1000000)::bigint
+FROM unnest($1::bigint[]) AS part (shard)
+CROSS JOIN LATERAL (
+  SELECT hold FROM {table} WHERE shard = part.shard AND hold < 0 ORDER BY hold DESC LIMIT 1
+) AS first
+)sql"};
+
 // The $2 earliest, those due at the same moment by seq. A backward walk over the
 // index would turn the latter round; so only the last moment is found by it, and the
 // rows are read forward.
@@ -121,19 +131,20 @@ CROSS JOIN LATERAL (
    ORDER BY hold DESC LIMIT $2)
   UNION ALL
   (SELECT {columns} FROM {table}
-   WHERE shard = part.shard AND hold = last.hold AND status IN (0, 2)
+   WHERE shard = part.shard AND hold = last.hold AND hold < 0 AND status IN (0, 2)
    ORDER BY seq LIMIT $2)
 ) AS item
 ORDER BY item.hold DESC, item.seq LIMIT $2
 )sql"};
 
-// In microseconds from now.
+// The same of those that are not due yet.
 inline constexpr Sql kNextDue{"read when the next event is due", R"sql(
 SELECT -max(next.hold) - (extract(epoch FROM now()) * 1000000)::bigint
 FROM unnest($1::bigint[]) AS part (shard)
 CROSS JOIN LATERAL (
   SELECT hold FROM {table}
-  WHERE shard = part.shard AND hold < -(extract(epoch FROM now()) * 1000000)::bigint
+  WHERE shard = part.shard AND hold < 0
+    AND hold < -(extract(epoch FROM now()) * 1000000)::bigint
   ORDER BY hold DESC LIMIT 1
 ) AS next
 )sql"};
@@ -203,6 +214,18 @@ WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.s
 inline constexpr Sql kUnclaimAll{"give all claimed events back", R"sql(
 UPDATE {table} SET locked_by = NULL, locked_at = NULL
 WHERE hold IS NOT NULL AND locked_by = $1 AND status IN (0, 2)
+)sql"};
+
+// --- For the connection that they run on ---
+
+// Leaves the planner one way only, and has it look for it once: what a limit is makes no
+// difference to it. What has no index (the shards) is read all the same, at a cost that
+// would call for the compiler: hence no JIT.
+inline constexpr Sql kByIndexAlone{"set up a connection", R"sql(
+SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
+       set_config('enable_seqscan', 'off', false), set_config('enable_bitmapscan', 'off', false),
+       set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false),
+       set_config('jit', 'off', false)
 )sql"};
 
 // --- For the transaction that they stand in ---

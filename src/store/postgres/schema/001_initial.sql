@@ -45,8 +45,12 @@ CREATE TABLE {table} (
 
 CREATE UNIQUE INDEX {index id} ON {table} (event_id);
 
--- Serves every read of the engine. Finished rows are not in it.
+-- Serves the reads of the engine and its marks. Finished rows are not in it.
 CREATE INDEX {index hold} ON {table} (shard, hold, seq) WHERE hold IS NOT NULL;
+
+-- For what waits for a time. There are few of those: to look whether something is due
+-- touches one page for each shard, however long the backlog is.
+CREATE INDEX {index due} ON {table} (shard, hold, seq) WHERE hold < 0;
 
 -- For operators: the finished in the order of their rows, and the dead among them.
 CREATE INDEX {index finished} ON {table} (seq) WHERE hold IS NULL;

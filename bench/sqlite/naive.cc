@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <vector>
 
-#include "bare.h"
 #include "harness.h"
-#include "loops.h"
+#include "sqlite/bare.h"
+#include "sqlite/parts.h"
 
 namespace outbox::bench {
 namespace {
@@ -26,8 +26,8 @@ UPDATE {table} SET status = 1, done_at = 1, hold = NULL WHERE seq = ?1 AND statu
 
 }  // namespace
 
-double drain_naive(const std::string& database, std::size_t events) {
-  const Bare bare(database);
+double sqlite_naive(const std::string& database, std::size_t events) {
+  const BareSqlite bare(database);
   const auto claim = bare.prepare(kClaim);
   const auto done = bare.prepare(kDone);
   std::size_t delivered = 0;

@@ -4,9 +4,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "bare.h"
 #include "harness.h"
-#include "loops.h"
+#include "sqlite/bare.h"
+#include "sqlite/parts.h"
 #include "store/sqlite/sql.h"
 
 namespace outbox::bench {
@@ -37,8 +37,8 @@ std::size_t read_columns(sqlite3_stmt* row) {
 
 }  // namespace
 
-double drain_limit(const std::string& database, std::size_t events, Finish finish) {
-  const Bare bare(database);
+double sqlite_limit(const std::string& database, std::size_t events, Finish finish) {
+  const BareSqlite bare(database);
   const auto begin = bare.prepare("BEGIN IMMEDIATE");
   const auto commit = bare.prepare("COMMIT");
   const auto select = bare.prepare(sqlite::sql::kReady.text);

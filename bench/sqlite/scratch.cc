@@ -1,4 +1,4 @@
-#include "scratch.h"
+#include "sqlite/scratch.h"
 
 #include <fcntl.h>
 #include <linux/magic.h>

@@ -1,0 +1,122 @@
+// What is measured: the library on a database, against the same by the C API of that
+// database with as little as possible around it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outbox/store.h"
+
+namespace outbox::bench {
+
+inline constexpr const char* kTable = "outbox_event";
+
+// What a table is filled with.
+struct Filling {
+  std::size_t rows = 0;
+  std::size_t aggregates = 1'000;
+  std::string hold = "0";  // an SQL expression
+  int status = 0;
+};
+
+// What becomes of an event that was delivered.
+enum class Finish { update, remove };
+
+struct Opening {
+  Finish finish = Finish::update;
+  bool notify = true;             // tell other processes of commits, where the writer has to
+  bool insert_at_commit = false;  // where there are round trips to save
+};
+
+// How much of the database a poll has to do with.
+struct Visited {
+  std::string what{};
+  double count = 0;
+};
+
+// The library's own INSERT, prepared once, in a transaction of its own. Used by one
+// thread at a time.
+class BareWriter {
+ public:
+  virtual ~BareWriter() = default;
+  virtual void write(std::uint64_t number) = 0;
+};
+
+// A connection. Used by one thread at a time.
+class BareConnection {
+ public:
+  virtual ~BareConnection() = default;
+  virtual void exec(const std::string& sql) const = 0;
+};
+
+// What the figures have to reach, where stores differ.
+struct Bars {
+  double drain_keep = 0;    // of the limit
+  double drain_delete = 0;  // of its limit
+  double ordered_p50 = 0;   // us
+  double unordered_p50 = 0;
+  double process_p50 = 0;
+  std::optional<double> in_process_p99{};
+};
+
+// Databases have names. One is closed if nobody is connected to it. Thread-safe.
+class Subject {
+ public:
+  virtual ~Subject() = default;
+
+  virtual std::string name() const = 0;
+  virtual Bars bars() const = 0;
+
+  // How many transactions may write at the same time, to be measured.
+  virtual std::vector<std::size_t> writers() const = 0;
+
+  // Where and how it is measured, for the head of the report.
+  virtual std::string about() = 0;
+
+  // A new database, without tables.
+  virtual std::string fresh() = 0;
+
+  // A copy of a closed database that has reached the disk, so that the commits
+  // measured next do not pay for it.
+  virtual std::string copy(const std::string& database) = 0;
+
+  virtual void remove(const std::string& database) = 0;
+
+  // Makes the tables if need be (by the library itself), and adds rows to them.
+  virtual void fill(const std::string& database, const Filling& filling) = 0;
+
+  // What the database does by itself some time after that.
+  virtual void tidy_up(const std::string& database) = 0;
+
+  virtual std::shared_ptr<Store> open(const std::string& database, Opening opening = {}) = 0;
+
+  virtual std::unique_ptr<BareConnection> connect(const std::string& database) = 0;
+
+  // Makes the tables if need be.
+  virtual std::unique_ptr<BareWriter> writer(const std::string& database) = 0;
+
+  // How one would write it first: claim 100 rows by an UPDATE, then mark each by an
+  // UPDATE of its own, which commits by itself. Delivers `events` of those pending;
+  // how many seconds it took.
+  virtual double drain_naive(const std::string& database, std::size_t events) = 0;
+
+  // As fast as one thread can go with the same durability: SELECT the columns that
+  // the library selects, 500 rows at a time, and finish them by one statement in one
+  // transaction. Seconds for all that is pending.
+  virtual double drain_limit(const std::string& database, std::size_t events, Finish finish) = 0;
+
+  // By a poll of so many rows from the lowest on: of what is ready, and of what is due.
+  virtual std::vector<Visited> visited(const std::string& database, std::size_t rows) = 0;
+};
+
+std::unique_ptr<Subject> sqlite_subject();
+
+// On the server that OUTBOX_TEST_POSTGRES names.
+std::unique_ptr<Subject> postgres_subject();
+
+}  // namespace outbox::bench

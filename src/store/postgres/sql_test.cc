@@ -1,0 +1,162 @@
+#include "store/postgres/sql.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "outbox/postgres.h"
+#include "store/postgres/database.h"
+#include "support/postgres.h"
+
+namespace outbox::postgres {
+namespace {
+
+// A statement, the types of its parameters and some values.
+struct Example {
+  const Sql& sql;
+  std::string types;
+  std::string values;
+};
+
+const std::string kShardArray = "'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}'";
+const std::string kFloors = "'{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}'";
+const std::string kSome = "'{1,2,3}'";
+const std::string kAddresses = kSome + "," + kSome + "," + kSome;
+
+std::vector<Example> reads() {
+  return {{sql::kReady, "bigint[], bigint[], bigint", kShardArray + "," + kFloors + ",100"},
+          {sql::kHeld, "bigint, bigint, bigint", "1,2,100"},
+          {sql::kHeldLanes, "bigint, bigint, bigint", "1,0,100"}};
+}
+
+std::vector<Example> reads_of_due() {
+  return {{sql::kFirstDue, "bigint[]", kShardArray},
+          {sql::kNextDue, "bigint[]", kShardArray},
+          {sql::kDue, "bigint[], bigint", kShardArray + ",100"}};
+}
+
+std::vector<Example> marks() {
+  return {{sql::kDone, "text, bigint, bigint[], bigint[], bigint[]", "'me',1," + kAddresses},
+          {sql::kRemove, "text, bigint, bigint[], bigint[], bigint[]", "'me',1," + kAddresses},
+          {sql::kChange,
+           "text, bigint, bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[],"
+           " bigint[], text[], text[]",
+           "'me',1," + kAddresses + "," + kAddresses + "," + kSome + "," + kSome +
+               ",'{a,b,c}','{a,b,c}'"},
+          {sql::kUnclaim, "bigint[], bigint[], bigint[], text", kAddresses + ",'me'"}};
+}
+
+std::vector<Example> by_id() {
+  return {{sql::kClaim, "bigint[], text, bigint, bigint, bigint", kShardArray + ",'me',1000,0,100"},
+          {sql::kStates, "text[]", "'{1,2,3}'"}};
+}
+
+// Plans on a connection as the engine has them.
+class PostgresQueryPlanTest : public testing::Test {
+ protected:
+  void SetUp() override {
+    OUTBOX_NEEDS_POSTGRES();
+    schema_ = std::make_unique<test::Schema>();
+    const std::string table = schema_->name() + ".outbox_event";
+    open(test::postgres_url(), {.table = table});
+    const auto environment = std::make_shared<Environment>(test::postgres_url());
+    environment->table = TableName::parse(table);
+    environment->options.prepare = true;
+    database_ = std::make_unique<Database>(environment);
+    database_->go_by_index_alone();
+  }
+
+  // Rows of every kind, which the server has statistics of.
+  void fill(int rows) {
+    run("INSERT INTO {table} (event_id, event_type, payload, status, hold) "
+        "SELECT i, 'T', 'x', i % 4, CASE i % 5 WHEN 0 THEN 0 WHEN 1 THEN i WHEN 2 THEN -i END "
+        "FROM generate_series(1, " +
+        std::to_string(rows) + ") AS i");
+    analyze();
+  }
+  void analyze() { run("ANALYZE {table}"); }
+
+  // The plan that a server keeps for all values, and the one for these alone.
+  std::vector<std::string> plans(const Example& example) {
+    run("PREPARE example (" + example.types + ") AS " + std::string(example.sql.text));
+    std::vector<std::string> result;
+    for (const char* mode : {"force_generic_plan", "force_custom_plan"}) {
+      run(std::string("SET plan_cache_mode = ") + mode);
+      const auto explained = database_->session().try_script(
+          ("EXPLAIN (COSTS OFF) EXECUTE example (" + example.values + ")").c_str());
+      std::string& lines = result.emplace_back();
+      for (int row = 0; row < PQntuples(explained.get()); ++row) {
+        lines.append(PQgetvalue(explained.get(), row, 0)).append("\n");
+      }
+      EXPECT_GT(PQntuples(explained.get()), 0)
+          << example.sql.text << message_of(database_->handle(), explained.get());
+    }
+    run("DEALLOCATE example");
+    return result;
+  }
+
+  void expect_index(const std::vector<Example>& examples, const std::string& index) {
+    for (const Example& example : examples) {
+      for (const std::string& plan : plans(example)) {
+        EXPECT_NE(plan.find("using " + index), std::string::npos) << example.sql.text << plan;
+        EXPECT_EQ(plan.find("Seq Scan on outbox_event\n"), std::string::npos)
+            << example.sql.text << plan;
+        EXPECT_EQ(plan.find("Seq Scan on outbox_event "), std::string::npos)
+            << example.sql.text << plan;
+        EXPECT_EQ(plan.find("Bitmap"), std::string::npos) << example.sql.text << plan;
+      }
+    }
+  }
+
+  void expect_indexes() {
+    expect_index(reads(), "outbox_event_hold");
+    expect_index(reads_of_due(), "outbox_event_due");
+    expect_index(marks(), "outbox_event_hold");
+    expect_index(by_id(), "outbox_event_id");
+  }
+
+  void run(const std::string& text) {
+    database_->session().run_script(expand(text, database_->environment().table), text);
+  }
+
+  std::unique_ptr<test::Schema> schema_;
+  std::unique_ptr<Database> database_;
+};
+
+// The server keeps a plan until it looks at the table again, a minute later or more: a
+// plan that reads an empty table from end to end is still in use when it is long.
+TEST_F(PostgresQueryPlanTest, AnEmptyTableIsReadByIndex) {
+  analyze();
+  expect_indexes();
+}
+
+TEST_F(PostgresQueryPlanTest, ATableWithoutStatisticsIsReadByIndex) { expect_indexes(); }
+
+TEST_F(PostgresQueryPlanTest, ASmallTableIsReadByIndex) {
+  fill(100);
+  expect_indexes();
+}
+
+TEST_F(PostgresQueryPlanTest, ALargeTableIsReadByIndex) {
+  fill(20'000);
+  expect_indexes();
+}
+
+TEST_F(PostgresQueryPlanTest, ReadsInTheOrderOfTheIndexDoNotSort) {
+  fill(20'000);
+  std::vector<Example> examples = reads();
+  for (const Example& example : reads_of_due()) {
+    // That one merges the shards by their times.
+    if (&example.sql != &sql::kDue) examples.push_back(example);
+  }
+  for (const Example& example : examples) {
+    for (const std::string& plan : plans(example)) {
+      EXPECT_EQ(plan.find("Sort"), std::string::npos) << example.sql.text << plan;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outbox::postgres
