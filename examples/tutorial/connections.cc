@@ -11,6 +11,8 @@
 
 #include "common.h"
 #include "outbox/json_codec.h"
+#include "outbox/memory.h"
+#include "outbox/open.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
@@ -64,6 +66,17 @@ void own_connection(const Scratch& scratch) {
   // [/own-connection]
   expect_idle(box);
   expect(received->count() == 1, "the event is delivered");
+}
+
+void by_url(const Scratch& scratch) {
+  const std::string url = "sqlite:" + scratch.file("shop.db");
+  // [open-by-url]
+  auto store = outbox::open(
+      url,
+      {outbox::sqlite::scheme({.table = "shop_outbox"}),
+       {.names = {"memory"}, .open = [](const std::string&) { return outbox::memory::open(); }}});
+  // [/open-by-url]
+  expect(!store->has_pending(), "the store is new");
 }
 
 void own_migration(const Scratch& scratch) {
@@ -148,4 +161,6 @@ void two_databases(const Scratch& scratch) {
 
 }  // namespace
 
-int main() { return tutorial::run(own_connection, own_migration, own_codec, two_databases); }
+int main() {
+  return tutorial::run(own_connection, by_url, own_migration, own_codec, two_databases);
+}

@@ -19,6 +19,10 @@
 
 struct pg_conn;  // libpq's PGconn
 
+namespace outbox {
+struct Scheme;  // open.h
+}
+
 namespace outbox::postgres {
 
 // What is left of an event that was delivered.
@@ -80,6 +84,9 @@ struct Options {
 // server older than 13) and MisuseError for a URL or options that make no sense.
 // No message ever shows a password.
 OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options options = {});
+
+// For outbox::open() of open.h: `postgresql://...` and `postgres://...`.
+OUTBOX_EXPORT Scheme scheme(Options options = {});
 
 // The schema that open() migrates to, as SQL text; for those who apply it by
 // other means.

@@ -16,6 +16,10 @@
 
 struct sqlite3;
 
+namespace outbox {
+struct Scheme;  // open.h
+}
+
 namespace outbox::sqlite {
 
 // What is left of an event that was delivered.
@@ -57,6 +61,10 @@ struct Options {
 // PermanentError if it can't be used (not a database, not writable, a schema
 // newer than this library) and MisuseError for options that make no sense.
 OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& path, Options options = {});
+
+// For outbox::open() of open.h: `sqlite:PATH`, `sqlite:///ABSOLUTE/PATH`, and SQLite's own
+// `file:...?...`.
+OUTBOX_EXPORT Scheme scheme(Options options = {});
 
 // The schema that open() migrates to, as SQL text; for those who apply it by
 // other means.

@@ -1,3 +1,5 @@
+#include "outbox/open.h"
+
 #include <string>
 #include <utility>
 
@@ -59,6 +61,13 @@ std::shared_ptr<Store> open(const std::string& url, Options options) {
   }
   environment->channel = ("outbox:" + environment->table.text()).substr(0, kLongestChannel);
   return std::make_shared<PostgresStore>(environment);
+}
+
+Scheme scheme(Options options) {
+  return {.names = {"postgresql", "postgres"},
+          .open = [options = std::move(options)](const std::string& url) {
+            return postgres::open(url, options);
+          }};
 }
 
 SchemaStatus schema_status(const std::string& url, const std::string& table) {

@@ -1,6 +1,7 @@
 // What open() makes of the database that it finds.
 #include <thread>
 
+#include "outbox/open.h"
 #include "store/postgres/test_support.h"
 
 namespace outbox::postgres {
@@ -59,6 +60,17 @@ class OtherDatabase {
   test::Sql& sql_;
   const std::string name_;
 };
+
+TEST_F(PostgresOpenTest, ByUrlTheOptionsAreThoseOfTheScheme) {
+  const Scheme mine = scheme({.table = table() + "_2"});
+  const std::string url = test::postgres_url();
+  const std::string rest = url.substr(url.find(':'));
+  const auto store = outbox::open("postgresql" + rest, {mine});
+  EXPECT_TRUE(contains(store->description(), table() + "_2"));
+  for (const char* name : {"postgres", "PostgreSQL"}) {
+    EXPECT_EQ(outbox::open(name + rest, {mine})->description(), store->description());
+  }
+}
 
 TEST_F(PostgresOpenTest, ADatabaseInAnotherEncodingIsRefused) {
   const OtherDatabase latin(sql(), schema() + "_latin",
