@@ -160,6 +160,7 @@ TEST_F(Manners, TheCompletionCompletes) {
   EXPECT_EQ(complete("outbox events list --status D", 4), "DONE DEAD\n");
   EXPECT_EQ(complete("outbox status --db sh", 3), "shop.db\n");
   EXPECT_EQ(complete("outbox status --db sqlite : sh", 5), "shop.db\n");
+  EXPECT_EQ(complete("outbox status --db post", 3), "postgresql://\n");
   EXPECT_EQ(complete("outbox events publish --payload \"\"", 4), "\n") << "takes a value";
   EXPECT_EQ(complete("outbox events tail --payload --sec", 4), "--seconds\n") << "takes none";
 }

@@ -28,9 +28,9 @@ std::string contents(const std::string& path) {
 }
 
 // In the child: becomes the binary.
-[[noreturn]] void become(const Arguments& arguments, const std::string& database,
+[[noreturn]] void become(const Arguments& arguments, const std::string& url,
                          const RunOptions& options) {
-  setenv("OUTBOX_DB", database.c_str(), 1);
+  setenv("OUTBOX_DB", url.c_str(), 1);
   unsetenv("NO_COLOR");
   setenv("TERM", "xterm", 1);
   for (const auto& [name, value] : options.environment) setenv(name.c_str(), value.c_str(), 1);
@@ -86,7 +86,7 @@ Result CliTest::run(const Arguments& arguments, const RunOptions& options) const
     dup2(open(in.c_str(), O_RDONLY), STDIN_FILENO);
     dup2(open(out.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
     dup2(open(err.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-    become(arguments, database(), options);
+    become(arguments, url(), options);
   }
   const int code = exit_code(pid);
   return {.code = code, .out = contents(out), .err = contents(err)};
@@ -96,7 +96,7 @@ Result CliTest::run_at_terminal(const Arguments& arguments, const RunOptions& op
   const winsize size{.ws_row = 24, .ws_col = 100, .ws_xpixel = 0, .ws_ypixel = 0};
   int terminal = -1;
   const pid_t pid = forkpty(&terminal, nullptr, nullptr, &size);
-  if (pid == 0) become(arguments, database(), options);
+  if (pid == 0) become(arguments, url(), options);
   if (!options.input.empty()) {
     EXPECT_EQ(write(terminal, options.input.data(), options.input.size()),
               static_cast<ssize_t>(options.input.size()));
@@ -120,7 +120,7 @@ Result CliTest::run_at_terminal(const Arguments& arguments, const RunOptions& op
 }
 
 std::string CliTest::publish(const std::string& type, const Arguments& more) const {
-  if (!std::filesystem::exists(database())) store();
+  store();
   Arguments arguments{"events", "publish", "--type", type};
   arguments.insert(arguments.end(), more.begin(), more.end());
   if (std::find(more.begin(), more.end(), "--payload") == more.end()) {

@@ -28,14 +28,14 @@ struct Result {
 };
 
 struct RunOptions {
-  std::map<std::string, std::string> environment{};  // besides OUTBOX_DB
+  std::map<std::string, std::string> environment{};  // besides or instead of OUTBOX_DB
   std::string input{};
 };
 
 ::testing::AssertionResult contains(const std::string& text, const std::string& part);
 ::testing::AssertionResult lacks(const std::string& text, const std::string& part);
 
-// A folder with a database of its own, named by OUTBOX_DB.
+// A folder with an SQLite database of its own, named by OUTBOX_DB.
 class CliTest : public ::testing::Test {
  protected:
   CliTest();
@@ -43,6 +43,10 @@ class CliTest : public ::testing::Test {
 
   std::string file(const std::string& name) const { return folder_ + "/" + name; }
   std::string database() const { return file("shop.db"); }
+
+  // What OUTBOX_DB says, and the store there; it is made if need be.
+  virtual std::string url() const { return database(); }
+  virtual std::shared_ptr<Store> store() const { return sqlite::open(database()); }
 
   // Standard output and error apart, no terminal anywhere.
   Result run(const Arguments& arguments, const RunOptions& options = {}) const;
@@ -52,8 +56,6 @@ class CliTest : public ::testing::Test {
 
   // Both expect that it works; these return what is of interest.
   std::string publish(const std::string& type, const Arguments& more = {}) const;
-
-  std::shared_ptr<Store> store() const { return sqlite::open(database()); }
 
   // Has an engine's hands on the event: it dies of the error, or is done with.
   void kill(const std::string& id, const std::string& error) const;

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "cli/arguments/times.h"
-#include "cli/stores/store_url.h"
+#include "cli/stores/find_backend.h"
 #include "escapes.h"
 #include "http/target.h"
 #include "outbox/otlp.h"
@@ -119,7 +119,9 @@ std::map<std::string, Taker> takers() {
     if (context->state.empty()) refuse();
     return context->state;
   };
-  all["url"] = [](const std::string& value) { return cli::parse_store_url(value).place; };
+  all["url"] = [](const std::string& value) {
+    return cli::find_backend(value, "outbox_event")->arguments();
+  };
   all["span"] = [](const std::string& value) {
     if (!cli::parse_duration(value)) refuse();
     return std::string();

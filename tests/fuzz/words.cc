@@ -5,24 +5,50 @@
 #include "cli/arguments/payload.h"
 #include "cli/arguments/times.h"
 #include "cli/errors.h"
-#include "cli/stores/store_url.h"
+#include "cli/stores/find_backend.h"
+#include "core/sql_text.h"
 #include "core/time_text.h"
 #include "outbox/error.h"
+#include "outbox/open.h"
 #include "outbox/sqlite.h"
 #include "outbox/tracing.h"
-#include "store/sqlite/names.h"
+#include "store/sqlite/url.h"
 #include "target.h"
 
 namespace outbox::fuzz {
 namespace {
 
+// What was opened under the name `known:`.
+std::shared_ptr<Store> open_known(std::string_view text) {
+  std::shared_ptr<Store> opened;
+  open(std::string(text), {{.names = {"known"}, .open = [&](const std::string& url) {
+                              require(url.starts_with("known:"), "the scheme is in lower case");
+                              require(text.ends_with(url.substr(5)), "the rest is as it was");
+                              return opened;
+                            }}});
+  return opened;
+}
+
 void check_url(std::string_view text) {
   try {
-    const cli::StoreUrl url = cli::parse_store_url(text);
-    require(url.scheme == "sqlite", "only SQLite is known");
-    require(!url.place.empty(), "a store is somewhere");
-    require(text.ends_with(url.place), "the path is what was typed");
+    open_known(text);
+  } catch (const MisuseError& error) {
+    require(std::string_view(error.what()).find("known:") != std::string_view::npos,
+            "a refusal says what would do");
+  }
+  try {
+    require(!cli::find_backend(text, "t")->arguments().empty(), "a store has a name");
+  } catch (const Error& error) {
+    require(*error.what() != '\0', "a refusal says why");
   } catch (const cli::ConfigurationError& error) {
+    require(*error.what() != '\0', "a refusal says why");
+  }
+  if (!text.starts_with("sqlite:")) return;
+  try {
+    const std::string path = sqlite::path_of_url(text);
+    require(!path.empty(), "a store is somewhere");
+    require(text.ends_with(path), "the path is what was typed");
+  } catch (const MisuseError& error) {
     require(*error.what() != '\0', "a refusal says why");
   }
 }
@@ -31,7 +57,7 @@ void check_table(std::string_view text) {
   const std::string name(text);
   bool good = false;
   try {
-    sqlite::check_table_name(name);
+    check_table_name(name);
     good = true;
   } catch (const MisuseError& error) {
     require(std::string_view(error.what()).find("table name") != std::string_view::npos,
@@ -42,7 +68,7 @@ void check_table(std::string_view text) {
           text.npos &&
       !text.empty() && !('0' <= text.front() && text.front() <= '9');
   require(good == plain, "a table's name is what the rule says");
-  require(sqlite::quoted(text).find_last_of('"') == sqlite::quoted(text).size() - 1,
+  require(quoted_name(text).find_last_of('"') == quoted_name(text).size() - 1,
           "a quoted name ends with a quote");
 }
 

@@ -6,7 +6,7 @@
 
 #include "cli/arguments/times.h"
 #include "cli/errors.h"
-#include "cli/stores/store_url.h"
+#include "cli/stores/find_backend.h"
 #include "core/quote.h"
 
 namespace outbox::cli {
@@ -47,7 +47,9 @@ std::vector<Status> parse_statuses(const std::vector<std::string>& texts) {
 }  // namespace
 
 void add_store_options(CLI::App& command, StoreOptions& options) {
-  command.add_option("--db", options.db, "sqlite:PATH, or just the path (default: $OUTBOX_DB)")
+  command
+      .add_option("--db", options.db,
+                  "sqlite:PATH, a path, or postgresql://... (default: $OUTBOX_DB)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
       ->group("Store");
@@ -59,7 +61,8 @@ void add_store_options(CLI::App& command, StoreOptions& options) {
 
 std::unique_ptr<Backend> find_backend(const StoreOptions& options) {
   if (options.db.empty()) {
-    throw UsageError("which database? Say --db sqlite:PATH, or set OUTBOX_DB");
+    throw UsageError("which database? Say --db URL, or set OUTBOX_DB; this binary knows " +
+                     std::string(known_urls()));
   }
   return find_backend(options.db, options.table);
 }

@@ -10,6 +10,7 @@
 #include "cli/commands/help.h"
 #include "cli/errors.h"
 #include "core/quote.h"
+#include "core/url_scheme.h"
 #include "outbox/version.h"
 
 namespace outbox::cli {
@@ -23,7 +24,8 @@ constexpr const char* kAbout =
     "crashes in between. This is the operator's tool; `outbox demo` shows it at work.\n";
 
 constexpr const char* kFooter =
-    "Stores are named by --db or the environment variable OUTBOX_DB: sqlite:PATH, or just a path.\n"
+    "Stores are named by --db or the environment variable OUTBOX_DB: sqlite:PATH, or just a path,\n"
+    "or postgresql://USER@HOST:PORT/DATABASE; passwords are best left to ~/.pgpass.\n"
     "Options come after the command. With --json every line of the answer is one JSON object.\n"
     "Color is used on terminals only, and never if NO_COLOR is set.\n"
     "\n"
@@ -76,11 +78,11 @@ int complain(const Console& console, const CLI::App& app, const CLI::ParseError&
              std::string_view first_argument) {
   const Place place = innermost(app);
   const std::vector<std::string> unknown = app.remaining(true);
-  std::string what = error.what();
+  std::string what = without_secrets(error.what());
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty()) {
     const bool option = unknown.front().starts_with("-");
     what = std::string(option ? "unknown option " : "unknown command or argument ") +
-           quote(unknown.front());
+           quote(without_secrets(unknown.front()));
     if (option && unknown.front() == first_argument) what += "; options come after the command";
     if (!option) {
       const std::string names = visible_commands(*place.app);

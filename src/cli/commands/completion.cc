@@ -72,9 +72,9 @@ std::vector<const CLI::Option*> visible_options(const CLI::App& app) {
 // What the shell offers after an option, by what --help calls its value.
 std::string offer_for(const std::string& type) {
   constexpr const char* kFrom = "      mapfile -t COMPREPLY < <(compgen ";
-  if (type == "URL" || type == "PATH") {
-    return std::string(kFrom) + "-f -- \"$current\")\n      compopt -o filenames 2>/dev/null\n";
-  }
+  constexpr const char* kFiles = "-f -- \"$current\")\n      compopt -o filenames 2>/dev/null\n";
+  if (type == "PATH") return std::string(kFrom) + kFiles;
+  if (type == "URL") return std::string(kFrom) + "-W 'postgresql://' " + kFiles;
   if (type == "STATUS") {
     return std::string(kFrom) + "-W 'NEW RETRY DONE DEAD' -- \"$current\")\n";
   }

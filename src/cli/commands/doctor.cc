@@ -48,14 +48,17 @@ Finding check_schema(const Backend& backend, const SchemaStatus& status) {
 }
 
 Finding check_owner(const std::vector<Member>& members) {
-  for (const Member& member : members) {
-    if (!member.alive) continue;
+  const auto alive = [](const Member& member) { return member.alive; };
+  const auto first = std::find_if(members.begin(), members.end(), alive);
+  if (first != members.end()) {
+    const auto others = std::count_if(first + 1, members.end(), alive);
     return {.check = "owner",
-            .says = printable(member.name) + " delivers (process " + std::to_string(member.pid) +
-                    " on " + printable(member.host) + ")"};
+            .says = printable(first->name) +
+                    (others > 0 ? " and " + grouped(others) + " more deliver" : " delivers") +
+                    " (process " + std::to_string(first->pid) + " on " + printable(first->host) +
+                    ")"};
   }
-  if (members.empty())
-    return {.check = "owner", .says = "no instance has ever delivered from here"};
+  if (members.empty()) return {.check = "owner", .says = "nobody delivers now"};
   return {.check = "owner",
           .says = "nobody delivers now; the last was " + printable(members.front().name)};
 }
@@ -230,15 +233,19 @@ void add_doctor(CLI::App& app, Session& session) {
       *app.add_subcommand("doctor", "Check that everything is in order, and say what to do if not");
   const auto options = std::make_shared<Options>();
   command.add_flag("--skip-integrity", options->skip_integrity,
-                   "Do not read the whole database; large ones take a while");
+                   "Do not read the whole file (SQLite); large ones take a while");
   add_store_options(command, options->store);
   command.footer(
-      "Looks at the file and its folder, the disk, the journal, the schema, who delivers, what\n"
-      "waits, what died, and the clock. Changes nothing.\n"
+      "Looks at the schema, who delivers, what waits, what died, and the clock. On SQLite also at\n"
+      "the file and its folder, the disk and the journal; on PostgreSQL at the server's version "
+      "and\n"
+      "encoding, what the role may do, whether notifications come through, free connections, the\n"
+      "vacuum, old transactions, and whether numbers keep the order. Changes nothing.\n"
       "Exit codes: 0 nothing failed (there may be warnings); 1 something failed.\n"
       "\n"
       "Examples:\n"
       "  outbox doctor --db sqlite:shop.db\n"
+      "  outbox doctor --db postgresql://shop@db.example/shop --table billing.outbox_event\n"
       "  outbox doctor --db sqlite:shop.db --json | jq '.checks[] | select(.verdict != \"ok\")'");
   on_chosen(command, session, options, doctor);
 }

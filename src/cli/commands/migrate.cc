@@ -97,7 +97,8 @@ void add_migrate(CLI::App& app, Session& session) {
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db       create or update\n"
       "  outbox migrate status --db sqlite:shop.db   exit code 1 if something is missing\n"
-      "  outbox migrate print | sqlite3 shop.db      for those who apply SQL by other means");
+      "  outbox migrate print | sqlite3 shop.db      for those who apply SQL by other means\n"
+      "  outbox migrate print --db postgresql:// | psql shop");
 
   CLI::App& up_command =
       *group.add_subcommand("up", "Apply what is missing; never destroys anything");
@@ -105,10 +106,12 @@ void add_migrate(CLI::App& app, Session& session) {
   add_store_options(up_command, *up_options);
   up_command.footer(
       "Safe while applications run, and when several do it at once: each step is a transaction.\n"
-      "Creates the database if there is none. A schema newer than this binary is left alone.\n"
+      "Creates the file of an SQLite database; on a server the database must be there. A schema\n"
+      "newer than this binary is left alone.\n"
       "\n"
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db\n"
+      "  outbox migrate up --db postgresql://owner@db.example/shop --table billing.outbox_event\n"
       "  OUTBOX_DB=shop.db outbox migrate up --table orders_outbox");
   on_chosen(up_command, session, up_options, up);
 
@@ -128,7 +131,7 @@ void add_migrate(CLI::App& app, Session& session) {
   const auto print_options = std::make_shared<PrintOptions>();
   print_command
       .add_option("--db", print_options->store.db,
-                  "Whose dialect (default: $OUTBOX_DB, or sqlite:)")
+                  "Whose dialect: sqlite:PATH or postgresql:// (default: $OUTBOX_DB, or SQLite)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
       ->group("Store");
@@ -143,7 +146,8 @@ void add_migrate(CLI::App& app, Session& session) {
       "\n"
       "Examples:\n"
       "  outbox migrate print > 0001_outbox.sql\n"
-      "  outbox migrate print --table orders_outbox | sqlite3 shop.db");
+      "  outbox migrate print --table orders_outbox | sqlite3 shop.db\n"
+      "  outbox migrate print --db postgresql:// --table billing.outbox_event | psql shop");
   on_chosen(print_command, session, print_options, print);
 }
 

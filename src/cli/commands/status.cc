@@ -37,6 +37,18 @@ Picture look(Store& store) {
   return picture;
 }
 
+// "0-7, 12", or "-".
+std::string ranges(const std::vector<int>& numbers) {
+  std::string text;
+  for (std::size_t i = 0; i < numbers.size(); ++i) {
+    const std::size_t first = i;
+    while (i + 1 < numbers.size() && numbers[i + 1] == numbers[i] + 1) ++i;
+    text += (text.empty() ? "" : ", ") + std::to_string(numbers[first]);
+    if (i > first) text += "-" + std::to_string(numbers[i]);
+  }
+  return text.empty() ? "-" : text;
+}
+
 JsonObject to_json(const Picture& picture) {
   const Counts& counts = picture.counts;
   std::optional<std::int64_t> age_ms;
@@ -107,7 +119,7 @@ void print_counts(const Console& console, const Picture& picture) {
 void print_members(const Console& console, const Picture& picture) {
   console.out << '\n';
   if (picture.members.empty()) {
-    console.out << "No instance has ever delivered from here.\n";
+    console.out << "No instance delivers from here.\n";
     return;
   }
   Table table({{.title = "INSTANCE", .shrinks = true},
@@ -115,14 +127,16 @@ void print_members(const Console& console, const Picture& picture) {
                {.title = "HOST", .shrinks = true},
                {.title = "PID", .right = true},
                {.title = "SINCE (UTC)"},
-               {.title = "EPOCH", .right = true}});
+               {.title = "EPOCH", .right = true},
+               {.title = "SHARDS"}});
   for (const Member& member : picture.members) {
     table.add({member.name,
                {member.alive ? "alive" : "gone", member.alive ? Style::good : Style::faint},
                member.host,
                std::to_string(member.pid),
                {short_time_text(member.registered_at), Style::faint},
-               std::to_string(member.epoch)});
+               std::to_string(member.epoch),
+               ranges(member.shards)});
   }
   console.print(table);
 }
@@ -173,6 +187,7 @@ void add_status(CLI::App& app, Session& session) {
       "\n"
       "Examples:\n"
       "  outbox status --db sqlite:shop.db\n"
+      "  outbox status --db postgresql://shop@db.example/shop\n"
       "  outbox status --db sqlite:shop.db --json | jq .pending");
   on_chosen(command, session, options, status);
 }

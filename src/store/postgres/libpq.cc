@@ -72,6 +72,7 @@ std::string one_line(std::string_view text) {
   while (!text.empty() && (text.back() == '\n' || text.back() == ' ')) text.remove_suffix(1);
   std::string line(text);
   std::replace(line.begin(), line.end(), '\n', ' ');
+  std::erase(line, '\t');
   return printable(line);
 }
 

@@ -70,13 +70,15 @@ Scheme scheme(Options options) {
           }};
 }
 
+// These make a few calls only, which must also work behind a pooler: nothing is
+// kept prepared.
 SchemaStatus schema_status(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table}));
+  Database database(environment_for(url, {.table = table, .prepare = false}));
   return read_schema_status(database);
 }
 
 SchemaStatus migrate(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table}));
+  Database database(environment_for(url, {.table = table, .prepare = false}));
   ensure_schema(database, true);
   return read_schema_status(database);
 }

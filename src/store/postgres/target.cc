@@ -73,6 +73,64 @@ std::string describe(const PQconninfoOption* options) {
   return hosts + ":" + or_else(value_of(options, "port"), "5432") + "/" + database;
 }
 
+// All but letters, digits and what is harmless in every part of a URL.
+std::string escaped(std::string_view text) {
+  static constexpr std::string_view kHarmless = "-._~,/";
+  static constexpr std::string_view kDigits = "0123456789ABCDEF";
+  std::string result;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    const bool alphanumeric =
+        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+    if (alphanumeric || kHarmless.find(c) != std::string_view::npos) {
+      result += c;
+    } else {
+      result.append("%").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
+    }
+  }
+  return result;
+}
+
+// libpq's own mark for what must not be shown.
+bool is_secret(const PQconninfoOption& option) {
+  return option.dispchar != nullptr && *option.dispchar == '*';
+}
+
+std::string without_secrets(const PQconninfoOption* options) {
+  std::string user;
+  std::string host;
+  std::string port;
+  std::string database;
+  std::string rest;
+  const auto add = [&](std::string_view keyword, std::string_view value) {
+    rest.append(rest.empty() ? "?" : "&").append(keyword).append("=").append(escaped(value));
+  };
+  for (const auto* option = options; option->keyword != nullptr; ++option) {
+    if (option->val == nullptr || is_secret(*option)) continue;
+    const std::string_view keyword = option->keyword;
+    if (keyword == "user") {
+      user = escaped(option->val) + "@";
+    } else if (keyword == "host") {
+      host = option->val;
+    } else if (keyword == "port") {
+      port = option->val;
+    } else if (keyword == "dbname") {
+      database = "/" + escaped(option->val);
+    } else {
+      add(keyword, option->val);
+    }
+  }
+  // Several hosts, folders of sockets and numbers with colons: there they need no
+  // rules of their own.
+  if (host.find_first_of(",/:") != std::string::npos) {
+    add("host", host);
+    if (!port.empty()) add("port", port);
+    return "postgresql://" + user + database + rest;
+  }
+  if (!port.empty()) port.insert(0, ":");
+  return "postgresql://" + user + escaped(host) + port + database + rest;
+}
+
 }  // namespace
 
 Target::Target(const std::string& url) {
@@ -88,6 +146,7 @@ Target::Target(const std::string& url) {
     if (value_of(options.get(), keyword) == nullptr) add(keyword, value);
   }
   place_ = describe(options.get());
+  public_url_ = without_secrets(options.get());
 }
 
 ConnectionHandle Target::connect() const {

@@ -19,6 +19,9 @@ class Target {
   // For messages: "host:port/database", several if there are several.
   const std::string& place() const { return place_; }
 
+  // A URL with the same settings, but for the secrets.
+  const std::string& public_url() const { return public_url_; }
+
   // Waits until the connection is made or has failed: check PQstatus().
   ConnectionHandle connect() const;
 
@@ -26,6 +29,7 @@ class Target {
   std::vector<std::string> keywords_;
   std::vector<std::string> values_;
   std::string place_;
+  std::string public_url_;
 };
 
 }  // namespace outbox::postgres

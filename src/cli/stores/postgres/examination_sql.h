@@ -1,0 +1,126 @@
+// What `outbox doctor` asks a PostgreSQL server; the placeholders are those of
+// store/postgres/names.h.
+#pragma once
+
+#include <string_view>
+
+namespace outbox::cli::sql {
+
+inline constexpr std::string_view kServer = R"sql(
+SELECT current_setting('server_version'), current_setting('server_encoding'), current_user,
+       pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
+       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
+)sql";
+
+// Whether each table is there, so that what follows can name them.
+inline constexpr std::string_view kTables = R"sql(
+SELECT to_regclass('{table}') IS NOT NULL AND to_regclass('{sequence}') IS NOT NULL
+   AND to_regclass('{migration}') IS NOT NULL AND to_regclass('{instance}') IS NOT NULL
+   AND to_regclass('{shard}') IS NOT NULL AND to_regclass('{epoch}') IS NOT NULL
+   AND to_regclass('{archive}') IS NOT NULL
+)sql";
+
+// For each duty of docs/databases.md what the role lacks; NULL if nothing. Where
+// columns are named, privileges on those are enough.
+inline constexpr std::string_view kPrivileges = R"sql(
+SELECT duty, string_agg(lacks || ' on ' || object::regclass, '; ' ORDER BY number)
+FROM (
+  SELECT duty, object, min(number) AS number,
+         string_agg(privilege, ', ' ORDER BY number) FILTER (WHERE NOT CASE
+           WHEN privilege = 'USAGE' THEN has_sequence_privilege(object, privilege)
+           WHEN columns IS NULL THEN has_table_privilege(object, privilege)
+           ELSE (SELECT bool_and(has_column_privilege(object, name, privilege))
+                 FROM unnest(columns) AS name) END) AS lacks
+  FROM (VALUES
+    (1, 'write', 'INSERT', '{table}',
+     ARRAY['event_id', 'event_type', 'aggregate_type', 'aggregate_id', 'tenant_id', 'content_type',
+           'headers', 'payload', 'payload_bytes', 'created_at', 'available_at', 'hold',
+           'locked_by', 'locked_at']),
+    (2, 'write', 'SELECT', '{table}', ARRAY['event_id', 'seq', 'shard']),
+    (3, 'write', 'SELECT', '{migration}', NULL),
+    (4, 'deliver', 'SELECT', '{table}', NULL),
+    (5, 'deliver', 'UPDATE', '{table}',
+     ARRAY['status', 'hold', 'attempts', 'crashes', 'available_at', 'done_at', 'locked_by',
+           'locked_at', 'last_error', 'progress']),
+    (6, 'deliver', 'SELECT', '{sequence}', NULL),
+    (7, 'deliver', 'SELECT', '{instance}', NULL),
+    (8, 'deliver', 'INSERT', '{instance}', NULL),
+    (9, 'deliver', 'UPDATE', '{instance}', ARRAY['beat_at']),
+    (10, 'deliver', 'DELETE', '{instance}', NULL),
+    (11, 'deliver', 'USAGE', '{epoch}', NULL),
+    (12, 'deliver', 'SELECT', '{shard}', NULL),
+    (13, 'deliver', 'UPDATE', '{shard}', ARRAY['owner', 'leaving', 'suspects']),
+    (14, 'deliver', 'SELECT', '{migration}', NULL),
+    (15, 'replay and purge', 'SELECT', '{table}', NULL),
+    (16, 'replay and purge', 'DELETE', '{table}', NULL),
+    (17, 'replay and purge', 'UPDATE', '{table}',
+     ARRAY['status', 'hold', 'attempts', 'crashes', 'available_at', 'done_at', 'locked_by',
+           'locked_at', 'last_error', 'progress']),
+    (18, 'replay and purge', 'INSERT', '{archive}', NULL),
+    (19, 'replay and purge', 'SELECT', '{instance}', NULL),
+    (20, 'replay and purge', 'SELECT', '{shard}', NULL),
+    (21, 'replay and purge', 'SELECT', '{migration}', NULL)
+  ) AS need (number, duty, privilege, object, columns)
+  GROUP BY duty, object
+) AS checked
+GROUP BY duty ORDER BY min(number)
+)sql";
+
+// The sequence behind an identity column hands numbers out by the session if it
+// keeps more than one: then a later commit may have the lower number.
+inline constexpr std::string_view kSequenceCache = R"sql(
+SELECT seqcache FROM pg_sequence WHERE seqrelid = '{sequence}'::regclass
+)sql";
+
+// What this role could still open.
+inline constexpr std::string_view kConnections = R"sql(
+SELECT least(
+    server.most - (SELECT sum(numbackends) FROM pg_stat_database),
+    CASE WHEN datconnlimit >= 0
+      THEN datconnlimit - (SELECT numbackends FROM pg_stat_database
+                           WHERE datname = current_database()) END,
+    CASE WHEN rolconnlimit >= 0
+      THEN rolconnlimit - (SELECT count(*) FROM pg_stat_activity WHERE usename = rolname) END),
+  server.most
+FROM (SELECT current_setting('max_connections')::bigint
+           - current_setting('superuser_reserved_connections')::bigint AS most) AS server,
+  pg_database, pg_roles
+WHERE datname = current_database() AND rolname = current_user
+)sql";
+
+inline constexpr std::string_view kVacuum = R"sql(
+SELECT n_live_tup, n_dead_tup,
+       extract(epoch FROM clock_timestamp() - greatest(last_autovacuum, last_vacuum))::bigint,
+       current_setting('autovacuum') = 'on'
+         AND NOT coalesce(reloptions && ARRAY['autovacuum_enabled=false', 'autovacuum_enabled=off'],
+                          false)
+FROM pg_stat_all_tables JOIN pg_class ON pg_class.oid = relid
+WHERE relid = '{table}'::regclass
+)sql";
+
+// What keeps the vacuum from removing dead rows, and the reader from passing over
+// numbers that were given out; $1 is the age in seconds. Of other roles' sessions a
+// role without pg_read_all_stats sees no times.
+inline constexpr std::string_view kOldTransactions = R"sql(
+SELECT what, extract(epoch FROM clock_timestamp() - since)::bigint AS age FROM (
+  SELECT 'session ' || pid || coalesce(' (' || nullif(application_name, '') || ')', ''), xact_start
+  FROM pg_stat_activity
+  WHERE datname = current_database() AND pid <> pg_backend_pid()
+    AND backend_type IS DISTINCT FROM 'autovacuum worker'
+  UNION ALL
+  SELECT 'prepared transaction ' || quote_literal(gid), prepared
+  FROM pg_prepared_xacts WHERE database = current_database()
+) AS open (what, since)
+WHERE since <= clock_timestamp() - $1::bigint * interval '1 second'
+ORDER BY age DESC
+)sql";
+
+inline constexpr std::string_view kSeesAllSessions = R"sql(
+SELECT pg_has_role(current_user, 'pg_read_all_stats', 'USAGE')
+)sql";
+
+inline constexpr std::string_view kPinningSlots = R"sql(
+SELECT slot_name FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active
+)sql";
+
+}  // namespace outbox::cli::sql
