@@ -146,7 +146,8 @@ void add_tail(CLI::App& group, Session& session) {
   command.footer(
       "Shows each event once, in the state in which it is found; what becomes of it later, events\n"
       "list and events show tell. Events that are deleted as soon as they are delivered may be\n"
-      "gone before they are seen.\n"
+      "gone before they are seen. On a server, what is committed more than a minute after events\n"
+      "with a greater SEQ is not shown.\n"
       "\n"
       "Examples:\n"
       "  outbox events tail --db sqlite:shop.db\n"

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "cli/commands/missing_rows.h"
 #include "core/mutex.h"
 
 namespace outbox::cli {
@@ -10,11 +11,20 @@ namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
+using Instant = steady_clock::time_point;
 
 constexpr std::size_t kPage = 200;
 
 // Where the database cannot wake us, and in case that it forgets.
 constexpr milliseconds kPollEvery{500};
+
+// For how long, and how often, to look for rows that were passed over.
+constexpr std::chrono::seconds kCommitsWithin{60};
+constexpr milliseconds kLookBackEvery{500};
+
+// How far back from the end to begin with that: no more than this many are being
+// written at once.
+constexpr Seq kBeforeTheEnd = 1'000;
 
 // Told from the store's thread that there may be something new.
 class Bell {
@@ -38,6 +48,70 @@ class Bell {
   Mutex mutex_;
   CondVar changed_;
   bool rung_ OUTBOX_GUARDED_BY(mutex_) = false;
+};
+
+using Show = std::function<bool(const EventRecord&)>;
+
+// Where we are in the table. `false` of its calls means that `show` has seen enough.
+class Follower {
+ public:
+  Follower(Store& store, const EventFilter& filter) : store_(store), filter_(filter) {}
+
+  void begin_after(Seq seq) { after_ = seq; }
+
+  // What is there now has been seen; what is being written has not.
+  void begin_at_end() {
+    const Seq end = last_seq(store_, 0);
+    after_ = std::max<Seq>(0, end - kBeforeTheEnd);
+    read(end, steady_clock::now(), [](const EventRecord&) { return true; });
+  }
+
+  // Shows what lies ahead.
+  bool catch_up(Instant now, const Show& show) { return read(last_seq(store_, after_), now, show); }
+
+  // Shows what was passed over and is there by now; `at_once` even if it has just
+  // been looked for.
+  bool look_back(Instant now, bool at_once, const Show& show) {
+    if (!at_once && now - looked_back_ < kLookBackEvery) return true;
+    looked_back_ = now;
+    missing_.forget(now - kCommitsWithin);
+    for (auto next = missing_.next(0); next; next = missing_.next(*next + 1)) {
+      const auto records = store_.list(filter_, *next - 1, kPage);
+      for (const EventRecord& record : records) {
+        const Seq seq = record.row.ref.seq;
+        if (missing_.take(seq) && !show(record)) return false;
+        *next = seq;
+      }
+      if (records.size() < kPage) return true;
+    }
+    return true;
+  }
+
+ private:
+  // Up to `end` at least. What the filter leaves out counts as passed over; what lies
+  // before an old event has been rolled back.
+  bool read(Seq end, Instant now, const Show& show) {
+    const Time recent = store_.clock().now() - kCommitsWithin;
+    while (after_ < end) {
+      const auto records = store_.list(filter_, after_, kPage);
+      for (const EventRecord& record : records) {
+        const Seq seq = record.row.ref.seq;
+        if (record.row.event.occurred_at() > recent) missing_.add(after_ + 1, seq - 1, now);
+        after_ = seq;
+        if (!show(record)) return false;
+      }
+      if (records.size() == kPage) continue;
+      missing_.add(after_ + 1, end, now);
+      after_ = std::max(after_, end);
+    }
+    return true;
+  }
+
+  Store& store_;
+  const EventFilter& filter_;
+  Seq after_ = 0;
+  MissingRows missing_;  // up to after_
+  Instant looked_back_{};
 };
 
 }  // namespace
@@ -64,26 +138,18 @@ void tail_events(Store& store, const TailOptions& options,
                  const std::function<bool(const EventRecord&)>& show) {
   Bell bell;
   const auto watch = store.watch([&bell] { bell.ring(); });
+  Follower follower(store, options.filter);
+  if (options.after) {
+    follower.begin_after(*options.after);
+  } else {
+    follower.begin_at_end();
+  }
   const auto started = steady_clock::now();
-  Seq after = options.after ? *options.after : last_seq(store, 0);
-  std::optional<Seq> last;
   while (true) {
     const auto now = steady_clock::now();
-    // What the filter leaves out is not walked over again and again.
-    const Seq end = last_seq(store, after);
-    const auto records = store.list(options.filter, after, kPage);
-    for (const EventRecord& record : records) {
-      if (!show(record)) return;
-      after = record.row.ref.seq;
-    }
-    const bool full = records.size() == kPage;
-    if (!full) after = std::max(after, end);
-    if (options.duration && now - started >= *options.duration) {
-      // What was there when the time was over is still shown, however much.
-      if (!last) last = end;
-      if (after >= *last) return;
-    }
-    if (full) continue;
+    // What was there when the time was over is still shown, however much.
+    const bool last = options.duration && now - started >= *options.duration;
+    if (!follower.look_back(now, last, show) || !follower.catch_up(now, show) || last) return;
     auto wake = now + kPollEvery;
     if (options.duration) wake = std::min(wake, started + *options.duration);
     bell.wait_until(wake);

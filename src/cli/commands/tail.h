@@ -18,9 +18,9 @@ struct TailOptions {
 // Calls `show` for every event that matches, in the order of the rows, until
 // the time is over or `show` returns false.
 //
-// It goes by the rows' numbers: on a database whose transactions may commit in
-// another order than they took their numbers in, one that commits late is
-// missed. It watches; it is no way to process events.
+// On a server a transaction may commit after another whose rows have greater
+// numbers: its events are shown when they are there, if that is within a minute.
+// It watches; it is no way to process events.
 void tail_events(Store& store, const TailOptions& options,
                  const std::function<bool(const EventRecord&)>& show);
 

@@ -1,7 +1,8 @@
 // What open() makes of the database that it finds.
+#include "outbox/open.h"
+
 #include <thread>
 
-#include "outbox/open.h"
 #include "store/postgres/test_support.h"
 
 namespace outbox::postgres {
