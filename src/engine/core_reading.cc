@@ -37,10 +37,12 @@ void Core::read_ends() {
 bool Core::handle(Row row) {
   if (closing_) return false;
   const bool wait = is_to_wait(row);
-  // What is in flight is passed over. But a claim has taken the row from everybody
-  // else, so it must be given back: its mark (RETRY, or the like) has landed, and we
-  // are only about to hear of it.
-  if (!tracker_->try_acquire(row.event.id())) return !options_.lock_timeout;
+  if (!tracker_->try_acquire(row.event.id())) {
+    // Its retry has landed, and was claimed before the tracker heard of that. Nobody
+    // works on this claim: unless it is given back, the row waits until it expires.
+    if (options_.lock_timeout && events_.left_behind) events_.left_behind(row.ref);
+    return true;
+  }
   Job job = job_of(std::move(row), false, reading_epoch_);
   if (!wait) {
     if (admitted(job, reading_ ? queue_.admit_quietly(job) : queue_.admit(job))) return true;

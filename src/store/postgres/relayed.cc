@@ -100,6 +100,7 @@ class RelayedConnection final : public Connection {
     environment_->check_process();
     std::vector<RowRef> refs;
     const std::vector<std::int64_t> holds = holds_of(events, environment_->options.clock->now());
+    refs.reserve(holds.size());
     for (const std::int64_t hold : holds) refs.push_back({.hold = hold});
     for (std::size_t at = 0; at < events.size(); at += kRelayedRows) {
       const std::size_t count = std::min(events.size() - at, kRelayedRows);
