@@ -56,6 +56,7 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& o
   std::vector<std::string> texts{"outbox_chaos"};
   texts.insert(texts.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
+  argv.reserve(texts.size() + 1);
   for (std::string& text : texts) argv.push_back(text.data());
   argv.push_back(nullptr);
 

@@ -158,10 +158,12 @@ void Workload::commit_some() {
     // events aside and come back for them.
     const int size = dice(12) == 0 ? 50 + dice(200) : 2 + dice(3);
     std::vector<Plan> plans;
+    plans.reserve(static_cast<std::size_t>(size));
     for (int n = 0; n < size; ++n) plans.push_back(plan());
     // In one order, as whoever locks many rows should: few wait for each other then.
     std::sort(plans.begin(), plans.end(),
               [](const Plan& a, const Plan& b) { return a.aggregate < b.aggregate; });
+    drafts.reserve(plans.size());
     for (const Plan& each : plans) drafts.push_back(draft(tx.connection(), each));
     const std::vector<std::string> ids = tx.write_all(drafts);
     for (std::size_t i = 0; i < ids.size(); ++i) record(tx.connection(), ids[i], drafts[i]);

@@ -27,6 +27,7 @@ int run_writer(const Settings& settings) {
   Writer writer{store};
   {
     std::vector<std::jthread> threads;
+    threads.reserve(kThreads + 1);
     for (int n = 0; n < kThreads; ++n) {
       threads.emplace_back([&, n](const std::stop_token& stop) {
         Workload(writer, connect_patiently(*database, *store), options_of(settings, n)).run(stop);
