@@ -38,9 +38,11 @@ bool Core::handle(Row row) {
   if (closing_) return false;
   const bool wait = is_to_wait(row);
   if (!tracker_->try_acquire(row.event.id())) {
+    if (!options_.lock_timeout) return true;
     // Its retry has landed, and was claimed before the tracker heard of that. Nobody
     // works on this claim: unless it is given back, the row waits until it expires.
-    if (options_.lock_timeout && events_.left_behind) events_.left_behind(row.ref);
+    if (!events_.left_behind) return false;  // ends the round, which gives it back
+    events_.left_behind(row.ref);
     return true;
   }
   Job job = job_of(std::move(row), false, reading_epoch_);
