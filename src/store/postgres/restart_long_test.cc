@@ -1,4 +1,6 @@
 // A server that ends, in good order or not, and comes back: on a server of its own.
+#include <unistd.h>
+
 #include <cstdlib>
 #include <fstream>
 
@@ -40,7 +42,8 @@ class OwnServer {
   }
 
  private:
-  const std::string name_ = "restart-test";
+  // The tests run side by side.
+  const std::string name_ = "restart-test-" + std::to_string(getpid());
   std::string url_;
 };
 
