@@ -9,20 +9,13 @@
 #include "core/quote.h"
 #include "core/sql_text.h"
 #include "outbox/error.h"
+#include "store/postgres/oids.h"
 
 namespace outbox::postgres {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-constexpr Oid kBool = 16;
-constexpr Oid kBytea = 17;
-constexpr Oid kInt8 = 20;
-constexpr Oid kInt2 = 21;
-constexpr Oid kInt4 = 23;
-constexpr Oid kFloat4 = 700;
-constexpr Oid kFloat8 = 701;
 
 constexpr int kText = 0;
 constexpr int kBinary = 1;
@@ -66,7 +59,7 @@ class UserValues {
  private:
   void add(std::nullptr_t) { push({}, 0, kText, true); }
   void add(std::int64_t value) { push(std::to_string(value), 0, kText); }
-  void add(const Blob& blob) { push(blob.data, kBytea, kBinary); }
+  void add(const Blob& blob) { push(blob.data, oid::kBytea, kBinary); }
   void add(double value) {
     char text[32];
     const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
@@ -115,16 +108,16 @@ Value value_of(const PGresult* result, int row, int column) {
   const char* data = PQgetvalue(result, row, column);
   const std::string_view text(data, static_cast<std::size_t>(PQgetlength(result, row, column)));
   switch (PQftype(result, column)) {
-    case kBool:
+    case oid::kBool:
       return std::int64_t{text == "t"};
-    case kInt2:
-    case kInt4:
-    case kInt8:
+    case oid::kInt2:
+    case oid::kInt4:
+    case oid::kInt8:
       return number<std::int64_t>(text);
-    case kFloat4:
-    case kFloat8:
+    case oid::kFloat4:
+    case oid::kFloat8:
       return number<double>(text);
-    case kBytea:
+    case oid::kBytea:
       return unescaped(data);
     default:
       return std::string(text);

@@ -4,19 +4,10 @@
 #include <charconv>
 
 #include "core/time_text.h"
+#include "store/postgres/oids.h"
 
 namespace outbox::postgres {
 namespace {
-
-// From the server's pg_type.dat; they never change.
-constexpr Oid kBool = 16;
-constexpr Oid kBytea = 17;
-constexpr Oid kInt8 = 20;
-constexpr Oid kText = 25;
-constexpr Oid kByteaArray = 1001;
-constexpr Oid kTextArray = 1009;
-constexpr Oid kInt8Array = 1016;
-constexpr Oid kTimestamptz = 1184;
 
 // The server counts its microseconds from here.
 constexpr Time kServerEpoch = std::chrono::sys_days{std::chrono::year{2000} / 1 / 1};
@@ -59,11 +50,11 @@ void append_element(std::string& data, const std::optional<std::string_view>& by
 
 }  // namespace
 
-Oid Parameters::type_of(std::int64_t) { return kInt8; }
-Oid Parameters::type_of(bool) { return kBool; }
-Oid Parameters::type_of(std::string_view) { return kText; }
-Oid Parameters::type_of(Bytes) { return kBytea; }
-Oid Parameters::type_of(Time) { return kTimestamptz; }
+Oid Parameters::type_of(std::int64_t) { return oid::kInt8; }
+Oid Parameters::type_of(bool) { return oid::kBool; }
+Oid Parameters::type_of(std::string_view) { return oid::kText; }
+Oid Parameters::type_of(Bytes) { return oid::kBytea; }
+Oid Parameters::type_of(Time) { return oid::kTimestamptz; }
 
 void Parameters::begin(Oid type) {
   types_.push_back(type);
@@ -77,38 +68,38 @@ void Parameters::end() {
 void Parameters::add_null(Oid type) { begin(type); }
 
 void Parameters::add(std::int64_t value) {
-  begin(kInt8);
+  begin(oid::kInt8);
   append_big_endian(data_, value);
   end();
 }
 
 void Parameters::add(bool value) {
-  begin(kBool);
+  begin(oid::kBool);
   data_.push_back(value ? '\1' : '\0');
   end();
 }
 
 void Parameters::add(std::string_view text) {
-  begin(kText);
+  begin(oid::kText);
   data_.append(text);
   end();
 }
 
 void Parameters::add(Bytes bytes) {
-  begin(kBytea);
+  begin(oid::kBytea);
   data_.append(bytes.data);
   end();
 }
 
 void Parameters::add(Time time) {
-  begin(kTimestamptz);
+  begin(oid::kTimestamptz);
   append_big_endian<std::int64_t>(data_, (time - kServerEpoch).count());
   end();
 }
 
 void Parameters::add(std::span<const std::int64_t> values) {
-  begin(kInt8Array);
-  begin_array(data_, kInt8, values.size(), false);
+  begin(oid::kInt8Array);
+  begin_array(data_, oid::kInt8, values.size(), false);
   for (const std::int64_t value : values) {
     append_big_endian<std::int32_t>(data_, sizeof value);
     append_big_endian(data_, value);
@@ -117,15 +108,15 @@ void Parameters::add(std::span<const std::int64_t> values) {
 }
 
 void Parameters::add(std::span<const std::optional<std::string_view>> texts) {
-  begin(kTextArray);
-  begin_array(data_, kText, texts.size(), true);
+  begin(oid::kTextArray);
+  begin_array(data_, oid::kText, texts.size(), true);
   for (const auto& text : texts) append_element(data_, text);
   end();
 }
 
 void Parameters::add(std::span<const std::optional<Bytes>> values) {
-  begin(kByteaArray);
-  begin_array(data_, kBytea, values.size(), true);
+  begin(oid::kByteaArray);
+  begin_array(data_, oid::kBytea, values.size(), true);
   for (const auto& value : values) {
     append_element(data_, value ? std::optional(value->data) : std::nullopt);
   }
