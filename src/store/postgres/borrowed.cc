@@ -75,7 +75,7 @@ std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const Insert
         " (" + session.environment().description +
         ", a borrowed connection): " + (has_failed ? "roll back first" : "run BEGIN on it first"));
   }
-  return insert_rows(session, events, options);
+  return insert_rows(session, Insertion(events, options, session.environment().options));
 }
 
 void Borrowed::begin() { refuse("begin"); }

@@ -16,17 +16,43 @@ PooledConnection::PooledConnection(Lease lease, std::shared_ptr<Notifier> notifi
     : lease_(std::move(lease)), notifier_(std::move(notifier)) {}
 
 PooledConnection::~PooledConnection() {
-  // If this fails, the pool closes the connection, and the server rolls back.
-  if (began_ && getpid() == lease_->environment().pid && lease_->healthy()) {
+  if (getpid() == lease_->environment().pid) end_transaction();
+}
+
+// If this fails, the connection is gone, and the transaction with it.
+void PooledConnection::end_transaction() noexcept {
+  if (std::exchange(phase_, Phase::none) == Phase::open && lease_->healthy()) {
     static_cast<void>(lease_->session().try_script("ROLLBACK"));
   }
 }
 
-// A connection that was lost took its transaction along: a new one must not pass
-// for it.
-Session& PooledConnection::session() {
-  if (began_ && !lease_->healthy()) throw_lost();
-  return lease_->session();
+// Calls `use` with the session. The first call in a transaction begins it; if the
+// connection was lost while it was idle, another one will do. Later, one that was lost
+// took the transaction along: a new one must not pass for it.
+template <class Use>
+auto PooledConnection::use_session(const Use& use) {
+  if (phase_ == Phase::open && lease_->lost()) throw_lost();
+  if (phase_ != Phase::announced) return use(lease_->session());
+  phase_ = Phase::open;
+  Session& first = lease_->session();
+  first.begin_with_next_call();
+  try {
+    return use(first);
+  } catch (const RetryableError&) {
+    if (!lease_->lost()) throw;
+    Session& second = lease_->session();
+    second.begin_with_next_call();
+    return use(second);
+  }
+}
+
+void PooledConnection::script(const std::string& text, const std::string& purpose) {
+  use_session([&](Session& session) { session.run_script(text, purpose); });
+}
+
+PGconn* PooledConnection::handle() {
+  if (phase_ == Phase::announced) script("", "begin a transaction");
+  return use_session([](Session& session) { return session.handle(); });
 }
 
 void PooledConnection::throw_lost() const {
@@ -35,26 +61,18 @@ void PooledConnection::throw_lost() const {
 }
 
 void PooledConnection::check_in_transaction(const char* call) {
-  if (!began_) {
+  if (!in_transaction()) {
     throw MisuseError(std::string(call) + " needs an open transaction (" + where() +
                       "): call begin() first");
   }
 }
 
 void PooledConnection::begin() {
-  if (began_) {
+  if (in_transaction()) {
     throw MisuseError("begin() in an open transaction (" + where() +
                       "): commit or roll back first, or use a savepoint");
   }
-  try {
-    session().run_script("BEGIN", "begin a transaction");
-  } catch (const RetryableError&) {
-    // Nothing has been done on it: if the connection was lost while it was idle,
-    // another one will do.
-    if (lease_->healthy()) throw;
-    session().run_script("BEGIN", "begin a transaction");
-  }
-  began_ = true;
+  phase_ = Phase::announced;
   inserted_ = false;
   waiting_.clear();
   refs_.clear();
@@ -63,9 +81,11 @@ void PooledConnection::begin() {
 
 void PooledConnection::commit() {
   check_in_transaction("commit()");
-  began_ = false;
-  if (!lease_->healthy()) throw_lost();
+  const Phase before = std::exchange(phase_, Phase::none);
+  if (before == Phase::announced && waiting_.empty()) return;  // there is nothing to commit
+  if (before == Phase::open && !lease_->healthy()) throw_lost();
   Session& current = lease_->session();
+  if (before == Phase::announced) current.begin_with_next_call();
   bool committed = false;
   try {
     committed = commit_with_events();
@@ -106,14 +126,9 @@ bool PooledConnection::commit_with_events() {
 
 // What a savepoint may have to keep must be in the table before it is set.
 void PooledConnection::insert_now() {
-  if (waiting_.empty()) return;
-  const InUtf8 in_utf8(session());
   for (const Insertion& insertion : waiting_) {
-    std::vector<Result> results;
-    for (const Call& call : insertion.calls()) {
-      results.push_back(session().run(call.sql, call.parameters));
-    }
-    const auto landed = insertion.refs(results);
+    const auto landed =
+        use_session([&](Session& session) { return insert_rows(session, insertion); });
     refs_.insert(refs_.end(), landed.begin(), landed.end());
   }
   waiting_.clear();
@@ -121,23 +136,21 @@ void PooledConnection::insert_now() {
 
 void PooledConnection::rollback() {
   check_in_transaction("rollback()");
-  began_ = false;
-  // If it fails, the connection is gone, and the transaction with it.
-  if (lease_->healthy()) static_cast<void>(lease_->session().try_script("ROLLBACK"));
+  end_transaction();
 }
 
 void PooledConnection::savepoint(const std::string& name) {
   check_in_transaction("savepoint()");
   insert_now();
   marks_.push_back({name, refs_.size()});
-  session().run_script("SAVEPOINT " + quoted_name(name), "set savepoint '" + name + "'");
+  script("SAVEPOINT " + quoted_name(name), "set savepoint '" + name + "'");
 }
 
 void PooledConnection::release(const std::string& name) {
   check_in_transaction("release()");
   while (!marks_.empty() && marks_.back().savepoint != name) marks_.pop_back();
   if (!marks_.empty()) marks_.pop_back();
-  session().run_script("RELEASE " + quoted_name(name), "release savepoint '" + name + "'");
+  script("RELEASE " + quoted_name(name), "release savepoint '" + name + "'");
 }
 
 void PooledConnection::rollback_to(const std::string& name) {
@@ -146,16 +159,16 @@ void PooledConnection::rollback_to(const std::string& name) {
   waiting_.clear();
   while (!marks_.empty() && marks_.back().savepoint != name) marks_.pop_back();
   if (!marks_.empty()) refs_.resize(marks_.back().refs);
-  session().run_script("ROLLBACK TO " + quoted_name(name), "roll back to savepoint '" + name + "'");
+  script("ROLLBACK TO " + quoted_name(name), "roll back to savepoint '" + name + "'");
 }
 
 std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Value> values) {
-  return session().execute(sql, values);
+  return use_session([&](Session& session) { return session.execute(sql, values); });
 }
 
 std::vector<ResultRow> PooledConnection::query(std::string_view sql,
                                                std::span<const Value> values) {
-  return session().query(sql, values);
+  return use_session([&](Session& session) { return session.query(sql, values); });
 }
 
 std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
@@ -163,9 +176,10 @@ std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
   check_in_transaction("insert()");
   inserted_ = inserted_ || !events.empty();
   const Options& store = lease_->environment().options;
-  if (!store.insert_at_commit) return insert_rows(session(), events, options);
   if (events.empty()) return {};
-  return waiting_.emplace_back(events, options, *store.codec, store.clock->now()).refs();
+  Insertion insertion(events, options, store);
+  if (store.insert_at_commit) return waiting_.emplace_back(std::move(insertion)).refs();
+  return use_session([&](Session& session) { return insert_rows(session, insertion); });
 }
 
 pg_conn* handle(Connection& connection) {

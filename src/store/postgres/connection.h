@@ -25,7 +25,7 @@ class PooledConnection final : public Connection {
   void begin() override;
   void commit() override;
   void rollback() override;
-  bool in_transaction() const override { return began_; }
+  bool in_transaction() const override { return phase_ != Phase::none; }
 
   void savepoint(const std::string& name) override;
   void release(const std::string& name) override;
@@ -36,11 +36,18 @@ class PooledConnection final : public Connection {
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
   std::vector<RowRef> put_off() const override { return refs_; }
 
-  PGconn* handle() { return session().handle(); }
+  PGconn* handle();
 
  private:
+  // The server hears of a transaction with its first statement: that saves a round
+  // trip.
+  enum class Phase { none, announced, open };
+
   const std::string& where() const { return lease_->environment().description; }
-  Session& session();
+  template <class Use>
+  auto use_session(const Use& use);
+  void script(const std::string& text, const std::string& purpose);
+  void end_transaction() noexcept;
   [[noreturn]] void throw_lost() const;
   void check_in_transaction(const char* call);
   bool commit_with_events();
@@ -48,7 +55,7 @@ class PooledConnection final : public Connection {
 
   const Lease lease_;
   const std::shared_ptr<Notifier> notifier_;
-  bool began_ = false;
+  Phase phase_ = Phase::none;
   bool inserted_ = false;  // events, in this transaction
 
   // With insert_at_commit: what is to be inserted; where what was put off landed; and

@@ -1,6 +1,7 @@
 // Transactions on the pool's connections, while nothing is wrong with the network.
 #include <libpq-fe.h>
 
+#include <functional>
 #include <thread>
 
 #include "outbox/writer.h"
@@ -37,6 +38,59 @@ TEST_F(PostgresConnectionTest, WhatIsCommittedIsThereAndWhatIsNotIsNot) {
   }
   EXPECT_TRUE(store->find("kept"));
   EXPECT_FALSE(store->find("lost"));
+}
+
+TEST_F(PostgresConnectionTest, ATransactionBeginsWithItsFirstCallWhicheverThatIs) {
+  const auto store = open_store();
+  const Event event = simple_event("first");
+  const std::function<void(Connection&)> firsts[] = {
+      [&](Connection& connection) { connection.execute(pay(1), {}); },
+      [&](Connection& connection) { connection.query("SELECT 1", {}); },
+      [&](Connection& connection) {
+        connection.insert({&event, 1}, {});
+      },
+      [&](Connection& connection) { connection.savepoint("first"); },
+      [&](Connection& connection) { handle(connection); },
+  };
+  for (const auto& first : firsts) {
+    const auto connection = begun(*store);
+    first(*connection);
+    EXPECT_EQ(PQtransactionStatus(handle(*connection)), PQTRANS_INTRANS);
+    connection->execute(pay(2), {});
+    connection->rollback();
+    EXPECT_EQ(PQtransactionStatus(handle(*connection)), PQTRANS_IDLE);
+  }
+  EXPECT_EQ(sql().value("SELECT sum(cents) FROM " + accounts()), "0");
+}
+
+TEST_F(PostgresConnectionTest, ATransactionInWhichNothingIsDoneEndsWithoutTheServer) {
+  const auto store = open_store();
+  const auto connection = begun(*store);
+  EXPECT_NO_THROW(connection->commit());
+  connection->begin();
+  EXPECT_NO_THROW(connection->rollback());
+  EXPECT_FALSE(connection->in_transaction());
+}
+
+// Its statement was refused before the server heard of the transaction.
+TEST_F(PostgresConnectionTest, WhoeverUsesTheConnectionNextIsInNoTransactionOfTheOneBefore) {
+  const auto store = open_store({.connections = 1});
+  sql().execute("DROP TABLE " + table());
+  const Event event = simple_event("nowhere");
+  EXPECT_THROW(begun(*store)->insert({&event, 1}, {}), Error);
+  store->connect()->execute(pay(1), {});
+  EXPECT_EQ(sql().value("SELECT sum(cents) FROM " + accounts()), "1");
+}
+
+TEST_F(PostgresConnectionTest, CopyIsRefusedRatherThanWaitedFor) {
+  const auto store = open_store({.connections = 1});
+  for (const char* way : {" FROM STDIN", " TO STDOUT"}) {
+    const auto connection = begun(*store);
+    const std::string copy = "COPY " + accounts() + way;
+    EXPECT_TRUE(contains(message_of<MisuseError>([&] { connection->execute(copy, {}); }),
+                         "postgres::handle()"));
+  }
+  EXPECT_NO_THROW(begun(*store)->execute(pay(1), {}));
 }
 
 TEST_F(PostgresConnectionTest, AnIdThatIsTakenIsNamed) {

@@ -8,7 +8,7 @@ namespace outbox::postgres {
 
 bool Database::ensure_connected() {
   environment_->check_process();
-  if (session_ && !session_->broken()) return false;
+  if (!lost()) return false;
   drop();
   connection_ = environment_->connect();
   session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
@@ -27,7 +27,7 @@ bool Database::ensure_connected() {
 }
 
 bool Database::healthy() const {
-  if (!session_ || session_->broken()) return false;
+  if (lost()) return false;
   // An idle server says little, and why it closes before it does.
   pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
   while (poll(&socket, 1, 0) != 0) {

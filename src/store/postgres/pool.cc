@@ -57,8 +57,7 @@ std::unique_ptr<Database> Pool::take_idle() {
 }
 
 void Pool::give_back(std::unique_ptr<Database> database) {
-  const bool usable =
-      database->healthy() && PQtransactionStatus(database->session().handle()) == PQTRANS_IDLE;
+  const bool usable = !database->lost() && PQtransactionStatus(database->handle()) == PQTRANS_IDLE;
   if (usable) {
     MutexLock lock(mutex_);
     idle_.push_back(std::move(database));

@@ -156,8 +156,9 @@ InUtf8::~InUtf8() {
 }
 
 Insertion::Insertion(std::span<const Event> events, const InsertOptions& options,
-                     const JsonCodec& codec, Time now)
-    : holds_(holds_of(events, now)) {
+                     const Options& store)
+    : holds_(holds_of(events, store.clock->now())) {
+  const JsonCodec& codec = *store.codec;
   const OptionalText owner = null_if_empty(options.owner);
   if (events.size() == 1) {
     calls_.push_back({sql::kInsert, parameters_of(events.front(), holds_.front(), owner, codec)});
@@ -190,11 +191,8 @@ std::vector<RowRef> Insertion::refs(std::span<const Result> results) const {
   return refs;
 }
 
-std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
-                                const InsertOptions& options) {
+std::vector<RowRef> insert_rows(Session& session, const Insertion& insertion) {
   const InUtf8 in_utf8(session);
-  const Options& store = session.environment().options;
-  const Insertion insertion(events, options, *store.codec, store.clock->now());
   std::vector<Result> results;
   for (const Call& call : insertion.calls()) {
     results.push_back(session.run(call.sql, call.parameters));

@@ -56,9 +56,7 @@ class InUtf8 {
 // Events that are to be inserted.
 class Insertion {
  public:
-  // `now`: of the writer's clock, from which the times of events are taken.
-  Insertion(std::span<const Event> events, const InsertOptions& options, const JsonCodec& codec,
-            Time now);
+  Insertion(std::span<const Event> events, const InsertOptions& options, const Options& store);
 
   // The statements, to be run in this order in an open transaction. Throws MisuseError
   // that names the id if one is in the table already; after an error the server takes
@@ -76,7 +74,6 @@ class Insertion {
 };
 
 // Inserts them now. A transaction must be open.
-std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
-                                const InsertOptions& options);
+std::vector<RowRef> insert_rows(Session& session, const Insertion& insertion);
 
 }  // namespace outbox::postgres

@@ -17,6 +17,9 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
+constexpr const char* kBegin = "BEGIN";
+constexpr std::string_view kBeginPurpose = "begin a transaction";
+
 constexpr int kText = 0;
 constexpr int kBinary = 1;
 
@@ -34,6 +37,17 @@ bool failed(const PGresult* result) {
       return false;
     default:
       return true;
+  }
+}
+
+bool copies(const PGresult* result) {
+  switch (PQresultStatus(result)) {
+    case PGRES_COPY_IN:
+    case PGRES_COPY_OUT:
+    case PGRES_COPY_BOTH:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -202,6 +216,11 @@ ResultHandle Session::receive(std::string_view purpose) {
     ResultHandle next(PQgetResult(connection_));
     if (!next) return last;
     last = std::move(next);
+    if (copies(last.get())) {
+      given_up_ = true;  // one of the two would wait for ever
+      throw MisuseError("cannot " + std::string(purpose) + " (" + environment_->description +
+                        "): COPY needs libpq's own calls; see postgres::handle()");
+    }
   }
 }
 
@@ -222,6 +241,10 @@ void Session::forget_if_discarded(const PGresult* failure) {
 }
 
 Result Session::run(const Sql& sql, const Parameters& parameters) {
+  if (begin_first_) {
+    const Call calls[] = {{sql, parameters}};
+    return std::move(run_together(calls).front());
+  }
   Kept& statement = kept(sql);
   const bool by_name = prepared(statement, sql, parameters);
   if (!send(statement, by_name, parameters)) {
@@ -232,89 +255,113 @@ Result Session::run(const Sql& sql, const Parameters& parameters) {
 
 std::vector<Result> Session::run_together(std::span<const Call> calls) {
   std::vector<bool> by_name;
+  std::vector<std::string_view> purposes;
   for (const Call& call : calls) {
     by_name.push_back(prepared(kept(call.sql), call.sql, call.parameters));
+    purposes.push_back(call.sql.purpose);
   }
-  const std::string_view purpose = calls.front().sql.purpose;
+  return pipeline(purposes, [&](std::size_t i) {
+    return send(kept(calls[i].sql), by_name[i], calls[i].parameters);
+  });
+}
+
+bool Session::send_begin() {
+  return PQsendQueryParams(connection_, kBegin, 0, nullptr, nullptr, nullptr, nullptr, kText) != 0;
+}
+
+// What `send` sends for each of the purposes, in one round trip.
+template <class Send>
+std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes,
+                                      const Send& send) {
+  const bool begin = std::exchange(begin_first_, false);
   const auto fail = [&](const PGresult* result, std::string_view doing) {
     throw_failure(connection_, result, doing, environment_->description);
   };
-  if (PQenterPipelineMode(connection_) == 0) fail(nullptr, purpose);
-  bool sent = true;
-  for (std::size_t i = 0; sent && i < calls.size(); ++i) {
-    sent = send(kept(calls[i].sql), by_name[i], calls[i].parameters);
-  }
-  if (!sent || PQpipelineSync(connection_) == 0) fail(nullptr, purpose);
+  if (PQenterPipelineMode(connection_) == 0) fail(nullptr, purposes.front());
+  bool sent = !begin || send_begin();
+  for (std::size_t i = 0; sent && i < purposes.size(); ++i) sent = send(i);
+  if (!sent || PQpipelineSync(connection_) == 0) fail(nullptr, purposes.front());
 
   // All of the answers are read before an error is thrown: the connection stays
   // usable.
   std::vector<Result> results;
   ResultHandle failure;
   std::string_view failed_at;
-  for (const Call& call : calls) {
-    ResultHandle result = receive(call.sql.purpose);
-    if (!result || failed(result.get())) {
-      if (!failure) {
-        failure = std::move(result);
-        failed_at = call.sql.purpose;
-      }
-      if (broken()) break;
-      continue;
+  const auto take = [&](std::string_view purpose) {
+    ResultHandle result = receive(purpose);
+    const bool good = result && !failed(result.get());
+    if (!good && failed_at.empty()) {
+      failure = std::move(result);
+      failed_at = purpose;
+    } else if (good) {
+      results.emplace_back(std::move(result));
     }
-    results.emplace_back(std::move(result));
+  };
+  if (begin) {
+    take(kBeginPurpose);
+    results.clear();
+  }
+  for (const std::string_view purpose : purposes) {
+    if (!broken()) take(purpose);
   }
   if (!broken()) {
-    if (limit_) wait_for_input(purpose);
+    if (limit_) wait_for_input(purposes.front());
     const ResultHandle sync(PQgetResult(connection_));
-    if (PQexitPipelineMode(connection_) == 0) fail(nullptr, purpose);
-    if (results.size() < calls.size()) forget_if_discarded(failure.get());
+    if (PQexitPipelineMode(connection_) == 0) fail(nullptr, purposes.front());
+    if (!failed_at.empty()) forget_if_discarded(failure.get());
   }
-  if (results.size() < calls.size()) fail(failure.get(), failed_at);
+  if (results.size() < purposes.size()) {
+    fail(failure.get(), failed_at.empty() ? purposes.front() : failed_at);
+  }
   return results;
 }
 
 void Session::run_script(const std::string& text, std::string_view purpose) {
-  if (PQsendQuery(connection_, text.c_str()) == 0) {
+  const bool begin = std::exchange(begin_first_, false);
+  const std::string all = begin ? std::string(kBegin).append(";").append(text) : text;
+  if (PQsendQuery(connection_, all.c_str()) == 0) {
     throw_failure(connection_, nullptr, purpose, environment_->description);
   }
   checked(receive(purpose), purpose);
 }
 
 ResultHandle Session::try_script(const char* text) {
+  begin_first_ = false;
   if (PQsendQuery(connection_, text) == 0) return nullptr;
   return receive(text);
 }
 
-ResultHandle Session::run_user_statement(std::string_view text, std::span<const Value> values) {
+Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
   refuse_transaction_control(text);
   const UserValues bound(values);
   const std::string terminated(text);
   const std::string purpose = "execute " + quote(text);
-  if (PQsendQueryParams(connection_, terminated.c_str(), bound.size(), bound.types(),
-                        bound.values(), bound.lengths(), bound.formats(), kText) == 0) {
-    throw_failure(connection_, nullptr, purpose, environment_->description);
+  const auto send = [&](std::size_t) {
+    return PQsendQueryParams(connection_, terminated.c_str(), bound.size(), bound.types(),
+                             bound.values(), bound.lengths(), bound.formats(), kText) != 0;
+  };
+  if (begin_first_) {
+    const std::string_view purposes[] = {purpose};
+    return std::move(pipeline(purposes, send).front());
   }
-  ResultHandle result = receive(purpose);
-  if (!result || failed(result.get())) {
-    throw_failure(connection_, result.get(), purpose, environment_->description);
-  }
-  return result;
+  if (!send(0)) throw_failure(connection_, nullptr, purpose, environment_->description);
+  return checked(receive(purpose), purpose);
 }
 
 std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {
-  const Result result(run_user_statement(text, values));
+  const Result result = run_user_statement(text, values);
   const std::string_view command = PQcmdStatus(result.handle());
   return command.starts_with("SELECT") ? 0 : result.changed();
 }
 
 std::vector<ResultRow> Session::query(std::string_view text, std::span<const Value> values) {
-  const ResultHandle result = run_user_statement(text, values);
-  std::vector<ResultRow> rows(static_cast<std::size_t>(PQntuples(result.get())));
-  const int columns = PQnfields(result.get());
+  const Result result = run_user_statement(text, values);
+  std::vector<ResultRow> rows(static_cast<std::size_t>(result.rows()));
+  const int columns = PQnfields(result.handle());
   int number = 0;
   for (ResultRow& row : rows) {
     for (int column = 0; column < columns; ++column) {
-      row.push_back(value_of(result.get(), number, column));
+      row.push_back(value_of(result.handle(), number, column));
     }
     ++number;
   }

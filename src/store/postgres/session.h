@@ -40,6 +40,9 @@ class Session {
   // thrown. Without one, as long as the server likes.
   void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
 
+  // Has the next call begin a transaction first, in the same round trip.
+  void begin_with_next_call() { begin_first_ = true; }
+
   // One statement of sql.h. Throws as throw_failure() does.
   Result run(const Sql& sql, const Parameters& parameters);
   template <class... Args>
@@ -54,7 +57,8 @@ class Session {
   // SQL text without parameters, several statements if need be.
   void run_script(const std::string& text, std::string_view purpose);
 
-  // The same for a text that may fail in any way: null if the connection is gone.
+  // The same for a text that may fail in any way: null if the connection is gone. A
+  // transaction that the next call was to begin is given up.
   ResultHandle try_script(const char* text);
 
   // A statement of the user's, with $1, $2, ... for the values, whose types the
@@ -79,7 +83,10 @@ class Session {
   void wait_for_input(std::string_view purpose);
   Result checked(ResultHandle result, std::string_view purpose);
   void forget_if_discarded(const PGresult* failure);
-  ResultHandle run_user_statement(std::string_view text, std::span<const Value> values);
+  template <class Send>
+  std::vector<Result> pipeline(std::span<const std::string_view> purposes, const Send& send);
+  bool send_begin();
+  Result run_user_statement(std::string_view text, std::span<const Value> values);
 
   PGconn* const connection_;
   const EnvironmentPtr environment_;
@@ -88,6 +95,7 @@ class Session {
   std::optional<std::chrono::milliseconds> limit_;
   std::chrono::steady_clock::time_point deadline_{};
   bool given_up_ = false;
+  bool begin_first_ = false;
   int named_ = 0;
   std::unordered_map<const Sql*, Kept> kept_;
 };
