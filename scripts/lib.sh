@@ -68,6 +68,9 @@ compile() {
   run_for "$preset" cmake --build "$root/build/$preset" --parallel "$jobs" "${targets[@]}"
 }
 
+# Those of scripts/services, in the order in which they are started.
+all_services=(postgres pgbouncer mariadb)
+
 # use_services <file>: tells the tests where the servers are, as the file that
 # scripts/services wrote says; and that none of them may be left out.
 use_services() {
@@ -76,12 +79,12 @@ use_services() {
   export OUTBOX_TEST_REQUIRE_SERVICES=1
 }
 
-# begin_services: starts those of scripts/services that do not run yet; end_services
+# begin_services: starts those that do not run yet; end_services
 # stops what was started. Set the trap for the latter first.
 services_begun=()
 begin_services() {
   local service
-  for service in postgres pgbouncer; do
+  for service in "${all_services[@]}"; do
     if ! "$root/scripts/services" status "$service" >/dev/null; then
       services_begun+=("$service")
       "$root/scripts/services" start "$service"
