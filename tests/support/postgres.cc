@@ -2,9 +2,7 @@
 
 #include <libpq-fe.h>
 
-#include <cstdint>
 #include <cstdio>
-#include <random>
 #include <stdexcept>
 #include <utility>
 
@@ -22,12 +20,6 @@ Result run(PGconn* connection, const std::string& statements) {
   const char* state = PQresultErrorField(result.get(), PG_DIAG_SQLSTATE);
   throw std::runtime_error(std::string("SQLSTATE ") + (state == nullptr ? "none" : state) + ": " +
                            PQerrorMessage(connection) + "in: " + statements);
-}
-
-std::string fresh_name() {
-  std::random_device random;
-  const std::uint64_t number = std::uint64_t{random()} << 32 | random();
-  return "test_" + std::to_string(number);
 }
 
 }  // namespace
@@ -60,12 +52,7 @@ std::vector<Row> Sql::query(const std::string& statements) {
 }
 
 std::string Sql::value(const std::string& statements) {
-  const std::vector<Row> rows = query(statements);
-  if (rows.size() != 1 || rows[0].size() != 1 || !rows[0][0]) {
-    throw std::runtime_error("not one value, but " + std::to_string(rows.size()) +
-                             " rows of several values or NULL: " + statements);
-  }
-  return *rows[0][0];
+  return only_value(query(statements), statements);
 }
 
 Schema::Schema(std::string url) : url_(std::move(url)), name_(fresh_name()) {

@@ -2,17 +2,15 @@
 #pragma once
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
+#include "support/rows.h"
 #include "support/services.h"
 
 struct pg_conn;  // libpq's PGconn
 
 namespace outbox::test {
-
-using Row = std::vector<std::optional<std::string>>;  // nullopt is NULL
 
 // A connection, in the plainest way. Errors are std::runtime_error with the
 // server's message and its SQLSTATE. Not thread-safe.

@@ -6,10 +6,11 @@
 
 namespace outbox::test {
 
-// Of the form postgresql://user@127.0.0.1:port/outbox. Throw std::runtime_error
-// where there is no such server.
+// Of the form scheme://user@127.0.0.1:port/outbox. Throw std::runtime_error where
+// there is no such server.
 std::string postgres_url();   // OUTBOX_TEST_POSTGRES
 std::string pgbouncer_url();  // OUTBOX_TEST_PGBOUNCER: the same server, pool_mode = transaction
+std::string mysql_url();      // OUTBOX_TEST_MYSQL: MariaDB or MySQL
 
 // What is wrong and what to do if the variable names no server; nullopt if it does.
 std::optional<std::string> missing_service(const char* variable);
@@ -34,3 +35,4 @@ std::string with_port(const std::string& url, int port);
   } while (false)
 #define OUTBOX_NEEDS_POSTGRES() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_POSTGRES")
 #define OUTBOX_NEEDS_PGBOUNCER() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_PGBOUNCER")
+#define OUTBOX_NEEDS_MYSQL() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_MYSQL")

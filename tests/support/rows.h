@@ -1,0 +1,19 @@
+// What the helpers for the databases have in common.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace outbox::test {
+
+using Row = std::vector<std::optional<std::string>>;  // nullopt is NULL
+
+// The only value of the only row; throws std::runtime_error, which names the
+// statements, if the rows are anything else, or the value is NULL.
+std::string only_value(const std::vector<Row>& rows, const std::string& statements);
+
+// A name that nothing on the server has yet: tests run side by side, and share it.
+std::string fresh_name();
+
+}  // namespace outbox::test
