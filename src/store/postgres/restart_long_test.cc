@@ -90,6 +90,7 @@ TEST_F(PostgresRestartTest, PoolInstanceAndWatchSurviveIt) {
     const std::string id = in_good_order ? "restarted" : "killed";
     write_event(*store, simple_event(id));
     const auto open = begun(*store);
+    open->query("SELECT 1", {});
     ASSERT_TRUE(eventually([&] { return instance->ready(tenure.shards, 0, 10).rows.size() == 1; }));
     const std::size_t before = seen.count();
     restart(in_good_order);
