@@ -9,6 +9,8 @@
 #include <sstream>
 #include <utility>
 
+#include "outbox/error.h"
+
 namespace outbox {
 namespace {
 
@@ -60,6 +62,13 @@ std::string unique_owner(const std::string& name) {
   std::array<char, 24> suffix{};
   std::snprintf(suffix.data(), suffix.size(), "%08x%08x", random(), random());
   return name + ":" + std::to_string(getpid()) + ":" + suffix.data();
+}
+
+void check_not_forked(pid_t opener, const std::string& what) {
+  if (getpid() == opener) return;
+  throw MisuseError(what + " was opened by process " + std::to_string(opener) +
+                    " and can't be used in its fork " + std::to_string(getpid()) +
+                    ": open the store in the child");
 }
 
 std::string process_stamp() { return machine() + "/" + start_of(getpid()); }

@@ -1,6 +1,8 @@
 // Which process this is.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <string>
 
@@ -17,6 +19,10 @@ InstanceOptions named(InstanceOptions options);
 // Unique for every start of every process, or a restarted one would take the
 // claims of its former life for its own.
 std::string unique_owner(const std::string& name);
+
+// Throws MisuseError in a child that the process `opener` made by fork(): what that
+// has open, `what`, does not survive it.
+void check_not_forked(pid_t opener, const std::string& what);
 
 // Names this process so that others can tell later whether it still runs.
 std::string process_stamp();

@@ -4,6 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <string>
+
+#include "outbox/error.h"
+
 namespace outbox {
 namespace {
 
@@ -15,6 +19,18 @@ TEST(ProcessTest, AnInstanceWithoutANameIsCalledAfterItsHostAndProcess) {
 TEST(ProcessTest, TwoOwnersOfTheSameNameAreTold) {
   EXPECT_NE(unique_owner("billing"), unique_owner("billing"));
   EXPECT_TRUE(unique_owner("billing").starts_with("billing:"));
+}
+
+TEST(ProcessTest, AForkIsToldThatItCannotUseWhatItsParentOpened) {
+  EXPECT_NO_THROW(check_not_forked(getpid(), "the store"));
+  try {
+    check_not_forked(getpid() + 1, "the store");
+    FAIL() << "that is another process";
+  } catch (const MisuseError& error) {
+    EXPECT_EQ(error.what(), "the store was opened by process " + std::to_string(getpid() + 1) +
+                                " and can't be used in its fork " + std::to_string(getpid()) +
+                                ": open the store in the child");
+  }
 }
 
 TEST(ProcessTest, AProcessThatEndedIsKnownToBeDead) {

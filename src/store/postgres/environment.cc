@@ -1,27 +1,17 @@
 #include "store/postgres/environment.h"
 
-#include <algorithm>
-#include <random>
+#include <chrono>
+#include <string>
+#include <string_view>
 
 #include "outbox/error.h"
 
 namespace outbox::postgres {
 namespace {
 
-using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kFirstPause{50};
-constexpr milliseconds kLongestPause{5'000};
 constexpr int kOldestServer = 130'000;
-
-// Up to a quarter more: those who lost the server together must not come back
-// together.
-milliseconds with_jitter(milliseconds pause) {
-  thread_local std::mt19937 random{std::random_device{}()};
-  return pause + milliseconds{std::uniform_int_distribution<milliseconds::rep>{
-                     0, pause.count() / 4}(random)};
-}
 
 void check_server(PGconn* connection, const std::string& where) {
   const int version = PQserverVersion(connection);
@@ -40,27 +30,6 @@ void check_server(PGconn* connection, const std::string& where) {
 void ignore_notice(void* /*unused*/, const PGresult* /*notice*/) {}
 
 }  // namespace
-
-void Reconnection::check(Instant now) {
-  MutexLock lock(mutex_);
-  if (now >= next_) return;
-  const auto left = std::chrono::duration_cast<milliseconds>(next_ - now);
-  throw RetryableError(why_ + "; the next attempt is made in " + std::to_string(left.count() + 1) +
-                       " ms");
-}
-
-void Reconnection::failed(const std::string& why, Instant now) {
-  MutexLock lock(mutex_);
-  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
-  next_ = now + with_jitter(pause_);
-  why_ = why;
-}
-
-void Reconnection::succeeded() {
-  MutexLock lock(mutex_);
-  pause_ = milliseconds{0};
-  next_ = {};
-}
 
 ConnectionHandle Environment::connect() const {
   check_process();
@@ -83,12 +52,6 @@ ConnectionHandle Environment::connect() const {
   }
   PQsetNoticeReceiver(connection.get(), ignore_notice, nullptr);
   return connection;
-}
-
-void Environment::check_process() const {
-  if (getpid() == pid) return;
-  throw MisuseError("the store was opened before fork() (" + description +
-                    "): open it anew in the child");
 }
 
 }  // namespace outbox::postgres

@@ -21,16 +21,11 @@ constexpr std::size_t kScans = 4;
 PostgresStore::PostgresStore(EnvironmentPtr environment)
     : environment_(std::move(environment)),
       notifier_(environment_->options.notify ? std::make_shared<Notifier>(environment_) : nullptr),
-      connections_(std::make_shared<Pool>(
-          environment_,
-          PoolOptions{.size = environment_->options.connections,
-                      .hint = "end transactions sooner, or raise postgres::Options::connections",
-                      .on_open = environment_->options.on_open})),
-      operators_(std::make_shared<Pool>(
-          environment_, PoolOptions{.size = 1, .hint = "an operator's query is running"})),
-      scans_(std::make_shared<Pool>(
-          environment_, PoolOptions{.size = kScans,
-                                    .hint = "other searches of operators or purges are running"})) {
+      connections_(make_pool(environment_, environment_->options.connections,
+                             "end transactions sooner, or raise postgres::Options::connections",
+                             environment_->options.on_open)),
+      operators_(make_pool(environment_, 1, "an operator's query is running")),
+      scans_(make_pool(environment_, kScans, "other searches of operators or purges are running")) {
 }
 
 Capabilities PostgresStore::capabilities() const {

@@ -22,13 +22,6 @@ std::string in_ms(milliseconds duration) { return std::to_string(duration.count(
 
 }  // namespace
 
-void Environment::check_process() const {
-  if (getpid() == pid) return;
-  throw MisuseError(description + " was opened by process " + std::to_string(pid) +
-                    " and can't be used in its fork " + std::to_string(getpid()) +
-                    ": open the store in the child");
-}
-
 Database::Database(EnvironmentPtr environment, bool may_create)
     : environment_(std::move(environment)) {
   open(may_create);

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "core/fair_slots.h"
+#include "core/process.h"
 #include "outbox/clock.h"
 #include "outbox/sqlite.h"
 
@@ -60,7 +61,7 @@ struct Environment {
 
   // Throws MisuseError in a child made by fork(): SQLite's handles do not
   // survive it.
-  void check_process() const;
+  void check_process() const { check_not_forked(pid, description); }
 };
 
 using EnvironmentPtr = std::shared_ptr<const Environment>;

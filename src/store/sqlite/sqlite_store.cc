@@ -21,17 +21,12 @@ constexpr std::size_t kScans = 4;
 
 SqliteStore::SqliteStore(EnvironmentPtr environment, std::unique_ptr<Database> first)
     : environment_(std::move(environment)),
-      connections_(std::make_shared<Pool>(
-          environment_,
-          PoolOptions{.size = environment_->options.connections,
-                      .hint = "end transactions sooner, or raise sqlite::Options::connections",
-                      .on_open = environment_->options.on_open})),
-      operators_(std::make_shared<Pool>(
-          environment_, PoolOptions{.size = 1, .hint = "an operator's query is running"},
-          std::move(first))),
-      scans_(std::make_shared<Pool>(
-          environment_, PoolOptions{.size = kScans,
-                                    .hint = "other searches of operators or purges are running"})) {
+      connections_(make_pool(environment_, environment_->options.connections,
+                             "end transactions sooner, or raise sqlite::Options::connections",
+                             environment_->options.on_open)),
+      operators_(
+          make_pool(environment_, 1, "an operator's query is running", {}, std::move(first))),
+      scans_(make_pool(environment_, kScans, "other searches of operators or purges are running")) {
 }
 
 Capabilities SqliteStore::capabilities() const {
