@@ -2,10 +2,6 @@
 
 namespace outbox::memory {
 
-std::int64_t hold_until(Time due) {
-  return -std::max<std::int64_t>(1, due.time_since_epoch().count());
-}
-
 void Index::put(StoredRow& row) {
   if (!row.hold) return;
   Shard& shard = shards_[static_cast<std::size_t>(row.shard)];

@@ -1,7 +1,6 @@
 // The indexes that let every read cost what it returns.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <map>
@@ -32,9 +31,6 @@ struct StoredRow {
 
   bool pending() const { return status == Status::fresh || status == Status::retry; }
 };
-
-// Where `hold` puts a row that is due at that time.
-std::int64_t hold_until(Time due);
 
 // Rows in the order of a key; their nodes are big enough without a lookup of
 // each row by its seq, hence the pointers.

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/bounded.h"
+#include "store/common/rows.h"
 
 namespace outbox::memory {
 namespace {

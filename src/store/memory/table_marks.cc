@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "store/common/rows.h"
 #include "store/memory/table.h"
 
 namespace outbox::memory {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "core/utf8.h"
+#include "store/common/rows.h"
 #include "store/memory/table.h"
 
 namespace outbox::memory {

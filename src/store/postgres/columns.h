@@ -10,33 +10,15 @@
 
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
-#include "store/postgres/rows.h"
+#include "store/common/rows.h"
 #include "store/postgres/statement.h"
 
 namespace outbox::postgres {
 
-using OptionalText = std::optional<std::string_view>;
-
-inline std::string_view default_content_type(bool is_json) {
-  return is_json ? "application/json" : "application/octet-stream";
-}
-
-inline OptionalText content_type_of(const Event& event) {
-  if (event.content_type() == default_content_type(event.is_json())) return std::nullopt;
-  return event.content_type();
-}
-
-inline std::string encoded_headers(const JsonCodec& codec, const Event& event) {
-  return event.headers().empty() ? std::string() : codec.encode(event.headers());
-}
-
-// `now`: of the writer's clock, from which the times of events are taken.
+// See hold_of().
 inline std::vector<std::int64_t> holds_of(std::span<const Event> events, Time now) {
   std::vector<std::int64_t> holds;
-  for (const Event& event : events) {
-    const bool delayed = event.available_at() > now;
-    holds.push_back(delayed ? hold_until(micros(event.available_at())) : 0);
-  }
+  for (const Event& event : events) holds.push_back(hold_of(event, now));
   return holds;
 }
 
@@ -52,7 +34,7 @@ Values columns_of(std::span<const Event> events, std::span<const std::int64_t> h
   std::vector<std::string> encoded;  // what `headers` points to
   encoded.reserve(events.size());
   for (const Event& event : events) {
-    encoded.push_back(encoded_headers(codec, event));
+    encoded.push_back(encoded_headers(event, codec));
     ids.emplace_back(event.id());
     types.emplace_back(event.type());
     aggregate_types.emplace_back(event.aggregate_type());

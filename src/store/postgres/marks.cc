@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "core/bounded.h"
+#include "store/common/landed_before.h"
+#include "store/common/rows.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 namespace {
-
-using OptionalText = std::optional<std::string_view>;
 
 constexpr const char* kLockTimeout = "2s";
 
@@ -148,8 +148,13 @@ Marks::Moved Marks::look_for(std::span<const Mark> marks, Indexes& unchanged) {
     const auto found = row_of.find(mark.event_id);
     if (found == row_of.end()) return is_done(mark) && removes();
     const int row = found->second;
-    if (landed_before(mark, states, row)) return true;
     const auto hold = states.optional_integer(row, 3);
+    const RowState state{.status = static_cast<Status>(states.integer(row, 1)),
+                         .attempts = states.integer(row, 2),
+                         .hold = hold,
+                         .locked_by = states.text(row, 4),
+                         .last_error = states.text(row, 5)};
+    if (landed_before(mark, state, row_claims_ ? OptionalText(owner_) : std::nullopt)) return true;
     if (hold && *hold != mark.row.hold) {
       moved.marks.push_back(mark);
       moved.marks.back().row.hold = *hold;
@@ -158,31 +163,6 @@ Marks::Moved Marks::look_for(std::span<const Mark> marks, Indexes& unchanged) {
     return false;
   });
   return moved;
-}
-
-bool Marks::landed_before(const Mark& mark, const Result& states, int row) const {
-  const auto status = static_cast<Status>(states.integer(row, 1));
-  const std::string_view holder = states.text(row, 4);
-  const bool pending = status == Status::fresh || status == Status::retry;
-  const bool finished_by_us = !pending && (!row_claims_ || holder == owner_);
-  const bool given_back = pending && holder.empty();
-  switch (mark.kind) {
-    case Mark::Kind::done:
-      return finished_by_us && status == Status::done;
-    case Mark::Kind::dead:
-      return finished_by_us && status == Status::dead;
-    case Mark::Kind::retry:
-      return given_back && status == Status::retry && states.integer(row, 2) == mark.attempts &&
-             states.text(row, 5) == mark.error;
-    case Mark::Kind::defer:
-    case Mark::Kind::aside:
-      return given_back && states.integer(row, 3) != 0;
-    case Mark::Kind::unblock:
-      return finished_by_us && status == Status::dead && states.is_null(row, 3);
-    case Mark::Kind::suspect:
-      return false;
-  }
-  return false;
 }
 
 }  // namespace outbox::postgres

@@ -36,7 +36,6 @@ class Marks {
   bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
   std::optional<Indexes> write(std::span<const Mark> marks, Fence fence);
   Moved look_for(std::span<const Mark> marks, Indexes& unchanged);
-  bool landed_before(const Mark& mark, const Result& states, int row) const;
 
   Database& database_;
   const std::string owner_;

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "core/process.h"
+#include "store/common/operators.h"
 #include "store/postgres/operator_sql.h"
 #include "store/postgres/rows.h"
 #include "store/postgres/statement.h"
@@ -12,41 +13,16 @@
 namespace outbox::postgres {
 namespace {
 
-static_assert(kGlobalAggregate == "__GLOBAL__", "the statements spell it out");
-
-using OptionalText = std::optional<std::string_view>;
 using OptionalInteger = std::optional<std::int64_t>;
-
-constexpr std::int64_t kMostCounted = 1'000;
-
-constexpr std::int64_t bit(Status status) { return std::int64_t{1} << static_cast<int>(status); }
-constexpr std::int64_t kUnfinished = bit(Status::fresh) | bit(Status::retry);
-constexpr std::int64_t kFinished = bit(Status::done) | bit(Status::dead);
-
-// 0: any.
-std::int64_t bits(const std::vector<Status>& statuses) {
-  std::int64_t all = 0;
-  for (const Status status : statuses) all |= bit(status);
-  return all;
-}
 
 // What `{filter}` takes, behind the statement's own two.
 Parameters filtered(OptionalInteger first, OptionalInteger second, const EventFilter& filter,
-                    std::int64_t statuses) {
+                    StatusBits statuses) {
   return Parameters(first, second, null_if_empty(filter.type), null_if_empty(filter.aggregate_type),
                     null_if_empty(filter.aggregate_id), null_if_empty(filter.tenant_id),
                     null_if_empty(filter.error_contains), filter.occurred.from,
                     filter.occurred.until, filter.finished.from, filter.finished.until, statuses);
 }
-
-// One statement for each index that can serve the statuses.
-const Sql& serving(std::int64_t statuses, const Sql& dead, const Sql& unfinished, const Sql& any) {
-  if (statuses == bit(Status::dead)) return dead;
-  if (statuses != 0 && (statuses & ~kUnfinished) == 0) return unfinished;
-  return any;
-}
-
-std::int64_t one_more(std::size_t limit) { return sql_limit(std::max(limit, limit + 1)); }
 
 // The rows that a step of a bulk operation is to change: the first `limit` of a result
 // that was told to have one more. Points into the result.
@@ -64,18 +40,6 @@ struct Found {
   Changed step;
 };
 
-OptionalInteger status_of(Purgeable what) {
-  switch (what) {
-    case Purgeable::done:
-      return static_cast<std::int64_t>(Status::done);
-    case Purgeable::dead:
-      return static_cast<std::int64_t>(Status::dead);
-    case Purgeable::everything:
-      break;
-  }
-  return std::nullopt;
-}
-
 const Sql& search_for(Purgeable what) {
   switch (what) {
     case Purgeable::done:
@@ -86,29 +50,6 @@ const Sql& search_for(Purgeable what) {
       break;
   }
   return sql::kOldAny;
-}
-
-// Adds the aggregates of one lane. There is one as a rule; more if their keys
-// collide.
-void add_aggregates(const Result& lane, std::size_t limit, std::vector<HeldAggregate>& all) {
-  const auto first = static_cast<std::ptrdiff_t>(all.size());
-  for (int row = 0; row < lane.rows(); ++row) {
-    const std::string_view type = lane.text(row, 0);
-    const std::string_view id = lane.text(row, 1);
-    const auto known = std::find_if(all.begin() + first, all.end(), [&](const auto& aggregate) {
-      return aggregate.aggregate_type == type && aggregate.aggregate_id == id;
-    });
-    if (known != all.end()) {
-      ++known->waiting;
-    } else if (all.size() < limit) {
-      all.push_back({.aggregate_type = std::string(type),
-                     .aggregate_id = std::string(id),
-                     .head_id = std::string(lane.text(row, 2)),
-                     .head_status = static_cast<Status>(lane.integer(row, 3)),
-                     .attempts = static_cast<int>(lane.integer(row, 4)),
-                     .last_error = std::string(lane.text(row, 5))});
-    }
-  }
 }
 
 std::vector<int> numbers_in(std::string_view list) {
@@ -150,7 +91,7 @@ std::optional<EventRecord> Operators::find(std::string_view event_id) {
 }
 
 std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, std::size_t limit) {
-  const std::int64_t statuses = bits(filter.status);
+  const StatusBits statuses = bits(filter.status);
   const Result found = database_.session().run(
       serving(statuses, sql::kListDead, sql::kListUnfinished, sql::kListAny),
       filtered(after, sql_limit(limit), filter, statuses));
@@ -161,7 +102,7 @@ std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, s
 }
 
 std::int64_t Operators::count(const EventFilter& filter) {
-  const std::int64_t statuses = bits(filter.status);
+  const StatusBits statuses = bits(filter.status);
   return database_.session()
       .run(serving(statuses, sql::kCountDead, sql::kCountUnfinished, sql::kCountAny),
            filtered(std::nullopt, std::nullopt, filter, statuses))
@@ -187,13 +128,21 @@ std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::si
 
 std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
   const Result lanes = database_.run(sql::kLanes, sql_limit(limit));
-  std::vector<HeldAggregate> aggregates;
-  for (int row = 0; row < lanes.rows() && aggregates.size() < limit; ++row) {
-    add_aggregates(database_.run(sql::kLaneOverview, lanes.integer(row, 0), lanes.integer(row, 1),
-                                 kMostCounted + 1),
-                   limit, aggregates);
+  HeldAggregates held(limit);
+  for (int lane = 0; lane < lanes.rows() && !held.full(); ++lane) {
+    const Result rows = database_.run(sql::kLaneOverview, lanes.integer(lane, 0),
+                                      lanes.integer(lane, 1), HeldAggregates::kRowsOfLane);
+    held.begin_lane();
+    for (int row = 0; row < rows.rows(); ++row) {
+      held.add({.aggregate_type = std::string(rows.text(row, 0)),
+                .aggregate_id = std::string(rows.text(row, 1)),
+                .head_id = std::string(rows.text(row, 2)),
+                .head_status = static_cast<Status>(rows.integer(row, 3)),
+                .attempts = static_cast<int>(rows.integer(row, 4)),
+                .last_error = std::string(rows.text(row, 5))});
+    }
   }
-  return aggregates;
+  return held.take();
 }
 
 bool Operators::replay(std::string_view event_id) {
@@ -207,8 +156,7 @@ bool Operators::discard(std::string_view event_id) {
 }
 
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
-  const std::int64_t statuses =
-      filter.status.empty() ? bit(Status::dead) : bits(filter.status) & kFinished;
+  const StatusBits statuses = replayable(filter);
   if (statuses == 0) return {.through = after};
   const bool dead_only = statuses == bit(Status::dead);
   const Result result = database_.session().run(dead_only ? sql::kMatchDead : sql::kMatchFinished,

@@ -1,14 +1,9 @@
 #include "store/postgres/rows.h"
 
-#include <limits>
+#include <algorithm>
 #include <optional>
 #include <string>
-#include <utility>
 
-#include "core/bounded.h"
-#include "core/quote.h"
-#include "core/time_text.h"
-#include "outbox/error.h"
 #include "store/postgres/columns.h"
 #include "store/postgres/sql.h"
 
@@ -39,75 +34,30 @@ enum Column {
 };
 static_assert(kHold == kHoldColumn && kReadAt + 1 == kRowColumns);
 
-void add_defect(std::string& defect, std::string_view reason) {
-  if (!defect.empty()) defect.append("; ");
-  defect.append(reason);
-}
-
-// The engine counts on from here: whatever another program stored must not
-// overflow, nor make an event that has used up its attempts look fresh.
-constexpr std::int64_t kMostCounted = 1'000'000'000;
-
-int decode_count(std::int64_t stored, const char* name, std::string& defect) {
-  const std::int64_t count = std::clamp<std::int64_t>(stored, 0, kMostCounted);
-  if (count != stored) {
-    add_defect(defect, std::string(name) + " is " + std::to_string(stored) +
-                           ", not between 0 and " + std::to_string(kMostCounted));
-  }
-  return static_cast<int>(count);
-}
-
-Headers decode_headers(std::string_view text, const JsonCodec& codec, std::string& defect) {
-  if (text.empty()) return {};
-  try {
-    return codec.decode(text);
-  } catch (const std::exception& error) {
-    add_defect(defect, std::string("headers cannot be decoded: ") + error.what());
-    return {};
-  }
-}
-
-Payload decode_payload(const Result& result, int row) {
-  const bool is_json = !result.is_null(row, kPayload);
-  std::string content_type(result.is_null(row, kContentType) ? default_content_type(is_json)
-                                                             : result.text(row, kContentType));
-  std::string data(result.text(row, is_json ? kPayload : kPayloadBytes));
-  return is_json ? json(std::move(data), std::move(content_type))
-                 : bytes(std::move(data), std::move(content_type));
-}
-
 }  // namespace
 
 Row decode_row(const Result& result, int row, const JsonCodec& codec) {
-  std::string defect;
-  EventFields fields;
-  fields.id = result.text(row, kEventId);
-  fields.type = result.text(row, kEventType);
-  if (const auto type = result.text(row, kAggregateType); !type.empty()) {
-    fields.aggregate_type = type;
-  }
-  fields.aggregate_id = result.text(row, kAggregateId);
-  fields.tenant_id = result.text(row, kTenantId);
-  fields.headers = decode_headers(result.text(row, kHeaders), codec, defect);
-  fields.payload = decode_payload(result, row);
-  fields.occurred_at = result.time(row, kCreatedAt);
-  fields.available_at = result.time(row, kAvailableAt);
-  const auto available_in = internal::bounded(fields.available_at - result.time(row, kReadAt));
-  const int attempts = decode_count(result.integer(row, kAttempts), "attempts", defect);
-  const int crashes = decode_count(result.integer(row, kCrashes), "crashes", defect);
-  return Row{
-      .ref = {.seq = result.integer(row, kSeq),
-              .shard = static_cast<int>(result.integer(row, kShard)),
-              .hold = result.integer(row, kHold)},
-      .event = Event::restore(std::move(fields)),
-      .status = static_cast<Status>(result.integer(row, kStatus)),
-      .attempts = attempts,
-      .crashes = crashes,
-      .progress = std::string(result.text(row, kProgress)),
-      // What cannot be delivered need not wait for its time, which may never come.
-      .available_in = defect.empty() ? available_in : std::chrono::microseconds{0},
-      .defect = std::move(defect),
-  };
+  const bool is_json = !result.is_null(row, kPayload);
+  return decode({.ref = {.seq = result.integer(row, kSeq),
+                         .shard = static_cast<int>(result.integer(row, kShard)),
+                         .hold = result.integer(row, kHold)},
+                 .event_id = result.text(row, kEventId),
+                 .event_type = result.text(row, kEventType),
+                 .aggregate_type = result.text(row, kAggregateType),
+                 .aggregate_id = result.text(row, kAggregateId),
+                 .tenant_id = result.text(row, kTenantId),
+                 .status = result.integer(row, kStatus),
+                 .attempts = result.integer(row, kAttempts),
+                 .crashes = result.integer(row, kCrashes),
+                 .available_at = result.time(row, kAvailableAt),
+                 .created_at = result.time(row, kCreatedAt),
+                 .content_type = result.optional_text(row, kContentType),
+                 .progress = result.text(row, kProgress),
+                 .headers = result.text(row, kHeaders),
+                 .is_json = is_json,
+                 .payload = result.text(row, is_json ? kPayload : kPayloadBytes),
+                 .read_at = result.time(row, kReadAt)},
+                codec);
 }
 
 std::vector<Row> decode_rows(const Result& result, const JsonCodec& codec) {
@@ -117,11 +67,6 @@ std::vector<Row> decode_rows(const Result& result, const JsonCodec& codec) {
   return rows;
 }
 
-std::int64_t sql_limit(std::size_t limit) {
-  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max();
-  return static_cast<std::int64_t>(std::min(limit, kMost));
-}
-
 namespace {
 
 // Rows a statement: the arrays of more would only cost memory.
@@ -129,7 +74,7 @@ constexpr std::size_t kManyRows = 500;
 
 Parameters parameters_of(const Event& event, std::int64_t hold, OptionalText owner,
                          const JsonCodec& codec) {
-  const std::string headers = encoded_headers(codec, event);
+  const std::string headers = encoded_headers(event, codec);
   const std::string_view payload = event.payload();
   return Parameters(
       event.id(), event.type(), event.aggregate_type(), null_if_empty(event.aggregate_id()),

@@ -1,7 +1,6 @@
 // Events to rows and back.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "outbox/store.h"
+#include "store/common/rows.h"
 #include "store/postgres/session.h"
 #include "store/postgres/statement.h"
 
@@ -30,14 +30,6 @@ inline constexpr int kHoldColumn = 2;
 // Contents that cannot be decoded make a defect, never an error.
 Row decode_row(const Result& result, int row, const JsonCodec& codec);
 std::vector<Row> decode_rows(const Result& result, const JsonCodec& codec);
-
-// The hold of a row that is due at that time. Never 0, which means ready.
-inline std::int64_t hold_until(std::int64_t micros_since_1970) {
-  return -std::max<std::int64_t>(micros_since_1970, 1);
-}
-
-// What a statement takes as LIMIT.
-std::int64_t sql_limit(std::size_t limit);
 
 // While it lives, text goes to the server in UTF-8, whatever encoding the owner of the
 // open transaction has set.

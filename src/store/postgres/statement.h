@@ -30,13 +30,6 @@ struct Bytes {
   std::string_view data;
 };
 
-// Absent fields are NULL in the table.
-inline std::optional<std::string_view> null_if_empty(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional(text);
-}
-
-inline std::int64_t micros(Time time) { return time.time_since_epoch().count(); }
-
 // The values of one run of a statement, each with its type, in binary: quicker
 // than text, and the same whatever the session's settings are. They are copied.
 class Parameters {
@@ -120,6 +113,9 @@ class Result {
 
   // Text and bytes; empty if NULL.
   std::string_view text(int row, int column) const;
+  std::optional<std::string_view> optional_text(int row, int column) const {
+    return is_null(row, column) ? std::nullopt : std::optional(text(row, column));
+  }
 
   // A timestamptz. Infinite ones are cut to what the library can store.
   Time time(int row, int column) const;

@@ -44,8 +44,7 @@ Claims::Candidates Claims::candidates(std::chrono::milliseconds skip_recent) con
 
 bool Claims::any(const Candidates& which) {
   return Run(database_[sql::kClaimableReady], which.expired, which.created, 1).step() ||
-         Run(database_[sql::kClaimableDue], which.expired, which.created, 1,
-             hold_until(micros(which.now)))
+         Run(database_[sql::kClaimableDue], which.expired, which.created, 1, hold_until(which.now))
              .step();
 }
 
@@ -55,7 +54,7 @@ void Claims::read(const Candidates& which, std::size_t limit, Rows& result) {
   // cannot starve it.
   {
     Run due(database_[sql::kClaimableDue], which.expired, which.created, one_more(limit),
-            hold_until(micros(which.now)));
+            hold_until(which.now));
     result.more = decode_rows(due, environment, limit, result.rows);
   }
   if (result.more) return;

@@ -5,7 +5,6 @@
 
 #include <atomic>
 #include <chrono>
-#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -65,10 +64,5 @@ struct Environment {
 };
 
 using EnvironmentPtr = std::shared_ptr<const Environment>;
-
-inline std::int64_t micros(Time time) { return time.time_since_epoch().count(); }
-inline Time time_of(std::int64_t micros_since_1970) {
-  return Time{std::chrono::microseconds{micros_since_1970}};
-}
 
 }  // namespace outbox::sqlite

@@ -1,11 +1,10 @@
 #include "store/sqlite/marks.h"
 
 #include <algorithm>
-#include <string_view>
-#include <utility>
 #include <vector>
 
 #include "core/time_text.h"
+#include "store/common/landed_before.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 
@@ -17,7 +16,7 @@ namespace {
 constexpr std::size_t kListed = 64;
 
 // Where the row waits: with its lane, or alone until its time.
-std::int64_t hold_of(const Mark& mark, std::int64_t available_at) {
+std::int64_t hold_of(const Mark& mark, Time available_at) {
   return mark.lane != kNoLane ? mark.lane : hold_until(available_at);
 }
 
@@ -80,15 +79,15 @@ std::int64_t Marks::change(const Mark& mark, Time now) {
   const Seq seq = mark.row.seq;
   const auto error = null_if_empty(mark.error);
   const auto progress = null_if_empty(mark.progress);
-  const std::int64_t available_at = micros(now + std::min(mark.delay, kLatestTime - now));
+  const Time available_at = now + std::min(mark.delay, kLatestTime - now);
   switch (mark.kind) {
     case Mark::Kind::done:
       break;  // see finish()
     case Mark::Kind::retry:
       return database_.execute(sql::kRetry, seq, claim_owner_, mark.attempts, error, progress,
-                               available_at, hold_of(mark, available_at));
+                               micros(available_at), hold_of(mark, available_at));
     case Mark::Kind::defer:
-      return database_.execute(sql::kDefer, seq, claim_owner_, progress, available_at,
+      return database_.execute(sql::kDefer, seq, claim_owner_, progress, micros(available_at),
                                hold_of(mark, available_at), mark.crashes);
     case Mark::Kind::dead:
       return database_.execute(sql::kDead, seq, claim_owner_, mark.attempts, error, progress,
@@ -112,27 +111,12 @@ bool Marks::landed_before(const Mark& mark) {
     return mark.kind == Mark::Kind::done &&
            database_.environment().options.on_done == OnDone::remove;
   }
-  const auto status = static_cast<Status>(run.integer(0));
-  const std::string_view holder = run.text(3);
-  const bool pending = status == Status::fresh || status == Status::retry;
-  const bool finished_by_us = !pending && (!claim_owner_ || holder == *claim_owner_);
-  const bool given_back = pending && holder.empty();
-  switch (mark.kind) {
-    case Mark::Kind::done:
-      return finished_by_us && status == Status::done;
-    case Mark::Kind::dead:
-      return finished_by_us && status == Status::dead;
-    case Mark::Kind::retry:
-      return given_back && status == Status::retry && run.integer(1) == mark.attempts &&
-             run.text(4) == mark.error;
-    case Mark::Kind::defer:
-    case Mark::Kind::aside:
-      return given_back && run.integer(2) != 0;
-    case Mark::Kind::suspect:
-    case Mark::Kind::unblock:
-      return false;
-  }
-  return false;
+  const RowState row{.status = static_cast<Status>(run.integer(0)),
+                     .attempts = run.integer(1),
+                     .hold = run.optional_integer(2),
+                     .locked_by = run.text(3),
+                     .last_error = run.text(4)};
+  return outbox::landed_before(mark, row, claim_owner_);
 }
 
 }  // namespace outbox::sqlite

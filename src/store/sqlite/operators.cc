@@ -1,12 +1,9 @@
 #include "store/sqlite/operators.h"
 
-#include <algorithm>
-#include <array>
 #include <optional>
 #include <string>
-#include <string_view>
-#include <utility>
 
+#include "store/common/operators.h"
 #include "store/sqlite/operator_sql.h"
 #include "store/sqlite/owner_lock.h"
 #include "store/sqlite/ownership.h"
@@ -16,27 +13,12 @@
 namespace outbox::sqlite {
 namespace {
 
-static_assert(kGlobalAggregate == "__GLOBAL__", "the statements spell it out");
-
-constexpr std::int64_t kMostCounted = 1'000;
-
-constexpr std::int64_t bit(Status status) { return std::int64_t{1} << static_cast<int>(status); }
-constexpr std::int64_t kUnfinished = bit(Status::fresh) | bit(Status::retry);
-constexpr std::int64_t kFinished = bit(Status::done) | bit(Status::dead);
-
-// 0: any.
-std::int64_t bits(const std::vector<Status>& statuses) {
-  std::int64_t all = 0;
-  for (const Status status : statuses) all |= bit(status);
-  return all;
-}
-
 std::optional<std::int64_t> bound(const std::optional<Time>& time) {
   return time ? std::optional(micros(*time)) : std::nullopt;
 }
 
 // Binds what `{filter}` takes. The filter must outlive the run.
-void bind_filter(Run& run, const EventFilter& filter, std::int64_t statuses) {
+void bind_filter(Run& run, const EventFilter& filter, StatusBits statuses) {
   run.bind(3, null_if_empty(filter.type));
   run.bind(4, null_if_empty(filter.aggregate_type));
   run.bind(5, null_if_empty(filter.aggregate_id));
@@ -48,15 +30,6 @@ void bind_filter(Run& run, const EventFilter& filter, std::int64_t statuses) {
   run.bind(11, bound(filter.finished.until));
   run.bind(12, statuses);
 }
-
-// One statement for each index that can serve the statuses.
-const Sql& serving(std::int64_t statuses, const Sql& dead, const Sql& unfinished, const Sql& any) {
-  if (statuses == bit(Status::dead)) return dead;
-  if (statuses != 0 && (statuses & ~kUnfinished) == 0) return unfinished;
-  return any;
-}
-
-std::int64_t sql_limit(std::size_t limit) { return one_more(limit) - 1; }
 
 // The rows that a step of a bulk operation is to change.
 struct Found {
@@ -78,7 +51,7 @@ struct Found {
   Changed step;
 };
 
-Found find_matching(Database& database, const EventFilter& filter, std::int64_t statuses, Seq after,
+Found find_matching(Database& database, const EventFilter& filter, StatusBits statuses, Seq after,
                     std::size_t limit) {
   Found found(after);
   const bool dead_only = statuses == bit(Status::dead);
@@ -86,43 +59,6 @@ Found find_matching(Database& database, const EventFilter& filter, std::int64_t 
   bind_filter(run, filter, statuses);
   found.take(run, limit);
   return found;
-}
-
-std::optional<std::int64_t> status_of(Purgeable what) {
-  switch (what) {
-    case Purgeable::done:
-      return static_cast<std::int64_t>(Status::done);
-    case Purgeable::dead:
-      return static_cast<std::int64_t>(Status::dead);
-    case Purgeable::everything:
-      break;
-  }
-  return std::nullopt;
-}
-
-// Adds the aggregates of one lane. There is one as a rule; more if their keys
-// collide.
-void add_aggregates(Database& database, LaneKey lane, std::size_t limit,
-                    std::vector<HeldAggregate>& all) {
-  const auto first = static_cast<std::ptrdiff_t>(all.size());
-  Run run(database[sql::kLaneOverview], lane, kMostCounted + 1);
-  while (run.step()) {
-    const std::string_view type = run.text(0);
-    const std::string_view id = run.text(1);
-    const auto known = std::find_if(all.begin() + first, all.end(), [&](const auto& aggregate) {
-      return aggregate.aggregate_type == type && aggregate.aggregate_id == id;
-    });
-    if (known != all.end()) {
-      ++known->waiting;
-    } else if (all.size() < limit) {
-      all.push_back({.aggregate_type = std::string(type),
-                     .aggregate_id = std::string(id),
-                     .head_id = std::string(run.text(2)),
-                     .head_status = static_cast<Status>(run.integer(3)),
-                     .attempts = static_cast<int>(run.integer(4)),
-                     .last_error = std::string(run.text(5))});
-    }
-  }
 }
 
 }  // namespace
@@ -143,7 +79,7 @@ EventRecord decode_record(const Run& run, const Environment& environment) {
 Counts Operators::counts() {
   Counts counts;
   {
-    Run run(database_[sql::kCountPending], hold_until(micros(environment().now())));
+    Run run(database_[sql::kCountPending], hold_until(environment().now()));
     run.step();
     counts.pending = run.integer(0);
     counts.retry = run.integer(1);
@@ -156,7 +92,7 @@ Counts Operators::counts() {
 }
 
 std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, std::size_t limit) {
-  const std::int64_t statuses = bits(filter.status);
+  const StatusBits statuses = bits(filter.status);
   Run run(database_[serving(statuses, sql::kListDead, sql::kListUnfinished, sql::kListAny)], after,
           sql_limit(limit));
   bind_filter(run, filter, statuses);
@@ -166,7 +102,7 @@ std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, s
 }
 
 std::int64_t Operators::count(const EventFilter& filter) {
-  const std::int64_t statuses = bits(filter.status);
+  const StatusBits statuses = bits(filter.status);
   Run run(database_[serving(statuses, sql::kCountDead, sql::kCountUnfinished, sql::kCountAny)],
           nullptr, nullptr);
   bind_filter(run, filter, statuses);
@@ -190,20 +126,28 @@ std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::si
 }
 
 std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
-  std::vector<HeldAggregate> aggregates;
+  HeldAggregates held(limit);
   LaneKey lane = kNoLane;
-  while (aggregates.size() < limit) {
+  while (!held.full()) {
     const auto next = database_.integer(sql::kHeldLane, lane);
     if (!next) break;
     lane = *next;
-    add_aggregates(database_, lane, limit, aggregates);
+    held.begin_lane();
+    Run run(database_[sql::kLaneOverview], lane, HeldAggregates::kRowsOfLane);
+    while (run.step()) {
+      held.add({.aggregate_type = std::string(run.text(0)),
+                .aggregate_id = std::string(run.text(1)),
+                .head_id = std::string(run.text(2)),
+                .head_status = static_cast<Status>(run.integer(3)),
+                .attempts = static_cast<int>(run.integer(4)),
+                .last_error = std::string(run.text(5))});
+    }
   }
-  return aggregates;
+  return held.take();
 }
 
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
-  const std::int64_t statuses =
-      filter.status.empty() ? bit(Status::dead) : bits(filter.status) & kFinished;
+  const StatusBits statuses = replayable(filter);
   if (statuses == 0) return {.through = after};
   Found found = find_matching(database_, filter, statuses, after, limit);
   if (found.seqs.empty()) return found.step;

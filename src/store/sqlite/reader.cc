@@ -38,7 +38,7 @@ void Reader::rewind(Seq seq) {
 DueRows Reader::due(std::size_t limit) {
   const Environment& environment = database_.environment();
   const Time now = environment.now();
-  const std::int64_t latest = hold_until(micros(now));
+  const std::int64_t latest = hold_until(now);
 
   // One moment after the other: sorting by (hold descending, seq ascending) in
   // one statement would read and sort all that is due, and a mass replay makes

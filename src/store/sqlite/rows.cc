@@ -1,14 +1,11 @@
 #include "store/sqlite/rows.h"
 
 #include <algorithm>
-#include <chrono>
-#include <limits>
 #include <string>
 #include <string_view>
 #include <unordered_set>
 #include <utility>
 
-#include "core/bounded.h"
 #include "core/quote.h"
 #include "core/time_text.h"
 #include "outbox/error.h"
@@ -38,11 +35,6 @@ enum Column {
 };
 static_assert(kHold == kHoldColumn && kPayload + 1 == kRowColumns);
 
-constexpr std::string_view kJsonType = "application/json";
-constexpr std::string_view kBytesType = "application/octet-stream";
-
-std::string_view default_content_type(bool is_json) { return is_json ? kJsonType : kBytesType; }
-
 // Storage classes that the columns do not enforce: any program may have
 // written the row.
 const char* name_of(int type) {
@@ -60,11 +52,6 @@ const char* name_of(int type) {
   }
 }
 
-void add_defect(std::string& defect, std::string_view reason) {
-  if (!defect.empty()) defect.append("; ");
-  defect.append(reason);
-}
-
 Time decode_time(const Run& run, Column column, const char* name, std::string& defect) {
   if (run.type(column) != SQLITE_INTEGER) {
     add_defect(defect, std::string(name) + " is stored as " + name_of(run.type(column)) +
@@ -80,75 +67,40 @@ Time decode_time(const Run& run, Column column, const char* name, std::string& d
   return time;
 }
 
-// The engine counts on from here: whatever another program stored must not
-// overflow, nor make an event that has used up its attempts look fresh.
-constexpr std::int64_t kMostCounted = 1'000'000'000;
-
-int decode_count(const Run& run, Column column, const char* name, std::string& defect) {
-  const std::int64_t stored = run.integer(column);
-  const std::int64_t count = std::clamp<std::int64_t>(stored, 0, kMostCounted);
-  if (count != stored) {
-    add_defect(defect, std::string(name) + " is " + std::to_string(stored) +
-                           ", not between 0 and " + std::to_string(kMostCounted));
-  }
-  return static_cast<int>(count);
-}
-
-Headers decode_headers(const Run& run, const JsonCodec& codec, std::string& defect) {
-  const std::string_view text = run.text(kHeaders);
-  if (text.empty()) return {};
-  try {
-    return codec.decode(text);
-  } catch (const std::exception& error) {
-    add_defect(defect, std::string("headers cannot be decoded: ") + error.what());
-    return {};
-  }
-}
-
-Payload decode_payload(const Run& run, std::string& defect) {
-  const int type = run.type(kPayload);
-  const bool is_json = type == SQLITE_TEXT;
-  std::string content_type(run.is_null(kContentType) ? default_content_type(is_json)
-                                                     : run.text(kContentType));
-  if (is_json) return json(std::string(run.text(kPayload)), std::move(content_type));
-  if (type != SQLITE_BLOB) {
-    add_defect(defect, std::string("the payload is stored as ") + name_of(type) +
-                           ", not as TEXT (JSON) or BLOB (bytes)");
-  }
-  return bytes(std::string(run.bytes(kPayload)), std::move(content_type));
+void check_payload(int type, std::string& defect) {
+  if (type == SQLITE_TEXT || type == SQLITE_BLOB) return;
+  add_defect(defect, std::string("the payload is stored as ") + name_of(type) +
+                         ", not as TEXT (JSON) or BLOB (bytes)");
 }
 
 }  // namespace
 
 Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
   std::string defect;
-  EventFields fields;
-  fields.id = run.text(kEventId);
-  fields.type = run.text(kEventType);
-  if (fields.type.empty()) add_defect(defect, "event_type is empty");
-  if (const auto type = run.text(kAggregateType); !type.empty()) fields.aggregate_type = type;
-  fields.aggregate_id = run.text(kAggregateId);
-  fields.tenant_id = run.text(kTenantId);
-  fields.headers = decode_headers(run, codec, defect);
-  fields.payload = decode_payload(run, defect);
-  fields.occurred_at = decode_time(run, kCreatedAt, "created_at", defect);
-  fields.available_at = decode_time(run, kAvailableAt, "available_at", defect);
-  const Time available_at = fields.available_at;
-  const int attempts = decode_count(run, kAttempts, "attempts", defect);
-  const int crashes = decode_count(run, kCrashes, "crashes", defect);
-  // What cannot be delivered need not wait for its time, which may never come.
-  const auto available_in =
-      defect.empty() ? internal::bounded(available_at - now) : std::chrono::microseconds{0};
-  return Row{
-      .ref = {.seq = run.integer(kSeq), .shard = 0, .hold = run.integer(kHold)},
-      .event = Event::restore(std::move(fields)),
-      .status = static_cast<Status>(run.integer(kStatus)),
-      .attempts = attempts,
-      .crashes = crashes,
-      .progress = std::string(run.text(kProgress)),
-      .available_in = available_in,
-      .defect = std::move(defect),
-  };
+  const int payload_type = run.type(kPayload);
+  check_payload(payload_type, defect);
+  const bool is_json = payload_type == SQLITE_TEXT;
+  const Time created_at = decode_time(run, kCreatedAt, "created_at", defect);
+  const Time available_at = decode_time(run, kAvailableAt, "available_at", defect);
+  return decode({.ref = {.seq = run.integer(kSeq), .shard = 0, .hold = run.integer(kHold)},
+                 .event_id = run.text(kEventId),
+                 .event_type = run.text(kEventType),
+                 .aggregate_type = run.text(kAggregateType),
+                 .aggregate_id = run.text(kAggregateId),
+                 .tenant_id = run.text(kTenantId),
+                 .status = run.integer(kStatus),
+                 .attempts = run.integer(kAttempts),
+                 .crashes = run.integer(kCrashes),
+                 .available_at = available_at,
+                 .created_at = created_at,
+                 .content_type = run.optional_text(kContentType),
+                 .progress = run.text(kProgress),
+                 .headers = run.text(kHeaders),
+                 .is_json = is_json,
+                 .payload = is_json ? run.text(kPayload) : run.bytes(kPayload),
+                 .read_at = now,
+                 .defect = std::move(defect)},
+                codec);
 }
 
 Time stored_time(std::int64_t micros_since_1970) {
@@ -162,11 +114,6 @@ bool decode_rows(Run& run, const Environment& environment, std::size_t limit,
     rows.push_back(decode_row(run, *environment.options.codec, environment.now()));
   }
   return false;
-}
-
-std::int64_t one_more(std::size_t limit) {
-  constexpr std::size_t kMost = std::numeric_limits<std::int64_t>::max() - 1;
-  return static_cast<std::int64_t>(std::min(limit, kMost)) + 1;
 }
 
 std::string seq_list(std::span<const Seq> seqs) {
@@ -193,7 +140,7 @@ class Insertion {
   Insertion(Session& session, const InsertOptions& options)
       : session_(session),
         owner_(null_if_empty(options.owner)),
-        now_(micros(session.environment().now())) {}
+        now_(session.environment().now()) {}
 
   std::vector<RowRef> run(std::span<const Event> events) {
     refs_.reserve(events.size());
@@ -225,9 +172,8 @@ class Insertion {
     Run run(statement);
     int parameter = 0;
     for (const Event& event : events) {
-      const std::int64_t available_at = micros(event.available_at());
-      prepared.push_back({.headers = encode_headers(event),
-                          .hold = available_at > now_ ? hold_until(available_at) : 0});
+      prepared.push_back({.headers = encoded_headers(event, *session_.environment().options.codec),
+                          .hold = hold_of(event, now_)});
       bind(run, parameter, event, prepared.back().headers, prepared.back().hold);
       parameter += sql::kInsertParameters;
     }
@@ -239,22 +185,13 @@ class Insertion {
     }
   }
 
-  std::string encode_headers(const Event& event) const {
-    if (event.headers().empty()) return {};
-    return session_.environment().options.codec->encode(event.headers());
-  }
-
   void bind(Run& run, int at, const Event& event, const std::string& headers, std::int64_t hold) {
     run.bind(++at, event.id());
     run.bind(++at, event.type());
     run.bind(++at, event.aggregate_type());
     run.bind(++at, null_if_empty(event.aggregate_id()));
     run.bind(++at, null_if_empty(event.tenant_id()));
-    if (event.content_type() == default_content_type(event.is_json())) {
-      run.bind(++at, nullptr);
-    } else {
-      run.bind(++at, event.content_type());
-    }
+    run.bind(++at, content_type_of(event));
     run.bind(++at, null_if_empty(headers));
     if (event.is_json()) {
       run.bind(++at, event.payload());
@@ -266,7 +203,7 @@ class Insertion {
     run.bind(++at, hold);
     const auto owner = hold == 0 ? owner_ : std::nullopt;
     run.bind(++at, owner);
-    run.bind(++at, owner ? std::optional(now_) : std::nullopt);
+    run.bind(++at, owner ? std::optional(micros(now_)) : std::nullopt);
   }
 
   [[noreturn]] void fail(Run& run, std::span<const Event> events) {
@@ -306,8 +243,8 @@ class Insertion {
   }
 
   Session& session_;
-  const std::optional<std::string_view> owner_;
-  const std::int64_t now_;
+  const OptionalText owner_;
+  const Time now_;
   std::vector<RowRef> refs_;
 };
 

@@ -1,7 +1,6 @@
 // Events to rows and back.
 #pragma once
 
-#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -11,6 +10,7 @@
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "outbox/store.h"
+#include "store/common/rows.h"
 #include "store/sqlite/session.h"
 #include "store/sqlite/statement.h"
 
@@ -40,12 +40,6 @@ Time stored_time(std::int64_t micros_since_1970);
 // the time may lie before the commit, and the row would pass for a delayed one.
 bool decode_rows(Run& run, const Environment& environment, std::size_t limit,
                  std::vector<Row>& rows);
-std::int64_t one_more(std::size_t limit);
-
-// The hold of a row that is due at that time. Never 0, which means ready.
-inline std::int64_t hold_until(std::int64_t micros_since_1970) {
-  return -std::max<std::int64_t>(micros_since_1970, 1);
-}
 
 // The numbers as a JSON array: how a statement takes any number of rows.
 std::string seq_list(std::span<const Seq> seqs);

@@ -6,6 +6,7 @@
 #include "core/sql_text.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
+#include "store/common/rows.h"
 #include "store/sqlite/names.h"
 #include "store/sqlite/sql.h"
 

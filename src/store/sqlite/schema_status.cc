@@ -5,6 +5,7 @@
 
 #include "core/sql_text.h"
 #include "outbox/sqlite.h"
+#include "store/common/rows.h"
 #include "store/sqlite/environment.h"
 #include "store/sqlite/names.h"
 #include "store/sqlite/schema.h"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/instance_options.h"
+#include "store/common/rows.h"
 #include "store/sqlite/connection.h"
 #include "store/sqlite/instance.h"
 #include "store/sqlite/operator_sql.h"

@@ -26,11 +26,6 @@ struct Bytes {
   std::string_view data;
 };
 
-// Absent fields are NULL in the table.
-inline std::optional<std::string_view> null_if_empty(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional(text);
-}
-
 // A prepared statement. `where` names the database in errors and must outlive
 // it. Used by one thread at a time.
 class Statement {
@@ -104,6 +99,9 @@ class Run {
   std::int64_t integer(int column) const { return sqlite3_column_int64(handle(), column); }
   std::string_view text(int column) const;
   std::string_view bytes(int column) const;
+  std::optional<std::string_view> optional_text(int column) const {
+    return is_null(column) ? std::nullopt : std::optional(text(column));
+  }
   std::optional<std::int64_t> optional_integer(int column) const {
     return is_null(column) ? std::nullopt : std::optional(integer(column));
   }
