@@ -3,9 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "core/bounded.h"
-#include "outbox/error.h"
 #include "outbox/postgres.h"
+#include "store/common/options.h"
 #include "store/postgres/database.h"
 #include "store/postgres/names.h"
 #include "store/postgres/postgres_store.h"
@@ -14,30 +13,9 @@
 namespace outbox::postgres {
 namespace {
 
-constexpr std::size_t kMostConnections = 10'000;
-
 // What the server takes as the name of a channel. Two tables whose names are cut to
 // the same hear of each other's commits, which does no harm.
 constexpr std::size_t kLongestChannel = 63;
-
-Options resolved(Options options) {
-  if (options.connections == 0) {
-    throw MisuseError("postgres::Options::connections is 0: it needs at least 1");
-  }
-  if (options.connections > kMostConnections) {
-    throw MisuseError("postgres::Options::connections is " + std::to_string(options.connections) +
-                      ": at most " + std::to_string(kMostConnections) + " are allowed");
-  }
-  if (options.wait_timeout < std::chrono::milliseconds::zero()) {
-    throw MisuseError("postgres::Options::wait_timeout is negative: " +
-                      std::to_string(options.wait_timeout.count()) + " ms");
-  }
-  options.wait_timeout = internal::bounded(options.wait_timeout);
-  if (!options.codec) options.codec = default_json_codec();
-  if (!options.log) options.log = standard_error_log();
-  if (options.clock == nullptr) options.clock = &host_clock();
-  return options;
-}
 
 std::shared_ptr<Environment> environment_for(const std::string& url, Options options) {
   const TableName table = TableName::parse(options.table);
@@ -45,7 +23,7 @@ std::shared_ptr<Environment> environment_for(const std::string& url, Options opt
   environment->table = table;
   environment->description =
       "PostgreSQL database " + environment->target.place() + ", table " + table.text();
-  environment->options = resolved(std::move(options));
+  environment->options = resolved(std::move(options), "postgres");
   return environment;
 }
 

@@ -2,24 +2,20 @@
 
 #include <string_view>
 #include <utility>
+#include <vector>
 
-#include "outbox/error.h"
 #include "outbox/postgres.h"
+#include "store/common/migrations.h"
 #include "store/postgres/names.h"
 #include "store/postgres/statement.h"
 
 namespace outbox::postgres {
 namespace {
 
-struct Migration {
-  int version;
-  const char* name;
-  const char* sql;
-};
-
-constexpr Migration kMigrations[] = {
+constexpr Migration kSteps[] = {
 #include "store/postgres/schema/schema.inc"
 };
+constexpr Migrations kMigrations(kSteps, "postgres");
 
 // Not a migration itself: it is what remembers them.
 constexpr std::string_view kMigrationTable = R"sql(
@@ -50,14 +46,6 @@ WHERE pg_class.oid = '{table}'::regclass
 constexpr std::string_view kTakeTurn =
     "SELECT pg_advisory_xact_lock(hashtextextended('outbox migration of {migration}', 0));\n";
 
-void check_not_newer(const Database& database, int version) {
-  if (version <= latest_schema_version()) return;
-  throw PermanentError("the schema of " + database.environment().description + " has version " +
-                       std::to_string(version) + ", and this library knows versions up to " +
-                       std::to_string(latest_schema_version()) +
-                       ": update the programs that use the older library");
-}
-
 std::string record_of(const Migration& migration) {
   return "INSERT INTO {migration} (version, name) VALUES (" + std::to_string(migration.version) +
          ", '" + migration.name + "');\n";
@@ -76,7 +64,7 @@ void apply(Database& database, const Migration& migration) {
     run(std::string(kTakeTurn));
     // Another process may have been quicker.
     const int version = read_schema_status(database).present;
-    check_not_newer(database, version);
+    kMigrations.check_not_newer(version, database.environment().description);
     if (version < migration.version) {
       run(std::string(kMigrationTable) + migration.sql + record_of(migration));
     }
@@ -89,39 +77,24 @@ void apply(Database& database, const Migration& migration) {
 
 }  // namespace
 
-int latest_schema_version() { return std::end(kMigrations)[-1].version; }
-
 SchemaStatus read_schema_status(Database& database) {
-  SchemaStatus status{.latest = latest_schema_version()};
+  std::vector<SchemaStep> applied;
   if (database.run(kHasMigrations).integer(0, 0) != 0) {
-    const Result applied = database.run(kApplied);
-    for (int row = 0; row < applied.rows(); ++row) {
-      status.steps.push_back({.version = static_cast<int>(applied.integer(row, 0)),
-                              .name = std::string(applied.text(row, 1)),
-                              .applied_at = applied.time(row, 2)});
+    const Result found = database.run(kApplied);
+    for (int row = 0; row < found.rows(); ++row) {
+      applied.push_back({.version = static_cast<int>(found.integer(row, 0)),
+                         .name = std::string(found.text(row, 1)),
+                         .applied_at = found.time(row, 2)});
     }
   }
-  if (!status.steps.empty()) status.present = status.steps.back().version;
-  for (const Migration& migration : kMigrations) {
-    if (migration.version > status.present) {
-      status.steps.push_back({.version = migration.version, .name = migration.name});
-    }
-  }
-  return status;
+  return kMigrations.status(std::move(applied));
 }
 
 void ensure_schema(Database& database, bool migrate) {
+  const std::string& description = database.environment().description;
   const int version = read_schema_status(database).present;
-  check_not_newer(database, version);
-  if (version == latest_schema_version()) return;
-  if (!migrate) {
-    throw PermanentError("the schema of " + database.environment().description + " has version " +
-                         std::to_string(version) + ", and this library needs version " +
-                         std::to_string(latest_schema_version()) +
-                         ": set postgres::Options::migrate, or apply postgres::schema_sql()");
-  }
-  for (const Migration& migration : kMigrations) {
-    if (migration.version > version) apply(database, migration);
+  for (const Migration& migration : kMigrations.missing(version, migrate, description)) {
+    apply(database, migration);
   }
 }
 
@@ -132,7 +105,7 @@ std::string schema_of_table(Database& database) {
 std::string schema_sql(const std::string& table) {
   const TableName name = TableName::parse(table);
   std::string text = "BEGIN;\n" + expand(kMigrationTable, name);
-  for (const Migration& migration : kMigrations) {
+  for (const Migration& migration : kMigrations.all()) {
     text.append("\n").append(expand(migration.sql, name)).append("\n");
     text.append(expand(record_of(migration), name));
   }

@@ -8,9 +8,6 @@
 
 namespace outbox::postgres {
 
-// The version that this library works with.
-int latest_schema_version();
-
 // Where the tables stand. Changes nothing.
 SchemaStatus read_schema_status(Database& database);
 

@@ -1,10 +1,8 @@
 #include "store/sqlite/schema.h"
 
-#include <array>
 #include <string_view>
 
 #include "core/sql_text.h"
-#include "outbox/error.h"
 #include "outbox/sqlite.h"
 #include "store/common/rows.h"
 #include "store/sqlite/names.h"
@@ -13,15 +11,10 @@
 namespace outbox::sqlite {
 namespace {
 
-struct Migration {
-  int version;
-  const char* name;
-  const char* sql;
-};
-
-constexpr Migration kMigrations[] = {
+constexpr Migration kSteps[] = {
 #include "store/sqlite/schema/schema.inc"
 };
+constexpr Migrations kMigrations(kSteps, "sqlite");
 
 // Not a migration itself: it is what remembers them.
 constexpr std::string_view kMigrationTable = R"sql(
@@ -39,19 +32,11 @@ int current_version(Database& database) {
   return static_cast<int>(database.integer(sql::kSchemaVersion).value_or(0));
 }
 
-void check_not_newer(const Database& database, int version) {
-  if (version <= latest_schema_version()) return;
-  throw PermanentError("the schema of " + database.environment().description + " has version " +
-                       std::to_string(version) + ", and this library knows versions up to " +
-                       std::to_string(latest_schema_version()) +
-                       ": update the programs that use the older library");
-}
-
 void apply(Database& database, const Migration& migration) {
   WriteTransaction transaction(database);
   // Another process may have been quicker.
   const int version = current_version(database);
-  check_not_newer(database, version);
+  kMigrations.check_not_newer(version, database.environment().description);
   if (version >= migration.version) return;
   const std::string& table = database.environment().options.table;
   const std::string purpose = std::string("apply migration ") + migration.name;
@@ -64,35 +49,20 @@ void apply(Database& database, const Migration& migration) {
 
 }  // namespace
 
-int latest_schema_version() { return std::end(kMigrations)[-1].version; }
-
-std::vector<SchemaStep> known_schema_steps() {
-  std::vector<SchemaStep> steps;
-  for (const Migration& migration : kMigrations) {
-    steps.push_back({.version = migration.version, .name = migration.name});
-  }
-  return steps;
-}
+const Migrations& migrations() { return kMigrations; }
 
 void ensure_schema(Database& database, bool migrate) {
-  const int version = current_version(database);
-  check_not_newer(database, version);
-  if (version == latest_schema_version()) return;
-  if (!migrate) {
-    throw PermanentError("the schema of " + database.environment().description + " has version " +
-                         std::to_string(version) + ", and this library needs version " +
-                         std::to_string(latest_schema_version()) +
-                         ": set sqlite::Options::migrate, or apply sqlite::schema_sql()");
-  }
-  for (const Migration& migration : kMigrations) {
-    if (migration.version > version) apply(database, migration);
+  const std::string& description = database.environment().description;
+  for (const Migration& migration :
+       kMigrations.missing(current_version(database), migrate, description)) {
+    apply(database, migration);
   }
 }
 
 std::string schema_sql(const std::string& table) {
   check_table_name(table);
   std::string text = expand(kMigrationTable, table);
-  for (const Migration& migration : kMigrations) {
+  for (const Migration& migration : kMigrations.all()) {
     text.append("\n").append(expand(migration.sql, table)).append("\n");
     text.append(
             expand("INSERT OR IGNORE INTO {migration} (version, name, applied_at) VALUES (", table))

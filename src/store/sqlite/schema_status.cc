@@ -55,15 +55,9 @@ SchemaStatus schema_status(const std::string& path, const std::string& table) {
   check_database_path(path);
   check_table_name(table);
   const std::string where = describe_database(path, table);
-  SchemaStatus status{.latest = latest_schema_version()};
-  if (const DatabaseHandle db = open_to_read(path, where)) {
-    status.steps = applied_steps(db.get(), table, where);
-  }
-  if (!status.steps.empty()) status.present = status.steps.back().version;
-  for (SchemaStep& step : known_schema_steps()) {
-    if (step.version > status.present) status.steps.push_back(std::move(step));
-  }
-  return status;
+  const DatabaseHandle db = open_to_read(path, where);
+  return migrations().status(db ? applied_steps(db.get(), table, where)
+                                : std::vector<SchemaStep>{});
 }
 
 SchemaStatus migrate(const std::string& path, const std::string& table) {

@@ -81,7 +81,7 @@ TEST_F(SchemaTest, ANewerSchemaIsRefusedWithBothVersions) {
   for (const bool migrate : {true, false}) {
     const auto message = message_of<PermanentError>([&] { open_store({.migrate = migrate}); });
     EXPECT_TRUE(contains(message, "version 1000"));
-    EXPECT_TRUE(contains(message, "up to " + std::to_string(latest_schema_version())));
+    EXPECT_TRUE(contains(message, "up to " + std::to_string(migrations().latest())));
     EXPECT_TRUE(contains(message, "update"));
   }
 }
@@ -124,9 +124,9 @@ TEST_F(SchemaTest, TheStatusOfAMissingFileIsVersion0AndMakesNone) {
   for (const std::string& missing : {path(), file("no/such/folder.db")}) {
     const SchemaStatus status = schema_status(missing);
     EXPECT_EQ(status.present, 0);
-    EXPECT_EQ(status.latest, latest_schema_version());
+    EXPECT_EQ(status.latest, migrations().latest());
     EXPECT_FALSE(status.up_to_date());
-    ASSERT_EQ(status.steps.size(), known_schema_steps().size());
+    ASSERT_EQ(status.steps.size(), migrations().all().size());
     for (const SchemaStep& step : status.steps) EXPECT_FALSE(step.applied_at) << step.name;
     EXPECT_FALSE(std::filesystem::exists(missing));
   }

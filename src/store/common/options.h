@@ -1,0 +1,32 @@
+// The options that every store on a database has.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <string>
+#include <string_view>
+
+#include "core/bounded.h"
+#include "outbox/clock.h"
+#include "outbox/json_codec.h"
+#include "outbox/log.h"
+
+namespace outbox {
+
+// Throws MisuseError unless a pool can be made with these. `store`: the namespace of the
+// options; `why_limited`: completes "so many connections are allowed, because ...".
+void check_pool_options(std::size_t connections, std::chrono::milliseconds wait_timeout,
+                        const std::string& store, std::string_view why_limited);
+
+// Checks them, and fills in what was left out.
+template <class Options>
+Options resolved(Options options, const std::string& store, std::string_view why_limited = {}) {
+  check_pool_options(options.connections, options.wait_timeout, store, why_limited);
+  options.wait_timeout = internal::bounded(options.wait_timeout);
+  if (!options.codec) options.codec = default_json_codec();
+  if (!options.log) options.log = standard_error_log();
+  if (options.clock == nullptr) options.clock = &host_clock();
+  return options;
+}
+
+}  // namespace outbox

@@ -1,0 +1,58 @@
+#include "store/common/options.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+
+#include "outbox/error.h"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+// What the options of the stores have in common.
+struct SomeOptions {
+  std::size_t connections = 10;
+  std::chrono::milliseconds wait_timeout{5'000};
+  std::shared_ptr<const JsonCodec> codec{};
+  Logger log{};
+  const Clock* clock = nullptr;
+};
+
+std::string refusal(SomeOptions options) {
+  try {
+    resolved(std::move(options), "shop", "each costs");
+    return "none";
+  } catch (const MisuseError& error) {
+    return error.what();
+  }
+}
+
+TEST(StoreOptions, WhatWasLeftOutIsFilledIn) {
+  const SomeOptions options = resolved(SomeOptions{}, "shop");
+  EXPECT_TRUE(options.codec);
+  EXPECT_TRUE(options.log);
+  EXPECT_EQ(options.clock, &host_clock());
+}
+
+TEST(StoreOptions, AWaitForEverCanBeAddedToAnyTime) {
+  const SomeOptions options =
+      resolved(SomeOptions{.wait_timeout = std::chrono::milliseconds::max()}, "x");
+  EXPECT_EQ(options.wait_timeout, std::chrono::hours{24 * 365});
+}
+
+TEST(StoreOptions, APoolHasAtLeastOneConnectionAndNotTooMany) {
+  EXPECT_EQ(refusal({.connections = 1}), "none");
+  EXPECT_EQ(refusal({.connections = 0}), "shop::Options::connections is 0: it needs at least 1");
+  EXPECT_EQ(refusal({.connections = 10'001}),
+            "shop::Options::connections is 10001: at most 10000 are allowed, because each costs");
+}
+
+TEST(StoreOptions, NobodyWaitsForLessThanNothing) {
+  EXPECT_EQ(refusal({.wait_timeout = 0ms}), "none");
+  EXPECT_EQ(refusal({.wait_timeout = -1ms}), "shop::Options::wait_timeout is negative: -1 ms");
+}
+
+}  // namespace
+}  // namespace outbox
