@@ -17,7 +17,7 @@
 #include "outbox/testing.h"
 #include "settings.h"
 #include "support/postgres.h"
-#include "temporary_directory.h"
+#include "support/temporary_directory.h"
 #include "workload.h"
 
 namespace outbox::chaos {
@@ -103,7 +103,7 @@ class CheckerTest : public ::testing::TestWithParam<StoreKind> {
     return result;
   }
 
-  TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   std::optional<test::Schema> schema_;
   testing::RecordingLog log_;
   std::unique_ptr<Database> database_;

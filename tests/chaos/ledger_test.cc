@@ -6,7 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 
-#include "temporary_directory.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::chaos {
 namespace {
@@ -15,7 +15,7 @@ const Arrival kArrival{
     .id = "01A", .aggregate = "a7", .number = 42, .epoch = 3, .attempt = 2, .at = 123456789};
 
 TEST(Ledger, GivesBackWhatWasWritten) {
-  const TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const std::string path = directory.file("ledger");
   Ledger(path).append(to_line(kArrival));
   Ledger(path).append(to_line({.id = "01B"}));
@@ -27,7 +27,7 @@ TEST(Ledger, GivesBackWhatWasWritten) {
 }
 
 TEST(Ledger, CutsALineThatADeathLeftTorn) {
-  const TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   const std::string path = directory.file("ledger");
   std::ofstream(path) << to_line(kArrival) << "\n01B torn";
   EXPECT_EQ(read_ledger(path).size(), 1u);
@@ -44,7 +44,7 @@ TEST(Ledger, RefusesALineThatIsNoArrival) {
 }
 
 TEST(Ledger, IsEmptyWhereThereIsNoFile) {
-  const TemporaryDirectory directory;
+  const test::TemporaryDirectory directory;
   EXPECT_TRUE(read_ledger(directory.file("ledger")).empty());
 }
 

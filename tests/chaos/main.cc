@@ -9,7 +9,7 @@
 #include "settings.h"
 #include "supervisor.h"
 #include "support/services.h"
-#include "temporary_directory.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::chaos {
 namespace {
@@ -31,7 +31,7 @@ int supervise(Settings settings) {
               << std::endl;
     return kSkipped;
   }
-  TemporaryDirectory directory;
+  test::TemporaryDirectory directory;
   settings.directory = directory.path();
   std::optional<Surroundings> surroundings;
   if (settings.store == StoreKind::postgres) {

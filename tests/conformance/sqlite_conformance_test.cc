@@ -1,34 +1,10 @@
 // The suite on the SQLite store, each test on a database file of its own.
-#include <cstdlib>
-#include <filesystem>
-#include <stdexcept>
-
 #include "outbox/sqlite.h"
 #include "store_conformance.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::conformance {
 namespace {
-
-// A directory that is removed with everything in it.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "outbox_conformance_XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
-    path_ = pattern;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  const std::filesystem::path& path() const { return path_; }
-
- private:
-  std::filesystem::path path_;
-};
 
 class SqliteBackend final : public Backend {
  public:
@@ -36,7 +12,7 @@ class SqliteBackend final : public Backend {
 
   std::shared_ptr<Store> open(const Wishes& wishes) override {
     return sqlite::open(
-        directory_.path() / "outbox.db",
+        directory_.file("outbox.db"),
         {
             .table = table_,
             .on_done = wishes.remove_done ? sqlite::OnDone::remove : sqlite::OnDone::keep,
@@ -69,7 +45,7 @@ class SqliteBackend final : public Backend {
   }
 
  private:
-  const TemporaryDirectory directory_;
+  const test::TemporaryDirectory directory_;
   const std::string table_;
   testing::ManualClock clock_;
 };

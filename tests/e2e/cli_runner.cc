@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -64,16 +63,6 @@ std::vector<Json> Result::json_lines() const {
 ::testing::AssertionResult lacks(const std::string& text, const std::string& part) {
   if (text.find(part) == std::string::npos) return ::testing::AssertionSuccess();
   return ::testing::AssertionFailure() << "\"" << part << "\" is in:\n" << text;
-}
-
-CliTest::CliTest() {
-  folder_ = std::filesystem::temp_directory_path() / "outbox_e2e_XXXXXX";
-  if (mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("mkdtemp: " + folder_);
-}
-
-CliTest::~CliTest() {
-  std::error_code ignored;
-  std::filesystem::remove_all(folder_, ignored);
 }
 
 Result CliTest::run(const Arguments& arguments, const RunOptions& options) const {

@@ -11,6 +11,7 @@
 
 #include "outbox/sqlite.h"
 #include "outbox/store.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::e2e {
 
@@ -38,10 +39,7 @@ struct RunOptions {
 // A folder with an SQLite database of its own, named by OUTBOX_DB.
 class CliTest : public ::testing::Test {
  protected:
-  CliTest();
-  ~CliTest() override;
-
-  std::string file(const std::string& name) const { return folder_ + "/" + name; }
+  std::string file(const std::string& name) const { return directory_.file(name); }
   std::string database() const { return file("shop.db"); }
 
   // What OUTBOX_DB says, and the store there; it is made if need be.
@@ -71,7 +69,7 @@ class CliTest : public ::testing::Test {
   void mark(const std::vector<Mark>& marks) const;
   Mark mark_of(const std::string& id, Mark::Kind kind) const;
 
-  std::string folder_;
+  const test::TemporaryDirectory directory_;
 };
 
 }  // namespace outbox::e2e

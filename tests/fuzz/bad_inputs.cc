@@ -8,11 +8,12 @@
 #include "cli/stores/find_backend.h"
 #include "escapes.h"
 #include "http/target.h"
+#include "no_log.h"
 #include "outbox/otlp.h"
 #include "outbox/prometheus.h"
 #include "outbox/sqlite.h"
 #include "outbox/tracing.h"
-#include "scratch_directory.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::fuzz {
 namespace {
@@ -49,7 +50,7 @@ constexpr const char* kTraceparent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b
 
 // Opens a store with that table and sends an event through it.
 std::string use_table(const std::string& table) {
-  const ScratchDirectory directory;
+  const test::TemporaryDirectory directory;
   const auto store = sqlite::open(directory.file("t.db"), {.table = table, .log = no_log()});
   const Event event = make_event({.type = "T", .payload = json("{}"), .id = "x"});
   const auto connection = store->connect();

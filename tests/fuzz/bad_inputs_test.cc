@@ -12,12 +12,13 @@
 #include <tuple>
 
 #include "cli/commands/application.h"
+#include "no_log.h"
 #include "outbox/error.h"
 #include "outbox/json_codec.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
-#include "scratch_directory.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::fuzz {
 namespace {
@@ -67,7 +68,7 @@ class BadInputs : public ::testing::Test {
   // A deadlock or a lost event must fail, not hang.
   static constexpr auto kPatience = 30s;
 
-  const ScratchDirectory directory_;
+  const test::TemporaryDirectory directory_;
   const std::shared_ptr<Store> store_ =
       sqlite::open(path(), {.durability = sqlite::Durability::normal, .log = no_log()});
   const std::shared_ptr<testing::RecordingListener> listener_ =

@@ -5,13 +5,14 @@
 
 #include "bad_inputs.h"
 #include "http/server.h"
+#include "no_log.h"
 #include "outbox/memory.h"
 #include "outbox/otlp.h"
 #include "outbox/outbox.h"
 #include "outbox/poller.h"
 #include "outbox/sqlite.h"
 #include "outbox/tracing.h"
-#include "scratch_directory.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::fuzz {
 namespace {
@@ -100,7 +101,7 @@ void use_backoff(ExponentialBackoffOptions options) {
 void use_tracing(TracingOptions options) { const Tracing tracing(nullptr, options); }
 
 void use_sqlite(sqlite::Options options) {
-  const ScratchDirectory directory;
+  const test::TemporaryDirectory directory;
   options.log = no_log();
   sqlite::open(directory.file("o.db"), std::move(options))->has_pending();
 }
@@ -119,7 +120,7 @@ void use_http(http::ServerOptions options) {
 
 void use_instance(InstanceOptions options) {
   memory::open()->join(options)->renew();
-  const ScratchDirectory directory;
+  const test::TemporaryDirectory directory;
   const auto store = sqlite::open(directory.file("i.db"), {.log = no_log()});
   const auto instance = store->join(options);
   instance->renew();

@@ -11,9 +11,10 @@
 #include "cli/commands/application.h"
 #include "core/json_check.h"
 #include "escapes.h"
+#include "no_log.h"
 #include "outbox/event.h"
 #include "outbox/sqlite.h"
-#include "scratch_directory.h"
+#include "support/temporary_directory.h"
 #include "target.h"
 
 namespace outbox::fuzz {
@@ -57,7 +58,7 @@ class Place {
     connection->commit();
   }
 
-  const ScratchDirectory directory_;
+  const test::TemporaryDirectory directory_;
   const std::string pristine_ = "pristine.db";
   int runs_ = 0;
 };

@@ -4,10 +4,11 @@
 #include <optional>
 
 #include "escapes.h"
+#include "no_log.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
 #include "outbox/sqlite.h"
-#include "scratch_directory.h"
+#include "support/temporary_directory.h"
 #include "target.h"
 
 namespace outbox::fuzz {
@@ -61,7 +62,7 @@ Draft draft_of(std::string_view input) {
 }
 
 Store& store() {
-  static const ScratchDirectory directory;
+  static const test::TemporaryDirectory directory;
   static const auto opened = sqlite::open(
       directory.file("events.db"), {.durability = sqlite::Durability::normal, .log = no_log()});
   return *opened;

@@ -12,7 +12,7 @@
 #include <string>
 
 #include "http/server.h"
-#include "scratch_directory.h"
+#include "no_log.h"
 #include "target.h"
 
 namespace outbox::fuzz {

@@ -8,7 +8,6 @@
 #include <algorithm>
 #include <atomic>
 #include <csignal>
-#include <filesystem>
 #include <map>
 #include <mutex>
 #include <set>
@@ -18,6 +17,7 @@
 
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::counted {
 namespace {
@@ -33,21 +33,8 @@ Draft draft(int aggregate, const std::string& payload) {
           .payload = json(payload)};
 }
 
-struct Folder {
-  Folder() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "outbox_counted_XXXXXX").string();
-    path = mkdtemp(pattern.data());
-  }
-  ~Folder() { std::filesystem::remove_all(path); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
-  std::string path;
-};
-
-std::shared_ptr<Store> open(const std::string& folder) {
-  return sqlite::open(folder + "/events.db",
+std::shared_ptr<Store> open(const test::TemporaryDirectory& directory) {
+  return sqlite::open(directory.file("events.db"),
                       {.durability = sqlite::Durability::normal, .wait_timeout = 60s});
 }
 
@@ -83,12 +70,12 @@ int write_by_sql(const std::string& file, std::size_t events) {
 }  // namespace
 
 std::shared_ptr<Store> temporary_sqlite() {
-  auto folder = std::make_shared<Folder>();
-  auto store = open(folder->path);
-  // The folder goes after the store.
-  return {store.get(), [folder, store](Store*) mutable {
+  auto directory = std::make_shared<test::TemporaryDirectory>();
+  auto store = open(*directory);
+  // The directory goes after the store.
+  return {store.get(), [directory, store](Store*) mutable {
             store.reset();
-            folder.reset();
+            directory.reset();
           }};
 }
 
@@ -131,10 +118,10 @@ void deliver_each_once(const std::shared_ptr<Store>& store, std::size_t events) 
 }
 
 void keep_order_on_sqlite(std::size_t events) {
-  const Folder folder;
-  const std::string file = folder.path + "/events.db";
+  const test::TemporaryDirectory directory;
+  const std::string file = directory.file("events.db");
   {
-    const auto store = open(folder.path);
+    const auto store = open(directory);
     const auto connection = store->connect();
     connection->begin();
     connection->execute("CREATE TABLE counter(aggregate INTEGER PRIMARY KEY, n INTEGER)", {});
@@ -147,7 +134,7 @@ void keep_order_on_sqlite(std::size_t events) {
   const pid_t other = fork();
   if (other == 0) _exit(write_by_sql(file, events / 2));
 
-  const auto store = open(folder.path);
+  const auto store = open(directory);
   std::mutex mutex;
   std::map<std::string, std::vector<int>> delivered;
   std::atomic<int> calls{0};

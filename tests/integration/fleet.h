@@ -15,7 +15,7 @@
 #include "outbox/outbox.h"
 #include "process.h"
 #include "support/postgres.h"
-#include "temporary_directory.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::counted {
 
@@ -77,7 +77,7 @@ class Fleet {
 
   // Constant after construction.
   const FleetOptions options_;
-  const chaos::TemporaryDirectory directory_;
+  const test::TemporaryDirectory directory_;
   const test::Schema schema_;
   const std::string url_;  // with the schema as search path
 

@@ -4,13 +4,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <optional>
 #include <set>
-#include <stdexcept>
 #include <string>
 
 #include "outbox/outbox.h"
@@ -18,6 +15,7 @@
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
 #include "support/postgres.h"
+#include "support/temporary_directory.h"
 
 namespace outbox {
 namespace {
@@ -37,17 +35,6 @@ enum class Kind { sqlite, postgres };
 
 class KillerTest : public ::testing::TestWithParam<Kind> {
  protected:
-  KillerTest() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "outbox_killer_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
-    folder_ = pattern;
-  }
-  ~KillerTest() override {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
   void SetUp() override {
     if (GetParam() != Kind::postgres) return;
     OUTBOX_NEEDS_POSTGRES();
@@ -59,7 +46,7 @@ class KillerTest : public ::testing::TestWithParam<Kind> {
       return postgres::open(test::postgres_url(),
                             {.table = schema_->name() + ".outbox_event", .log = no_log()});
     }
-    return sqlite::open(folder_ + "/events.db",
+    return sqlite::open(directory_.file("events.db"),
                         {.durability = sqlite::Durability::normal, .log = no_log()});
   }
 
@@ -95,7 +82,7 @@ class KillerTest : public ::testing::TestWithParam<Kind> {
   }
 
  private:
-  std::string delivered_file() const { return folder_ + "/delivered"; }
+  std::string delivered_file() const { return directory_.file("delivered"); }
 
   int deliver() {
     try {
@@ -116,7 +103,7 @@ class KillerTest : public ::testing::TestWithParam<Kind> {
     }
   }
 
-  std::string folder_;
+  const test::TemporaryDirectory directory_;
 };
 
 INSTANTIATE_TEST_SUITE_P(Sqlite, KillerTest, ::testing::Values(Kind::sqlite));

@@ -2,11 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
-#include <cstdlib>
-#include <filesystem>
 #include <map>
 #include <mutex>
-#include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
@@ -16,6 +13,7 @@
 #include "outbox/purge.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
+#include "support/temporary_directory.h"
 
 namespace outbox {
 namespace {
@@ -25,20 +23,10 @@ using namespace std::chrono_literals;
 class OperationsTest : public ::testing::Test {
  protected:
   OperationsTest() {
-    std::string pattern =
-        (std::filesystem::temp_directory_path() / "outbox_operations_XXXXXX").string();
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
-    folder_ = pattern;
     store_ = sqlite::open(
-        folder_ + "/events.db",
+        directory_.file("events.db"),
         {.durability = sqlite::Durability::normal, .wait_timeout = 20s, .log = log_.log()});
   }
-  ~OperationsTest() override {
-    store_.reset();
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-
   std::unique_ptr<Outbox> start(std::shared_ptr<Listener> listener, Options options = {}) {
     Listeners on;
     on.add("Order", "Happened", std::move(listener));
@@ -62,7 +50,7 @@ class OperationsTest : public ::testing::Test {
         store_->connect()->query("SELECT count(*) FROM outbox_event_archive", {}).at(0).at(0));
   }
 
-  std::string folder_;
+  const test::TemporaryDirectory directory_;
   testing::RecordingLog log_;
   std::shared_ptr<Store> store_;
 };

@@ -15,7 +15,7 @@
 #include "process.h"
 #include "role_signals.h"
 #include "support/postgres.h"
-#include "temporary_directory.h"
+#include "support/temporary_directory.h"
 
 namespace outbox {
 namespace {
@@ -91,7 +91,7 @@ class PostgresZombieTest : public ::testing::Test {
         " FROM outbox_event");
   }
 
-  chaos::TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
   std::optional<test::Schema> schema_;
   std::string url_;
   std::optional<test::Sql> sql_;

@@ -6,78 +6,25 @@
 #include <chrono>
 #include <memory>
 #include <string>
-#include <thread>
 #include <utility>
-#include <vector>
 
 #include "outbox/error.h"
 #include "outbox/event.h"
 #include "outbox/postgres.h"
 #include "outbox/testing.h"
 #include "support/postgres.h"
+#include "support/stores.h"
 
 namespace outbox::postgres {
 
 using namespace std::chrono_literals;
-
-// The message of the error of kind E that the work must throw.
-template <class E, class Work>
-std::string message_of(Work work) {
-  try {
-    work();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another kind of error: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
-inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "\"" << text << "\" does not contain \"" << part << "\"";
-}
-
-// Asks again until it holds, or for 20 seconds.
-template <class Condition>
-bool eventually(Condition condition) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
-  while (!condition()) {
-    if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(5ms);
-  }
-  return true;
-}
-
-inline Event simple_event(const std::string& id, const std::string& payload = "{}") {
-  EventFields fields;
-  fields.id = id;
-  fields.type = "Happened";
-  fields.payload = json(payload);
-  fields.occurred_at = fields.available_at = host_clock().now();
-  return Event::restore(std::move(fields));
-}
-
-inline void write_event(Store& store, const Event& event) {
-  const auto connection = store.connect();
-  connection->begin();
-  connection->insert({&event, 1}, {});
-  connection->commit();
-}
-
-inline std::unique_ptr<Connection> begun(Store& store) {
-  auto connection = store.connect();
-  connection->begin();
-  return connection;
-}
-
-inline std::vector<std::string> ids(const std::vector<Row>& rows) {
-  std::vector<std::string> result;
-  for (const Row& row : rows) result.push_back(row.event.id());
-  return result;
-}
+using test::begun;
+using test::contains;
+using test::eventually;
+using test::ids;
+using test::message_of;
+using test::simple_event;
+using test::write_event;
 
 // A schema of its own for each test.
 class PostgresTest : public ::testing::Test {

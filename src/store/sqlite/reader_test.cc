@@ -135,10 +135,8 @@ TEST_F(ReaderTest, ManyRowsDueAtOneMomentComeInTheirOrderAndUpToTheLimit) {
       "INSERT INTO outbox_event (event_id, event_type, payload, hold) "
       "SELECT i, 'T', '{}', CASE WHEN i > 40 THEN -5 ELSE -7 END FROM n");
   const DueRows due = instance_->due(kShard, 15);
-  Ids ids;
-  for (const Row& row : due.rows) ids.push_back(row.event.id());
-  EXPECT_EQ(ids, (Ids{"41", "42", "43", "44", "45", "46", "47", "48", "49", "50", "1", "2", "3",
-                      "4", "5"}));
+  EXPECT_EQ(ids(due.rows), (Ids{"41", "42", "43", "44", "45", "46", "47", "48", "49", "50", "1",
+                                "2", "3", "4", "5"}));
   EXPECT_TRUE(due.more);
 }
 

@@ -150,9 +150,7 @@ TEST_F(RowsTest, ListsOfAnyLengthAreInsertedInOrder) {
     for (const RowRef& ref : connection->insert(events, {})) EXPECT_EQ(ref.seq, ++last);
   }
   connection->commit();
-  std::vector<std::string> read;
-  for (const Row& row : ready()) read.push_back(row.event.id());
-  EXPECT_EQ(read, expected);
+  EXPECT_EQ(ids(ready()), expected);
 }
 
 TEST_F(RowsTest, AListWithADuplicateLeavesNothingBehindEvenIfCommitted) {

@@ -9,13 +9,10 @@
 
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
-#include <filesystem>
 #include <functional>
 #include <memory>
 #include <stdexcept>
 #include <string>
-#include <thread>
 #include <utility>
 #include <vector>
 
@@ -24,31 +21,18 @@
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
 #include "store/sqlite/handle.h"
+#include "support/stores.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::sqlite {
 
 using namespace std::chrono_literals;
-
-// A directory that is removed with everything in it.
-class TemporaryDirectory {
- public:
-  TemporaryDirectory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "outbox_sqlite_XXXXXX";
-    if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
-    path_ = pattern;
-  }
-  ~TemporaryDirectory() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  TemporaryDirectory(const TemporaryDirectory&) = delete;
-  TemporaryDirectory& operator=(const TemporaryDirectory&) = delete;
-
-  std::string file(const std::string& name) const { return path_ / name; }
-
- private:
-  std::filesystem::path path_;
-};
+using test::begun;
+using test::contains;
+using test::ids;
+using test::message_of;
+using test::simple_event;
+using test::write_event;
 
 // A connection past the library, as another program would have it.
 class ForeignConnection {
@@ -152,42 +136,6 @@ class ChildProcess {
   pid_t pid_ = -1;
 };
 
-// The message of the error of kind E that the work must throw.
-template <class E, class Work>
-std::string message_of(Work work) {
-  try {
-    work();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another kind of error: " << error.what();
-    return error.what();
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
-
-inline ::testing::AssertionResult contains(const std::string& text, const std::string& part) {
-  if (text.find(part) != std::string::npos) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << "\"" << text << "\" does not contain \"" << part << "\"";
-}
-
-inline Event simple_event(const std::string& id, const std::string& payload = "{}") {
-  EventFields fields;
-  fields.id = id;
-  fields.type = "Happened";
-  fields.payload = json(payload);
-  fields.occurred_at = fields.available_at = host_clock().now();
-  return Event::restore(std::move(fields));
-}
-
-inline void write_event(Store& store, const Event& event) {
-  const auto connection = store.connect();
-  connection->begin();
-  connection->insert({&event, 1}, {});
-  connection->commit();
-}
-
 // A database file of its own for each test.
 class SqliteTest : public ::testing::Test {
  protected:
@@ -199,7 +147,7 @@ class SqliteTest : public ::testing::Test {
   std::string file(const std::string& name) const { return directory_.file(name); }
 
  private:
-  TemporaryDirectory directory_;
+  test::TemporaryDirectory directory_;
 };
 
 }  // namespace outbox::sqlite

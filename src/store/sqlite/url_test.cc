@@ -1,13 +1,13 @@
 #include "store/sqlite/url.h"
 
 #include <gtest/gtest.h>
-#include <unistd.h>
 
-#include <filesystem>
+#include <string>
 
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
+#include "support/temporary_directory.h"
 
 namespace outbox::sqlite {
 namespace {
@@ -28,14 +28,12 @@ TEST(SqliteUrl, NamesNeitherNothingNorAHost) {
 }
 
 TEST(SqliteUrl, OpensAStoreWithTheOptionsOfTheScheme) {
-  std::string folder = std::filesystem::temp_directory_path() / "outbox_url_XXXXXX";
-  ASSERT_NE(mkdtemp(folder.data()), nullptr);
-  const auto store = outbox::open("sqlite:" + folder + "/shop.db", {scheme({.table = "other"})});
+  const test::TemporaryDirectory directory;
+  const std::string file = directory.file("shop.db");
+  const auto store = outbox::open("sqlite:" + file, {scheme({.table = "other"})});
   EXPECT_NE(store->description().find("other"), std::string::npos) << store->description();
-  EXPECT_EQ(outbox::open("file:" + folder + "/shop.db?mode=rw", {scheme({.table = "other"})})
-                ->description(),
+  EXPECT_EQ(outbox::open("file:" + file + "?mode=rw", {scheme({.table = "other"})})->description(),
             store->description());
-  std::filesystem::remove_all(folder);
 }
 
 }  // namespace

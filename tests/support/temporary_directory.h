@@ -1,4 +1,4 @@
-// A fresh folder for one run.
+// A fresh folder for the files of one test or run.
 #pragma once
 
 #include <cstdlib>
@@ -6,13 +6,13 @@
 #include <stdexcept>
 #include <string>
 
-namespace outbox::chaos {
+namespace outbox::test {
 
 // Removed with everything in it, unless kept. Not thread-safe.
 class TemporaryDirectory {
  public:
   TemporaryDirectory() {
-    std::string pattern = std::filesystem::temp_directory_path() / "outbox_chaos_XXXXXX";
+    std::string pattern = std::filesystem::temp_directory_path() / "outbox_test_XXXXXX";
     if (mkdtemp(pattern.data()) == nullptr) throw std::runtime_error("mkdtemp: " + pattern);
     path_ = pattern;
   }
@@ -32,4 +32,4 @@ class TemporaryDirectory {
   bool kept_ = false;
 };
 
-}  // namespace outbox::chaos
+}  // namespace outbox::test
