@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "core/percent.h"
 #include "outbox/error.h"
 
 namespace outbox::postgres {
@@ -73,24 +74,6 @@ std::string describe(const PQconninfoOption* options) {
   return hosts + ":" + or_else(value_of(options, "port"), "5432") + "/" + database;
 }
 
-// All but letters, digits and what is harmless in every part of a URL.
-std::string escaped(std::string_view text) {
-  static constexpr std::string_view kHarmless = "-._~,/";
-  static constexpr std::string_view kDigits = "0123456789ABCDEF";
-  std::string result;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    const bool alphanumeric =
-        (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
-    if (alphanumeric || kHarmless.find(c) != std::string_view::npos) {
-      result += c;
-    } else {
-      result.append("%").append(1, kDigits[byte >> 4]).append(1, kDigits[byte & 15]);
-    }
-  }
-  return result;
-}
-
 // libpq's own mark for what must not be shown.
 bool is_secret(const PQconninfoOption& option) {
   return option.dispchar != nullptr && *option.dispchar == '*';
@@ -103,19 +86,22 @@ std::string without_secrets(const PQconninfoOption* options) {
   std::string database;
   std::string rest;
   const auto add = [&](std::string_view keyword, std::string_view value) {
-    rest.append(rest.empty() ? "?" : "&").append(keyword).append("=").append(escaped(value));
+    rest.append(rest.empty() ? "?" : "&")
+        .append(keyword)
+        .append("=")
+        .append(percent_encoded(value));
   };
   for (const auto* option = options; option->keyword != nullptr; ++option) {
     if (option->val == nullptr || is_secret(*option)) continue;
     const std::string_view keyword = option->keyword;
     if (keyword == "user") {
-      user = escaped(option->val) + "@";
+      user = percent_encoded(option->val) + "@";
     } else if (keyword == "host") {
       host = option->val;
     } else if (keyword == "port") {
       port = option->val;
     } else if (keyword == "dbname") {
-      database = "/" + escaped(option->val);
+      database = "/" + percent_encoded(option->val);
     } else {
       add(keyword, option->val);
     }
@@ -128,7 +114,7 @@ std::string without_secrets(const PQconninfoOption* options) {
     return "postgresql://" + user + database + rest;
   }
   if (!port.empty()) port.insert(0, ":");
-  return "postgresql://" + user + escaped(host) + port + database + rest;
+  return "postgresql://" + user + percent_encoded(host) + port + database + rest;
 }
 
 }  // namespace
