@@ -14,6 +14,7 @@ from conan.tools.files import copy, rmdir
 # of that one.
 PARTS = {
     "postgres": ("libpq/[>=14 <19]", "libpq::libpq"),
+    "mysql": ("mariadb-connector-c/[>=3.1 <4]", "mariadb-connector-c::mariadb-connector-c"),
     "prometheus": ("prometheus-cpp/[>=1.0 <2]", "prometheus-cpp::prometheus-cpp-core"),
     "otlp": ("libcurl/[>=7.88 <9]", "libcurl::libcurl"),
 }
@@ -23,7 +24,8 @@ class OutboxRecipe(ConanFile):
     name = "outbox"
     description = "The transactional outbox for C++"
     license = "Apache-2.0"
-    topics = ("outbox", "transactional-outbox", "events", "messaging", "sqlite", "postgresql")
+    topics = ("outbox", "transactional-outbox", "events", "messaging", "sqlite", "postgresql",
+              "mysql", "mariadb")
     package_type = "library"
 
     settings = "os", "arch", "compiler", "build_type"
@@ -75,7 +77,12 @@ class OutboxRecipe(ConanFile):
         for part in ("TESTS", "EXAMPLES", "BENCH"):
             toolchain.cache_variables[f"OUTBOX_BUILD_{part}"] = False
         toolchain.generate()
-        CMakeDeps(self).generate()
+        dependencies = CMakeDeps(self)
+        # As cmake/FindLibMariaDB.cmake calls it.
+        client = "mariadb-connector-c"
+        dependencies.set_property(client, "cmake_file_name", "LibMariaDB")
+        dependencies.set_property(client, "cmake_target_name", "LibMariaDB::LibMariaDB")
+        dependencies.generate()
 
     def build(self):
         cmake = CMake(self)

@@ -6,6 +6,7 @@
 #   lib/cmake/outbox/outboxConfig.cmake            finds the components below
 #   lib/cmake/outbox/component-<component>.cmake   what it needs
 #   lib/cmake/outbox/targets-<component>*.cmake    the target outbox::<component>
+#   lib/cmake/outbox/Find<package>.cmake           for what a static one links
 #   bin/outbox
 #
 # It is cut into the install components outbox_runtime (shared libraries),
@@ -44,6 +45,7 @@ function(outbox_install_library name)
   set(dependencies "Threads")
   if(NOT BUILD_SHARED_LIBS)
     list(APPEND dependencies ${ARG_DEPENDS})
+    _outbox_install_find_modules(${ARG_DEPENDS})
   endif()
   set(file "${PROJECT_BINARY_DIR}/install/component-${name}.cmake")
   file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT [[
@@ -56,6 +58,17 @@ set(_outbox_dependencies "@dependencies@")
   _outbox_pkgconfig(${name} "${ARG_DESCRIPTION}" "${below}" "${ARG_PKGCONFIG}")
   set_property(GLOBAL APPEND PROPERTY OUTBOX_DEBIAN_PACKAGES ${ARG_DEBIAN})
   set_property(GLOBAL APPEND PROPERTY OUTBOX_LIBRARIES ${name})
+endfunction()
+
+# Those that CMake has no module for, and that cmake/ has one for.
+function(_outbox_install_find_modules)
+  foreach(dependency IN LISTS ARGN)
+    string(REGEX MATCH "^[^ ]+" package "${dependency}")
+    set(module "${PROJECT_SOURCE_DIR}/cmake/Find${package}.cmake")
+    if(EXISTS "${module}")
+      install(FILES "${module}" DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
+    endif()
+  endforeach()
 endfunction()
 
 function(_outbox_pkgconfig name description below modules)

@@ -9,6 +9,7 @@ get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
 vcpkg_check_features(OUT_FEATURE_OPTIONS options FEATURES
   cli OUTBOX_BUILD_CLI
   postgres OUTBOX_BUILD_POSTGRES
+  mysql OUTBOX_BUILD_MYSQL
   prometheus OUTBOX_BUILD_PROMETHEUS
   otlp OUTBOX_BUILD_OTLP)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"

@@ -13,6 +13,10 @@ KNOWN = {
     "sqlite3": ("SQLite3", "SQLite::SQLite3", None, "sqlite3", None),
     "cli11": ("CLI11", "CLI11::CLI11", None, None, None),
     "libpq": ("PostgreSQL", "PostgreSQL::PostgreSQL", None, "pq", "/usr/include/postgresql"),
+    "mariadb-connector-c": (
+        "mariadb-connector-c", "mariadb-connector-c::mariadb-connector-c", None, "mariadb",
+        "/usr/include/mariadb"
+    ),
     "prometheus-cpp": (
         "prometheus-cpp", "prometheus-cpp::core", "prometheus-cpp-core", "prometheus-cpp-core", None
     ),

@@ -1,0 +1,127 @@
+#include "store/mysql/connection.h"
+
+#include <utility>
+
+#include "outbox/error.h"
+
+namespace outbox::mysql {
+namespace {
+
+constexpr std::string_view kBegin = "BEGIN";
+constexpr std::string_view kRollback = "ROLLBACK";
+
+}  // namespace
+
+PooledConnection::PooledConnection(Lease lease) : lease_(std::move(lease)) {}
+
+PooledConnection::~PooledConnection() {
+  // If this fails, the pool closes the connection, and the server rolls back.
+  if (began_ && getpid() == lease_->environment().pid && lease_->healthy()) {
+    lease_->session().try_text(kRollback);
+  }
+}
+
+// A connection that was lost took its transaction along: a new one must not pass
+// for it.
+Session& PooledConnection::session() {
+  if (began_ && !lease_->healthy()) throw_lost();
+  if (began_ && rolled_back_) throw_rolled_back();
+  return lease_->session();
+}
+
+void PooledConnection::throw_lost() const {
+  throw RetryableError("the connection was lost (" + where() +
+                       "): nothing of the transaction happened; start it over");
+}
+
+void PooledConnection::throw_rolled_back() const {
+  throw RetryableError("the transaction was rolled back (" + where() +
+                       "): a statement in it had failed; start it over");
+}
+
+void PooledConnection::check_in_transaction(const char* call) const {
+  if (began_) return;
+  throw MisuseError(std::string(call) + " needs an open transaction (" + where() +
+                    "): call begin() first");
+}
+
+void PooledConnection::begin() {
+  if (began_) {
+    throw MisuseError("begin() in an open transaction (" + where() +
+                      "): commit or roll back first, or use a savepoint");
+  }
+  constexpr std::string_view kPurpose = "begin a transaction";
+  try {
+    session().run_text(kBegin, kPurpose);
+  } catch (const RetryableError&) {
+    // Nothing has been done on it: if the connection was lost while it was idle,
+    // another one will do.
+    if (lease_->healthy()) throw;
+    session().run_text(kBegin, kPurpose);
+  }
+  began_ = true;
+  rolled_back_ = false;
+}
+
+void PooledConnection::commit() {
+  check_in_transaction("commit()");
+  began_ = false;
+  if (!lease_->healthy()) throw_lost();
+  Session& current = lease_->session();
+  if (rolled_back_) {
+    current.try_text(kRollback);
+    throw_rolled_back();
+  }
+  try {
+    current.run_text("COMMIT", "commit a transaction");
+  } catch (const Error& error) {
+    if (current.broken()) {
+      throw OutcomeUnknownError("the connection was lost during COMMIT (" + where() +
+                                "): the transaction may have happened; ask the database (" +
+                                error.what() + ")");
+    }
+    current.try_text(kRollback);
+    throw;
+  }
+}
+
+void PooledConnection::rollback() {
+  check_in_transaction("rollback()");
+  began_ = false;
+  // If it fails, the connection is gone, and the transaction with it.
+  if (lease_->healthy()) lease_->session().try_text(kRollback);
+}
+
+void PooledConnection::savepoint(const std::string& name) {
+  check_in_transaction("savepoint()");
+  watched([&](Session& on) {
+    return on.run_text("SAVEPOINT " + quoted_name(name), "set savepoint '" + name + "'");
+  });
+}
+
+void PooledConnection::release(const std::string& name) {
+  check_in_transaction("release()");
+  watched([&](Session& on) {
+    return on.run_text("RELEASE SAVEPOINT " + quoted_name(name),
+                       "release savepoint '" + name + "'");
+  });
+}
+
+void PooledConnection::rollback_to(const std::string& name) {
+  check_in_transaction("rollback_to()");
+  watched([&](Session& on) {
+    return on.run_text("ROLLBACK TO SAVEPOINT " + quoted_name(name),
+                       "roll back to savepoint '" + name + "'");
+  });
+}
+
+std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Value> values) {
+  return watched([&](Session& on) { return on.execute(sql, values); });
+}
+
+std::vector<ResultRow> PooledConnection::query(std::string_view sql,
+                                               std::span<const Value> values) {
+  return watched([&](Session& on) { return on.query(sql, values); });
+}
+
+}  // namespace outbox::mysql

@@ -1,0 +1,78 @@
+// The connection that a user's transaction runs on.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outbox/error.h"
+#include "outbox/store.h"
+#include "store/mysql/pool.h"
+
+namespace outbox::mysql {
+
+// A connection from the pool. Used by one thread at a time.
+//
+// The server rolls a transaction back by itself (a deadlock), or commits it (a statement
+// that changes tables), and runs what follows outside of it. Here nothing follows:
+// after the first the transaction can only be rolled back, after the second it is over.
+class PooledConnection : public Connection {
+ public:
+  explicit PooledConnection(Lease lease);
+  ~PooledConnection() override;
+  PooledConnection(const PooledConnection&) = delete;
+  PooledConnection& operator=(const PooledConnection&) = delete;
+
+  void begin() override;
+  void commit() override;
+  void rollback() override;
+  bool in_transaction() const override { return began_; }
+
+  void savepoint(const std::string& name) override;
+  void release(const std::string& name) override;
+  void rollback_to(const std::string& name) override;
+
+  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+
+  MYSQL* handle() { return session().handle(); }
+
+ protected:
+  // Runs work(session) in what is open, and watches what becomes of it.
+  template <class Work>
+  auto watched(Work work);
+
+  void check_in_transaction(const char* call) const;
+
+ private:
+  const std::string& where() const { return lease_->environment().description; }
+  Session& session();
+  [[noreturn]] void throw_lost() const;
+  [[noreturn]] void throw_rolled_back() const;
+
+  const Lease lease_;
+  bool began_ = false;
+  bool rolled_back_ = false;  // by the server, or perhaps
+};
+
+template <class Work>
+auto PooledConnection::watched(Work work) {
+  Session& current = session();
+  try {
+    auto result = work(current);
+    if (began_ && !current.in_transaction()) {
+      began_ = false;
+      throw MisuseError("a statement committed the transaction (" + where() +
+                        "): those that change tables do so in MySQL; run them outside of "
+                        "transactions");
+    }
+    return result;
+  } catch (const Error&) {
+    rolled_back_ = rolled_back_ || current.last_failure().ended_transaction();
+    throw;
+  }
+}
+
+}  // namespace outbox::mysql

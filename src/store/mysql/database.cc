@@ -1,0 +1,35 @@
+#include "store/mysql/database.h"
+
+#include <poll.h>
+
+namespace outbox::mysql {
+
+bool Database::ensure_connected() {
+  environment_->check_process();
+  if (session_ && !session_->broken()) return false;
+  drop();
+  connection_ = environment_->connect(use_, limit_);
+  session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
+  return true;
+}
+
+bool Database::healthy() const {
+  if (!session_ || session_->broken()) return false;
+  // A server speaks only when it is asked, or to say why it closes the connection.
+  pollfd socket{.fd = mysql_get_socket(connection_.get()), .events = POLLIN, .revents = 0};
+  return poll(&socket, 1, 0) == 0;
+}
+
+void Database::drop() noexcept {
+  if (getpid() == environment_->pid) {
+    // Before the statements, which need not be closed one by one then.
+    connection_.reset();
+  } else {
+    // To say good-bye would end the connection of the parent.
+    if (session_) session_->abandon();
+    static_cast<void>(connection_.release());
+  }
+  session_.reset();
+}
+
+}  // namespace outbox::mysql

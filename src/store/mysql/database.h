@@ -1,0 +1,62 @@
+// One connection of the library's own.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "store/mysql/environment.h"
+#include "store/mysql/session.h"
+
+namespace outbox::mysql {
+
+// A connection that is made when it is first needed, and made anew when it was lost.
+// Used by one thread at a time. A child made by fork() may destroy it.
+class Database {
+ public:
+  explicit Database(EnvironmentPtr environment, Use use = Use::engine)
+      : environment_(std::move(environment)), use_(use) {}
+  ~Database() { drop(); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  const Environment& environment() const { return *environment_; }
+
+  // See Environment::connect(); holds for all connections to come.
+  void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
+
+  // Connects if need be. True if that made a new connection.
+  bool ensure_connected();
+
+  // Connected, unless the connection was lost since.
+  Session& session() {
+    ensure_connected();
+    return *session_;
+  }
+
+  // Null if there is no connection.
+  MYSQL* handle() const { return connection_.get(); }
+
+  // Whether there is a connection that the server has not closed, as far as can be
+  // told without asking it.
+  bool healthy() const;
+
+  // Closes the connection; the next call makes another one.
+  void drop() noexcept;
+
+  template <class... Args>
+  Result run(const Sql& sql, const Args&... args) {
+    return session().run(sql, args...);
+  }
+  Result run(const Built& statement) { return session().run(statement); }
+
+ private:
+  const EnvironmentPtr environment_;
+  const Use use_;
+  std::optional<std::chrono::milliseconds> limit_;
+  ConnectionHandle connection_;
+  std::optional<Session> session_;  // on connection_
+};
+
+}  // namespace outbox::mysql

@@ -1,0 +1,72 @@
+// What everything that belongs to one store shares.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "core/process.h"
+#include "outbox/clock.h"
+#include "outbox/mysql.h"
+#include "store/common/reconnection.h"
+#include "store/mysql/names.h"
+#include "store/mysql/target.h"
+
+namespace outbox::mysql {
+
+// Who runs statements on a connection of the library's own.
+enum class Use {
+  // The library alone: UTC, READ COMMITTED (claims must not lock what they pass over),
+  // a strict SQL mode.
+  engine,
+
+  // The user's transactions. What their statements mean is left to the server's
+  // settings, as on any other connection of theirs, and to Options::on_open; the
+  // library's own statements in them depend on none.
+  transactions,
+};
+
+// The options, resolved, and the place of the database. Connections, instances
+// and watches keep it alive, so that they may outlive the store.
+//
+// Constant once the store is open, but for `reconnection` and `max_packet`; thread-safe.
+struct Environment {
+  explicit Environment(const std::string& url) : target(url) {}
+
+  const Target target;
+  std::string description{};  // for messages
+  TableName table{};
+  Options options{};  // complete: codec, log and clock are set
+  pid_t pid = getpid();
+
+  mutable Reconnection reconnection{};
+
+  // How many bytes a statement may have, by the last connection that was made. One that
+  // is longer ends its connection.
+  mutable std::atomic<std::size_t> max_packet{1024};
+
+  // A new connection, set up. With a limit, a call gives up when the server was silent
+  // for so long, and the server when it waited a little less for a lock; in whole
+  // seconds, rounded up. Throws RetryableError or PermanentError.
+  ConnectionHandle connect(Use use,
+                           std::optional<std::chrono::milliseconds> limit = std::nullopt) const;
+
+  // Throws MisuseError in a child made by fork(): two processes cannot share a
+  // connection.
+  void check_process() const { check_not_forked(pid, description); }
+};
+
+using EnvironmentPtr = std::shared_ptr<const Environment>;
+
+// Throws PermanentError for a server that is too old. `version` is what it calls itself,
+// `number` its version as 10000 * major + 100 * minor + patch.
+void check_version(bool is_mariadb, std::string_view version, unsigned long number,
+                   const std::string& where);
+
+}  // namespace outbox::mysql

@@ -1,0 +1,25 @@
+// The connections that users and operators borrow.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "store/common/connection_pool.h"
+#include "store/mysql/database.h"
+#include "store/mysql/environment.h"
+
+namespace outbox::mysql {
+
+// Lends connected ones. A connection that was lost, or that comes back in the middle
+// of something, is closed.
+using Pool = ConnectionPool<Database>;
+using Lease = Pool::Lease;
+
+// `hint` ends the error of those who waited in vain: what to do. `on_open` is called
+// with each new connection.
+std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std::size_t size,
+                                std::string hint, std::function<void(MYSQL*)> on_open = {});
+
+}  // namespace outbox::mysql

@@ -1,0 +1,167 @@
+#include "store/mysql/session.h"
+
+#include <utility>
+
+#include "core/quote.h"
+#include "core/sql_text.h"
+#include "outbox/error.h"
+
+namespace outbox::mysql {
+
+Session::Session(MYSQL* connection, EnvironmentPtr environment, Prepare prepare)
+    : connection_(connection),
+      environment_(std::move(environment)),
+      max_packet_(environment_->max_packet),
+      prepare_(environment_->options.prepare ? prepare : Prepare::never) {}
+
+bool Session::broken() const {
+  return last_failure_.lost_connection() || mysql_get_socket(connection_) == MARIADB_INVALID_SOCKET;
+}
+
+bool Session::in_transaction() const {
+  unsigned status = 0;
+  mariadb_get_infov(connection_, MARIADB_CONNECTION_SERVER_STATUS, &status);
+  return (status & SERVER_STATUS_IN_TRANS) != 0;
+}
+
+void Session::fail(const Failure& failure, std::string_view purpose) {
+  last_failure_ = failure;
+  if (failure.lost_statements()) {
+    // Whoever threw them away will do so again: this connection goes on without any.
+    prepare_ = Prepare::never;
+    kept_.clear();
+  }
+  throw_failure(last_failure_, purpose, environment_->description);
+}
+
+void Session::check_size(std::size_t bytes, std::string_view purpose) const {
+  constexpr std::size_t kHeader = 64;  // of the message, at most
+  if (bytes + kHeader <= max_packet_) return;
+  throw MisuseError("cannot " + std::string(purpose) + " (" + environment_->description +
+                    "): the statement has " + std::to_string(bytes) +
+                    " bytes, and the server takes " + std::to_string(max_packet_) +
+                    "; raise max_allowed_packet on the server, or send less at once");
+}
+
+Session::Kept& Session::kept(const Sql& sql) {
+  const auto [found, added] = kept_.try_emplace(&sql);
+  if (added) found->second.text = expand(sql.text, environment_->table);
+  return found->second;
+}
+
+StatementHandle Session::new_statement(std::string_view purpose) {
+  StatementHandle statement(mysql_stmt_init(connection_));
+  if (!statement) fail(Failure::of(connection_), purpose);
+  const my_bool yes = 1;
+  mysql_stmt_attr_set(statement.get(), STMT_ATTR_UPDATE_MAX_LENGTH, &yes);
+  return statement;
+}
+
+// Null if it is to be sent as text.
+MYSQL_STMT* Session::prepared(Kept& statement, const Sql& sql) {
+  if (statement.handle || prepare_ == Prepare::never || !sql.prepare) {
+    return statement.handle.get();
+  }
+  StatementHandle handle = new_statement(sql.purpose);
+  if (mysql_stmt_prepare(handle.get(), statement.text.data(), statement.text.size()) != 0) {
+    fail(Failure::of(handle.get()), sql.purpose);
+  }
+  statement.handle = std::move(handle);
+  return statement.handle.get();
+}
+
+// Reads all that the statement returned. A procedure also returns how it ended.
+Result Session::finish(MYSQL_STMT* statement, std::string_view purpose) {
+  const bool has_rows = mysql_stmt_field_count(statement) > 0;
+  if (has_rows && mysql_stmt_store_result(statement) != 0) fail(Failure::of(statement), purpose);
+  Result result(statement);
+  mysql_stmt_free_result(statement);
+  while (mysql_stmt_more_results(statement) != 0) {
+    if (mysql_stmt_next_result(statement) > 0) fail(Failure::of(statement), purpose);
+    mysql_stmt_free_result(statement);
+  }
+  return result;
+}
+
+Result Session::run(const Sql& sql, const Parameters& parameters) {
+  Kept& statement = kept(sql);
+  MYSQL_STMT* handle = prepared(statement, sql);
+  if (handle == nullptr) return run_text(parameters.into(statement.text), sql.purpose);
+  check_size(parameters.bytes(), sql.purpose);
+  Parameters::Binds binds = parameters.binds();
+  if (mysql_stmt_bind_param(handle, binds.data()) != 0 || mysql_stmt_execute(handle) != 0) {
+    fail(Failure::of(handle), sql.purpose);
+  }
+  return finish(handle, sql.purpose);
+}
+
+Result Session::run(const Built& statement) {
+  return run_text(statement.text(), statement.purpose());
+}
+
+Result Session::run_text(std::string_view text, std::string_view purpose) {
+  check_size(text.size(), purpose);
+  if (mysql_real_query(connection_, text.data(), text.size()) != 0) {
+    fail(Failure::of(connection_), purpose);
+  }
+  const ResultHandle rows(mysql_store_result(connection_));
+  if (!rows && mysql_errno(connection_) != 0) fail(Failure::of(connection_), purpose);
+  Result result(connection_, rows.get());
+  while (mysql_more_results(connection_) != 0) {
+    if (mysql_next_result(connection_) > 0) fail(Failure::of(connection_), purpose);
+    const ResultHandle ignored(mysql_store_result(connection_));
+  }
+  return result;
+}
+
+bool Session::try_text(std::string_view text) noexcept {
+  try {
+    run_text(text, text);
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
+Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
+  refuse_transaction_control(text);
+  const std::string purpose = "execute " + quote(text);
+  // Some statements cannot be prepared, and those without values need not be.
+  if (values.empty()) return run_text(text, purpose);
+  const Parameters parameters = Parameters::of(values);
+  check_size(text.size() + parameters.bytes(), purpose);
+  const StatementHandle statement = new_statement(purpose);
+  // In one round trip where the server can.
+  const auto count = static_cast<unsigned>(parameters.size());
+  Parameters::Binds binds = parameters.binds();
+  if (mysql_stmt_attr_set(statement.get(), STMT_ATTR_PREBIND_PARAMS, &count) != 0 ||
+      mysql_stmt_bind_param(statement.get(), binds.data()) != 0 ||
+      mariadb_stmt_execute_direct(statement.get(), text.data(), text.size()) != 0) {
+    fail(Failure::of(statement.get()), purpose);
+  }
+  return finish(statement.get(), purpose);
+}
+
+std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {
+  return run_user_statement(text, values).changed();
+}
+
+std::vector<ResultRow> Session::query(std::string_view text, std::span<const Value> values) {
+  const Result result = run_user_statement(text, values);
+  std::vector<ResultRow> rows(static_cast<std::size_t>(result.rows()));
+  int number = 0;
+  for (ResultRow& row : rows) {
+    for (int column = 0; column < static_cast<int>(result.columns()); ++column) {
+      row.push_back(result.value(number, column));
+    }
+    ++number;
+  }
+  return rows;
+}
+
+void Session::abandon() noexcept {
+  for (auto& [sql, statement] : kept_) static_cast<void>(statement.handle.release());
+  kept_.clear();
+}
+
+}  // namespace outbox::mysql

@@ -1,0 +1,86 @@
+// Statements on one connection, kept prepared.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "outbox/store.h"
+#include "store/mysql/environment.h"
+#include "store/mysql/statement.h"
+
+namespace outbox::mysql {
+
+// A MYSQL that somebody else owns. Prepares the library's statements on it when they
+// are used. Used by one thread at a time.
+//
+// A statement that the server would not take for its size (max_allowed_packet) is
+// refused with MisuseError before it is sent: sending it would cost the connection.
+class Session {
+ public:
+  // A connection of the user's own may have any character set, which is what the server
+  // takes prepared texts for; the literals of `never` say theirs.
+  enum class Prepare { never, at_once };
+
+  Session(MYSQL* connection, EnvironmentPtr environment, Prepare prepare);
+
+  MYSQL* handle() const { return connection_; }
+  const Environment& environment() const { return *environment_; }
+  bool broken() const;
+
+  // As the server said with its last answer that was no error.
+  bool in_transaction() const;
+
+  // The last error; its number is 0 if there was none. Tells whether the transaction
+  // that was open survived it.
+  const Failure& last_failure() const { return last_failure_; }
+
+  // One statement of sql.h, or a built one. Throws as throw_failure() does.
+  Result run(const Sql& sql, const Parameters& parameters);
+  template <class... Args>
+  Result run(const Sql& sql, const Args&... args) {
+    return run(sql, Parameters(args...));
+  }
+  Result run(const Built& statement);
+
+  // One statement without parameters.
+  Result run_text(std::string_view text, std::string_view purpose);
+
+  // The same for a text that may fail in any way. False if it did.
+  bool try_text(std::string_view text) noexcept;
+
+  // A statement of the user's, with ? for the values.
+  std::int64_t execute(std::string_view text, std::span<const Value> values);
+  std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
+
+  // In a child made by fork(): leaves the statements to the parent, whose connection
+  // must not see them closed.
+  void abandon() noexcept;
+
+ private:
+  struct Kept {
+    std::string text;
+    StatementHandle handle;  // null: not prepared yet
+  };
+
+  Kept& kept(const Sql& sql);
+  MYSQL_STMT* prepared(Kept& statement, const Sql& sql);
+  StatementHandle new_statement(std::string_view purpose);
+  Result finish(MYSQL_STMT* statement, std::string_view purpose);
+  Result run_user_statement(std::string_view text, std::span<const Value> values);
+  void check_size(std::size_t bytes, std::string_view purpose) const;
+  [[noreturn]] void fail(const Failure& failure, std::string_view purpose);
+
+  MYSQL* const connection_;
+  const EnvironmentPtr environment_;
+  const std::size_t max_packet_;
+  Prepare prepare_;
+  Failure last_failure_;
+  std::unordered_map<const Sql*, Kept> kept_;
+};
+
+}  // namespace outbox::mysql
