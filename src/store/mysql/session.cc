@@ -1,5 +1,7 @@
 #include "store/mysql/session.h"
 
+#include <errmsg.h>
+
 #include <utility>
 
 #include "core/quote.h"
@@ -137,7 +139,10 @@ Result Session::run_user_statement(std::string_view text, std::span<const Value>
   if (mysql_stmt_attr_set(statement.get(), STMT_ATTR_PREBIND_PARAMS, &count) != 0 ||
       mysql_stmt_bind_param(statement.get(), binds.data()) != 0 ||
       mariadb_stmt_execute_direct(statement.get(), text.data(), text.size()) != 0) {
-    fail(Failure::of(statement.get()), purpose);
+    Failure failure = Failure::of(statement.get());
+    // Where the server cannot, libmariadb does not say that it counted in vain.
+    if (failure.number == 0) failure = {CR_INVALID_PARAMETER_NO, "HY000", "Wrong number of values"};
+    fail(failure, purpose);
   }
   return finish(statement.get(), purpose);
 }

@@ -73,8 +73,140 @@ TEST_P(MysqlSessionWaysTest, WhatGoesInComesOut) {
   EXPECT_EQ(read.time(3, 4), kLatestTime);
 }
 
+TEST_P(MysqlSessionWaysTest, AnUpdateCountsTheRowsThatItFound) {
+  Database own = database();
+  own.run(kInsert, 1, "same", Bytes{""}, kNoon);
+  constexpr Sql kSame{"set what is set", "UPDATE {table} SET words = ? WHERE number = ?"};
+  EXPECT_EQ(own.run(kSame, "same", 1).changed(), 1);
+  EXPECT_EQ(own.run(kSame, "same", 2).changed(), 0);
+}
+
+TEST_P(MysqlSessionWaysTest, SumsAndUnsignedNumbersAreRead) {
+  Database own = database();
+  constexpr Sql kNumbers{
+      "read numbers",
+      "SELECT SUM(n), CAST(18446744073709551615 AS UNSIGNED), 1.5e0, TRUE, UTC_TIMESTAMP(6)"
+      " FROM (SELECT 1 AS n UNION ALL SELECT 2) AS t WHERE n >= ?"};
+  const Result read = own.run(kNumbers, 0);
+  EXPECT_EQ(read.integer(0, 0), 3);
+  EXPECT_EQ(read.text(0, 1), "18446744073709551615");
+  EXPECT_EQ(read.value(0, 2), Value{1.5});
+  EXPECT_EQ(read.integer(0, 3), 1);
+  EXPECT_LT(read.time(0, 4) - host_clock().now(), 1h);  // and not off by a time zone
+  EXPECT_LT(host_clock().now() - read.time(0, 4), 1h);
+}
+
+TEST_P(MysqlSessionWaysTest, WhatIsTooLargeIsRefusedBeforeItIsSent) {
+  Database own = database();
+  own.ensure_connected();
+  const std::size_t limit = own.environment().max_packet;
+  EXPECT_EQ(static_cast<std::int64_t>(limit), sql("SELECT @@max_allowed_packet").integer(0, 0));
+  const std::string large(limit, 'x');
+  const std::string message =
+      message_of<MisuseError>([&] { own.run(kInsert, 1, large, Bytes{""}, kNoon); });
+  EXPECT_TRUE(contains(message, "max_allowed_packet"));
+  EXPECT_TRUE(contains(message, "the server takes " + std::to_string(limit)));
+  EXPECT_EQ(own.session().last_failure().number, 0U);
+  EXPECT_FALSE(own.ensure_connected());
+  // And what is just not too large arrives.
+  own.run(kInsert, 1, large.substr(400), Bytes{""}, kNoon);
+  EXPECT_EQ(sql("SELECT LENGTH(words) FROM outbox_event").integer(0, 0),
+            static_cast<std::int64_t>(limit - 400));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, MysqlSessionWaysTest, ::testing::Bool(),
                          [](const auto& each) { return each.param ? "Prepared" : "AsText"; });
+
+TEST_F(MysqlSessionTest, LiteralsMeanTheSameInEverySession) {
+  for (const char* setting :
+       {"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "SET sql_mode = 'ANSI_QUOTES'",
+        "SET sql_mode = ''", "SET NAMES latin1", "SET NAMES gbk", "SET NAMES sjis",
+        "SET time_zone = '+08:00'"}) {
+    sql("TRUNCATE TABLE outbox_event");
+    const auto shared = environment();
+    Database own(shared);
+    own.session().run_text(setting, setting);
+    Built insert("insert rows", shared->table);
+    insert.sql("INSERT INTO {table} (number, words, bytes, at) VALUES ")
+        .row(1, hard_text(), Bytes{every_byte()}, kNoon)
+        .sql(", ")
+        .row(2, "it's {table} 日本😀", std::optional<Bytes>{}, std::optional<Time>{});
+    EXPECT_EQ(own.run(insert).changed(), 2) << setting;
+    Database other(shared);
+    const Result read = other.run(kSelect);
+    ASSERT_EQ(read.rows(), 2);
+    EXPECT_EQ(read.text(0, 2), hard_text()) << setting;
+    EXPECT_EQ(read.text(0, 3), every_byte()) << setting;
+    EXPECT_EQ(read.time(0, 4), kNoon) << setting;
+    EXPECT_EQ(read.text(1, 2), "it's {table} 日本😀") << setting;
+    EXPECT_TRUE(read.is_null(1, 3));
+  }
+}
+
+TEST_F(MysqlSessionTest, AListOfNumbersIsBuilt) {
+  const auto shared = environment();
+  Database own(shared);
+  for (int i = 0; i < 5; ++i) own.run(kInsert, i, "", Bytes{""}, kNoon);
+  Built some("count some", shared->table);
+  some.sql("SELECT COUNT(*) FROM {table} WHERE number IN (")
+      .list(std::vector<std::int64_t>{1, 3, -9})
+      .sql(") AND number < ")
+      .value(3);
+  EXPECT_EQ(own.run(some).integer(0, 0), 1);
+}
+
+TEST_F(MysqlSessionTest, StatementsThatSomebodyThrewAwayAreDoneWithout) {
+  Database own(environment());
+  own.run(kSelect);
+  // As behind a proxy that has put another connection under this one.
+  static_cast<MYSQL_STMT*>(own.handle()->stmts->data)->stmt_id += 1000;
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] { own.run(kSelect); }), "Options::prepare"));
+  EXPECT_EQ(own.run(kSelect).rows(), 0);
+  EXPECT_FALSE(own.ensure_connected());
+}
+
+TEST_F(MysqlSessionTest, UsersValuesComeBackAsTheyWere) {
+  Database own(environment(), Use::transactions);
+  const std::vector<Value> values{nullptr, std::int64_t{-5}, 0.1, hard_text(), Blob{every_byte()}};
+  own.session().execute("CREATE TEMPORARY TABLE v (a int, b bigint, c double, d text, e blob)", {});
+  EXPECT_EQ(own.session().execute("INSERT INTO v VALUES (?, ?, ?, ?, ?)", values), 1);
+  EXPECT_EQ(own.session().query("SELECT * FROM v", {}).at(0), values);
+  const Value five = std::int64_t{-5};
+  EXPECT_EQ(own.session().query("SELECT * FROM v WHERE b = ?", {&five, 1}).at(0), values);
+  EXPECT_EQ(own.session().query("SELECT * FROM v WHERE b > ?", {&five, 1}).size(), 0U);
+  EXPECT_EQ(own.session().execute("SELECT * FROM v", {}), 0);
+}
+
+TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
+  Database own(environment(), Use::transactions);
+  const Value two[] = {std::int64_t{1}, std::int64_t{2}};
+  const auto refused = [&](std::string_view text, std::span<const Value> values) {
+    return message_of<MisuseError>([&] { own.session().query(text, values); });
+  };
+  EXPECT_TRUE(contains(refused("SELECT ?", two), "as many values as there are ?"));
+  EXPECT_TRUE(contains(refused("SELECT ? + ? + ?", two), "as many values as there are ?"));
+  EXPECT_TRUE(contains(refused("SELEKT 1", {}), "\"SELEKT 1\""));
+  EXPECT_TRUE(contains(refused("SELEKT ?, ?", two), "\"SELEKT ?, ?\""));
+  EXPECT_TRUE(contains(refused("COMMIT", {}), "COMMIT"));
+  // No second statement can be slipped in.
+  refused("SELECT 1; DROP TABLE outbox_event", {});
+  EXPECT_EQ(own.run(kSelect).rows(), 0);
+  EXPECT_FALSE(own.ensure_connected());
+}
+
+TEST_F(MysqlSessionTest, AProcedureLeavesNothingUnread) {
+  sql("CREATE PROCEDURE p(IN n int) BEGIN SELECT n; SELECT n + 1; END");
+  Database own(environment(), Use::transactions);
+  const Value seven = std::int64_t{7};
+  EXPECT_EQ(own.session().query("CALL p(?)", {&seven, 1}).at(0).at(0), seven);
+  EXPECT_EQ(own.session().query("CALL p(7)", {}).at(0).at(0), seven);
+  EXPECT_EQ(own.run(kSelect).rows(), 0);
+}
+
+TEST_F(MysqlSessionTest, AMissingTableSaysWhatToDo) {
+  Database own(environment({.table = "nothing_here"}));
+  EXPECT_TRUE(contains(message_of<PermanentError>([&] { own.run(kSelect); }), "outbox migrate up"));
+}
 
 }  // namespace
 }  // namespace outbox::mysql

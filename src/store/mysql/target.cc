@@ -288,8 +288,9 @@ ConnectionHandle connect_to(const Settings::Host& host, const Settings& settings
   // Without it "localhost" would mean a socket.
   const unsigned protocol = settings.socket.empty() ? MYSQL_PROTOCOL_TCP : MYSQL_PROTOCOL_SOCKET;
   mysql_optionsv(handle, MYSQL_OPT_PROTOCOL, &protocol);
-  if (mysql_real_connect(handle, host.name.c_str(),
-                         settings.user ? settings.user->c_str() : nullptr,
+  // A host would win over a socket.
+  const char* host_name = settings.socket.empty() ? host.name.c_str() : nullptr;
+  if (mysql_real_connect(handle, host_name, settings.user ? settings.user->c_str() : nullptr,
                          settings.password ? settings.password->c_str() : nullptr,
                          c_str_or_null(settings.database), host.port,
                          c_str_or_null(settings.socket), CLIENT_FOUND_ROWS) == nullptr) {

@@ -1,0 +1,255 @@
+#include "store/mysql/connection.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <future>
+#include <thread>
+
+#include "store/mysql/test_support.h"
+#include "support/tcp_proxy.h"
+
+namespace outbox::mysql {
+namespace {
+
+// One that writes no events.
+class Plain final : public PooledConnection {
+ public:
+  using PooledConnection::PooledConnection;
+  std::vector<RowRef> insert(std::span<const Event> /*events*/,
+                             const InsertOptions& /*options*/) override {
+    return {};
+  }
+};
+
+class MysqlConnectionTest : public MysqlTest {
+ protected:
+  void SetUp() override {
+    MysqlTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    sql("CREATE TABLE accounts (id int PRIMARY KEY, cents int)");
+    sql("INSERT INTO accounts VALUES (1, 0), (2, 0)");
+    proxy_ = std::make_unique<test::TcpProxy>("127.0.0.1", test::port_of(mysql_url()));
+  }
+
+  std::shared_ptr<Pool> pool(const std::string& url, std::size_t size = 4) const {
+    return make_pool(environment_at(url, {.wait_timeout = 50ms}), Use::transactions, size,
+                     "raise mysql::Options::connections");
+  }
+  std::unique_ptr<Plain> begun(const std::shared_ptr<Pool>& from) const {
+    auto connection = std::make_unique<Plain>(from->lease());
+    connection->begin();
+    return connection;
+  }
+
+  // Through a network that can fail, and sees what it carries.
+  std::string proxied() const {
+    return test::with_port(url(), proxy_->port()) + "?ssl_mode=disabled";
+  }
+  test::TcpProxy& network() { return *proxy_; }
+
+  static std::string pay(int id) {
+    return "UPDATE accounts SET cents = cents + 1 WHERE id = " + std::to_string(id);
+  }
+  std::int64_t cents(int id) {
+    return sql("SELECT cents FROM accounts WHERE id = " + std::to_string(id)).integer(0, 0);
+  }
+
+ private:
+  std::unique_ptr<test::TcpProxy> proxy_;
+};
+
+TEST_F(MysqlConnectionTest, WhatIsCommittedIsThereAndWhatIsNotIsNot) {
+  const auto from = pool(url());
+  {
+    const auto connection = begun(from);
+    EXPECT_TRUE(connection->in_transaction());
+    connection->execute(pay(1), {});
+    connection->commit();
+    EXPECT_FALSE(connection->in_transaction());
+    connection->begin();
+    connection->execute(pay(1), {});
+    connection->rollback();
+    connection->begin();
+    connection->execute(pay(1), {});
+  }
+  EXPECT_EQ(cents(1), 1);
+  EXPECT_THROW(Plain(from->lease()).commit(), MisuseError);
+  EXPECT_THROW(begun(from)->begin(), MisuseError);
+}
+
+TEST_F(MysqlConnectionTest, SavepointsAreRolledBackToAndReleased) {
+  const auto connection = begun(pool(url()));
+  connection->execute(pay(1), {});
+  connection->savepoint("a `quoted` one");
+  connection->execute(pay(1), {});
+  connection->rollback_to("a `quoted` one");
+  connection->release("a `quoted` one");
+  EXPECT_THROW(connection->rollback_to("a `quoted` one"), MisuseError);
+  connection->execute(pay(2), {});
+  connection->commit();
+  EXPECT_EQ(cents(1), 1);
+  EXPECT_EQ(cents(2), 1);
+}
+
+TEST_F(MysqlConnectionTest, AnErrorOfOneStatementLeavesTheOthers) {
+  const auto connection = begun(pool(url()));
+  connection->execute(pay(1), {});
+  EXPECT_TRUE(contains(message_of<MisuseError>(
+                           [&] { connection->execute("INSERT INTO accounts VALUES (1, 0)", {}); }),
+                       "'1'"));
+  connection->commit();
+  EXPECT_EQ(cents(1), 1);
+}
+
+TEST_F(MysqlConnectionTest, AfterADeadlockNothingIsDoneOutsideTheTransaction) {
+  const auto from = pool(url());
+  const auto one = begun(from);
+  const auto two = begun(from);
+  one->execute(pay(1), {});
+  two->execute(pay(2), {});
+  const auto finish = [](Connection& connection, int other) {
+    std::string failure;
+    try {
+      connection.execute(pay(other), {});
+    } catch (const RetryableError& error) {
+      failure = error.what();
+    }
+    // The victim goes on as if nothing had been.
+    try {
+      connection.execute(pay(other), {});
+      connection.commit();
+    } catch (const RetryableError& error) {
+      failure += std::string(" / ") + error.what();
+    }
+    return failure;
+  };
+  auto other = std::async(std::launch::async, [&] { return finish(*two, 1); });
+  const std::string of_one = finish(*one, 2);
+  const std::string of_two = other.get();
+  EXPECT_NE(of_one.empty(), of_two.empty()) << of_one << "\n" << of_two;
+  EXPECT_TRUE(contains(of_one + of_two, "[1213]"));
+  EXPECT_TRUE(contains(of_one + of_two, "/ the transaction was rolled back"));
+  for (const auto* each : {&one, &two}) {
+    if ((*each)->in_transaction()) (*each)->rollback();
+  }
+  EXPECT_EQ(cents(1) + cents(2), 3);  // the winner's alone
+}
+
+TEST_F(MysqlConnectionTest, AfterALockWaitTheTransactionIsToBeStartedOver) {
+  const auto from = pool(url());
+  const auto blocker = begun(from);
+  blocker->execute(pay(1), {});
+  const auto waits = begun(from);
+  waits->execute(pay(2), {});
+  waits->execute("SET SESSION innodb_lock_wait_timeout = 1", {});
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] { waits->execute(pay(1), {}); }), "[1205]"));
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] { waits->commit(); }), "rolled back"));
+  EXPECT_FALSE(waits->in_transaction());
+  EXPECT_EQ(cents(2), 0);
+}
+
+TEST_F(MysqlConnectionTest, AStatementThatCommitsByItselfEndsTheTransaction) {
+  const auto from = pool(url());
+  const auto connection = begun(from);
+  connection->execute(pay(1), {});
+  EXPECT_TRUE(contains(
+      message_of<MisuseError>([&] { connection->execute("CREATE TABLE other (id int)", {}); }),
+      "committed the transaction"));
+  EXPECT_FALSE(connection->in_transaction());
+  EXPECT_THROW(connection->commit(), MisuseError);
+}
+
+TEST_F(MysqlConnectionTest, APoolThatIsExhaustedSaysItsLimit) {
+  const auto from = pool(url(), 1);
+  const auto only = begun(from);
+  const std::string message = message_of<RetryableError>([&] { from->lease(); });
+  EXPECT_TRUE(contains(message, "all 1 are in use"));
+  EXPECT_TRUE(contains(message, "mysql::Options::connections"));
+}
+
+TEST_F(MysqlConnectionTest, ATransactionIsOverWhenTheNetworkIsCut) {
+  const auto connection = begun(pool(proxied()));
+  connection->execute(pay(1), {});
+  network().cut();
+  EXPECT_THROW(connection->execute(pay(2), {}), RetryableError);
+  EXPECT_THROW(connection->execute(pay(2), {}), RetryableError);
+  EXPECT_THROW(connection->commit(), RetryableError);
+  EXPECT_EQ(cents(1) + cents(2), 0);
+  connection->begin();
+  connection->execute(pay(1), {});
+  connection->commit();
+  EXPECT_EQ(cents(1), 1);
+}
+
+TEST_F(MysqlConnectionTest, ACommitWhoseRequestWasLostHasAnUnknownOutcome) {
+  const auto connection = begun(pool(proxied()));
+  connection->execute(pay(1), {});
+  network().drop_request("COMMIT");
+  EXPECT_THROW(connection->commit(), OutcomeUnknownError);
+  EXPECT_EQ(network().drops(), 1);
+  EXPECT_EQ(cents(1), 0);
+}
+
+TEST_F(MysqlConnectionTest, ACommitWhoseReplyWasLostHasAnUnknownOutcome) {
+  const auto connection = begun(pool(proxied()));
+  connection->execute(pay(1), {});
+  network().drop_reply("COMMIT");
+  EXPECT_THROW(connection->commit(), OutcomeUnknownError);
+  EXPECT_EQ(network().drops(), 1);
+  EXPECT_EQ(cents(1), 1);
+  EXPECT_FALSE(connection->in_transaction());
+}
+
+TEST_F(MysqlConnectionTest, AConnectionThatWasKilledWhileIdleIsReplaced) {
+  const auto from = pool(url());
+  for (const bool lent : {false, true}) {
+    auto connection = std::make_unique<Plain>(from->lease());
+    const std::string id = std::to_string(mysql_thread_id(connection->handle()));
+    if (!lent) connection.reset();
+    sql("KILL CONNECTION " + id);
+    // The server closes it when it gets to it.
+    while (sql("SELECT 1 FROM information_schema.processlist WHERE id = " + id).rows() > 0) {
+      std::this_thread::yield();
+    }
+    if (!lent) connection = std::make_unique<Plain>(from->lease());
+    connection->begin();
+    connection->execute(pay(1), {});
+    connection->commit();
+  }
+  EXPECT_EQ(cents(1), 2);
+}
+
+TEST_F(MysqlConnectionTest, AChildMadeByForkLeavesTheParentsConnectionAlone) {
+  const auto from = pool(url());
+  constexpr Sql kOne{"read", "SELECT ?"};
+  Database own(environment());
+  own.run(kOne, 1);
+  {
+    auto connection = begun(from);
+    connection->execute(pay(1), {});
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      bool refused = false;
+      try {
+        from->lease();
+      } catch (const MisuseError&) {
+        refused = true;
+      }
+      connection.reset();
+      own.drop();
+      _exit(refused ? 0 : 1);
+    }
+    int status = -1;
+    ASSERT_EQ(waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+    connection->commit();
+  }
+  EXPECT_EQ(own.run(kOne, 2).integer(0, 0), 2);
+  EXPECT_FALSE(own.ensure_connected());
+  EXPECT_EQ(cents(1), 1);
+}
+
+}  // namespace
+}  // namespace outbox::mysql
