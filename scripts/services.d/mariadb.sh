@@ -48,15 +48,23 @@ max_connections = 250
 innodb_buffer_pool_size = 128M
 performance_schema = OFF
 
+# For localhost by name, and for no other.
+ssl_ca = $folder/certificate.pem
+ssl_cert = $folder/certificate.pem
+ssl_key = $folder/key.pem
+
 # Nobody's own: whoever takes the session's time for UTC is found out.
 default_time_zone = '+08:00'
 END
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 \
+    -subj '/CN=outbox test' -addext 'subjectAltName = DNS:localhost' \
+    -out "$folder/certificate.pem" -keyout "$folder/key.pem" >>"$base/mariadb/log" 2>&1
   cat >"$folder/first.sql" <<'END'
 CREATE DATABASE IF NOT EXISTS outbox CHARACTER SET utf8mb4;
 CREATE USER IF NOT EXISTS root@'127.0.0.1';
 GRANT ALL PRIVILEGES ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;
 END
-  chmod go+r "$folder"/{my.cnf,first.sql}
+  chmod go+r "$folder"/{my.cnf,first.sql,certificate.pem,key.pem}
   case $server in
     */mysqld) as_server_user "$server" --defaults-file="$folder/my.cnf" --initialize-insecure ;;
     *) as_server_user mariadb-install-db --defaults-file="$folder/my.cnf" --skip-test-db \

@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <future>
-#include <thread>
 
 #include "store/mysql/test_support.h"
 #include "support/tcp_proxy.h"
@@ -27,9 +26,9 @@ class MysqlConnectionTest : public MysqlTest {
   void SetUp() override {
     MysqlTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
-    sql("CREATE TABLE accounts (id int PRIMARY KEY, cents int)");
-    sql("INSERT INTO accounts VALUES (1, 0), (2, 0)");
-    proxy_ = std::make_unique<test::TcpProxy>("127.0.0.1", test::port_of(mysql_url()));
+    sql().execute("CREATE TABLE accounts (id int PRIMARY KEY, cents int)");
+    sql().execute("INSERT INTO accounts VALUES (1, 0), (2, 0)");
+    proxy_ = std::make_unique<test::TcpProxy>("127.0.0.1", test::port_of(test::mysql_url()));
   }
 
   std::shared_ptr<Pool> pool(const std::string& url, std::size_t size = 4) const {
@@ -51,8 +50,8 @@ class MysqlConnectionTest : public MysqlTest {
   static std::string pay(int id) {
     return "UPDATE accounts SET cents = cents + 1 WHERE id = " + std::to_string(id);
   }
-  std::int64_t cents(int id) {
-    return sql("SELECT cents FROM accounts WHERE id = " + std::to_string(id)).integer(0, 0);
+  int cents(int id) {
+    return std::stoi(sql().value("SELECT cents FROM accounts WHERE id = " + std::to_string(id)));
   }
 
  private:
@@ -207,11 +206,12 @@ TEST_F(MysqlConnectionTest, AConnectionThatWasKilledWhileIdleIsReplaced) {
     auto connection = std::make_unique<Plain>(from->lease());
     const std::string id = std::to_string(mysql_thread_id(connection->handle()));
     if (!lent) connection.reset();
-    sql("KILL CONNECTION " + id);
+    sql().execute("KILL CONNECTION " + id);
     // The server closes it when it gets to it.
-    while (sql("SELECT 1 FROM information_schema.processlist WHERE id = " + id).rows() > 0) {
-      std::this_thread::yield();
-    }
+    ASSERT_TRUE(eventually([&] {
+      return sql().value("SELECT COUNT(*) FROM information_schema.processlist WHERE id = " + id) ==
+             "0";
+    }));
     if (!lent) connection = std::make_unique<Plain>(from->lease());
     connection->begin();
     connection->execute(pay(1), {});

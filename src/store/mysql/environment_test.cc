@@ -32,9 +32,7 @@ class MysqlEnvironmentTest : public MysqlTest {
     return setting(database, is_mariadb ? "tx_isolation" : "transaction_isolation");
   }
   // What users get who do nothing.
-  std::string of_server(const std::string& name) {
-    return std::string(sql("SELECT @@GLOBAL." + name).text(0, 0));
-  }
+  std::string of_server(const std::string& name) { return sql().value("SELECT @@GLOBAL." + name); }
 };
 
 TEST_F(MysqlEnvironmentTest, TheEnginesConnectionsDependOnNoSettingOfTheServer) {
@@ -85,8 +83,8 @@ TEST_F(MysqlEnvironmentTest, AServerThatIsAwayIsNotAskedEachTime) {
 }
 
 TEST_F(MysqlEnvironmentTest, OfSeveralHostsTheFirstThatAnswersIsUsed) {
-  const std::string address = "127.0.0.1:" + std::to_string(test::port_of(mysql_url()));
-  std::string url = mysql_url();
+  const std::string address = "127.0.0.1:" + std::to_string(test::port_of(test::mysql_url()));
+  std::string url = test::mysql_url();
   url.replace(url.find(address), address.size(), "127.0.0.1:1," + address);
   EXPECT_TRUE(Database(environment_at(url)).ensure_connected());
 }

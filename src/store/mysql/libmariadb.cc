@@ -106,9 +106,6 @@ constexpr Meaning kMeanings[] = {
     {CR_NET_PACKET_TOO_LARGE, Kind::misuse, kPacket},
     {CR_AUTH_PLUGIN_CANNOT_LOAD, Kind::permanent, kPlugin},
     {CR_AUTH_PLUGIN_ERR, Kind::permanent, kPlugin},
-    {CR_PLUGIN_NOT_ALLOWED, Kind::permanent,
-     "the server asks for the plain password, which is shown only to one that proved who it is: "
-     "set ssl_mode to verify_ca or verify_identity"},
 };
 
 constexpr unsigned kFirstOfTheClient = CR_MIN_ERROR;

@@ -30,7 +30,8 @@ class MysqlSessionTest : public MysqlTest {
   void SetUp() override {
     MysqlTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
-    sql("CREATE TABLE outbox_event (id int AUTO_INCREMENT PRIMARY KEY, number bigint,"
+    sql().execute(
+        "CREATE TABLE outbox_event (id int AUTO_INCREMENT PRIMARY KEY, number bigint,"
         " words longtext, bytes longblob, at datetime(6))");
   }
 };
@@ -100,7 +101,7 @@ TEST_P(MysqlSessionWaysTest, WhatIsTooLargeIsRefusedBeforeItIsSent) {
   Database own = database();
   own.ensure_connected();
   const std::size_t limit = own.environment().max_packet;
-  EXPECT_EQ(static_cast<std::int64_t>(limit), sql("SELECT @@max_allowed_packet").integer(0, 0));
+  EXPECT_EQ(std::to_string(limit), sql().value("SELECT @@max_allowed_packet"));
   const std::string large(limit, 'x');
   const std::string message =
       message_of<MisuseError>([&] { own.run(kInsert, 1, large, Bytes{""}, kNoon); });
@@ -110,8 +111,7 @@ TEST_P(MysqlSessionWaysTest, WhatIsTooLargeIsRefusedBeforeItIsSent) {
   EXPECT_FALSE(own.ensure_connected());
   // And what is just not too large arrives.
   own.run(kInsert, 1, large.substr(400), Bytes{""}, kNoon);
-  EXPECT_EQ(sql("SELECT LENGTH(words) FROM outbox_event").integer(0, 0),
-            static_cast<std::int64_t>(limit - 400));
+  EXPECT_EQ(sql().value("SELECT LENGTH(words) FROM outbox_event"), std::to_string(limit - 400));
 }
 
 INSTANTIATE_TEST_SUITE_P(All, MysqlSessionWaysTest, ::testing::Bool(),
@@ -122,7 +122,7 @@ TEST_F(MysqlSessionTest, LiteralsMeanTheSameInEverySession) {
        {"SET sql_mode = 'NO_BACKSLASH_ESCAPES'", "SET sql_mode = 'ANSI_QUOTES'",
         "SET sql_mode = ''", "SET NAMES latin1", "SET NAMES gbk", "SET NAMES sjis",
         "SET time_zone = '+08:00'"}) {
-    sql("TRUNCATE TABLE outbox_event");
+    sql().execute("TRUNCATE TABLE outbox_event");
     const auto shared = environment();
     Database own(shared);
     own.session().run_text(setting, setting);
@@ -195,7 +195,7 @@ TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
 }
 
 TEST_F(MysqlSessionTest, AProcedureLeavesNothingUnread) {
-  sql("CREATE PROCEDURE p(IN n int) BEGIN SELECT n; SELECT n + 1; END");
+  sql().execute("CREATE PROCEDURE p(IN n int) BEGIN SELECT n; SELECT n + 1; END");
   Database own(environment(), Use::transactions);
   const Value seven = std::int64_t{7};
   EXPECT_EQ(own.session().query("CALL p(?)", {&seven, 1}).at(0).at(0), seven);

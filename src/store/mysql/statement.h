@@ -28,13 +28,6 @@ struct Sql {
   bool prepare = true;
 };
 
-// Absent fields are NULL in the table.
-inline std::optional<std::string_view> null_if_empty(std::string_view text) {
-  return text.empty() ? std::nullopt : std::optional(text);
-}
-
-inline std::int64_t micros(Time time) { return time.time_since_epoch().count(); }
-
 // The values of one run of a statement. They are copied.
 class Parameters {
  public:

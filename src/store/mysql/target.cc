@@ -40,11 +40,6 @@ constexpr std::pair<std::string_view, mysql_option> kFilesAndLists[] = {
     {"plugin_dir", MYSQL_PLUGIN_DIR},
 };
 
-// Ways to log in that do not show the password to whoever answers. The others (PAM,
-// LDAP) need a server that has proved who it is.
-constexpr const char* kLoginsByChallenge =
-    "mysql_native_password,client_ed25519,caching_sha2_password,sha256_password";
-
 [[noreturn]] void refuse_url() {
   throw MisuseError(
       "the MySQL URL cannot be understood: write "
@@ -238,9 +233,6 @@ void set_ssl(MYSQL* connection, const Settings& settings) {
       mode == SslMode::verify_identity || (mode == SslMode::verify_ca && !can_verify_ca_alone());
   set_flag(connection, MYSQL_OPT_SSL_VERIFY_SERVER_CERT, verify);
   set_flag(connection, MYSQL_OPT_SSL_ENFORCE, mode != SslMode::disabled);
-  if (mode < SslMode::verify_ca) {
-    mysql_optionsv(connection, MARIADB_OPT_RESTRICTED_AUTH, kLoginsByChallenge);
-  }
 }
 
 // To the library, MYSQL_OPT_SSL_ENFORCE is a wish.

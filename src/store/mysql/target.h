@@ -11,10 +11,12 @@
 
 namespace outbox::mysql {
 
+// Whoever answers may ask for the password itself (as servers with PAM do): only the last
+// two make sure that it is the server.
 enum class SslMode {
   disabled,
-  preferred,        // encrypted if the server can, to whoever answers
-  required,         // encrypted, to whoever answers
+  preferred,        // encrypted if the server can
+  required,         // encrypted
   verify_ca,        // to a server whose certificate the CA has signed
   verify_identity,  // and that is issued for the host's name
 };
