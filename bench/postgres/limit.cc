@@ -6,7 +6,7 @@
 #include "harness.h"
 #include "postgres/bare.h"
 #include "postgres/parts.h"
-#include "store/postgres/shards.h"
+#include "store/common/shards.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::bench {
@@ -35,9 +35,9 @@ WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.s
 double postgres_limit(const std::string& url, std::size_t events, Finish finish) {
   const BarePostgres bare(url);
   bare.go_by_index_alone();
-  Numbers shards(postgres::kShards);
+  Numbers shards(kShards);
   std::iota(shards.begin(), shards.end(), 0);
-  Numbers floors(postgres::kShards);
+  Numbers floors(kShards);
   bare.prepare("select", postgres::sql::kReady.text, postgres::Parameters(shards, floors, kBatch));
   bare.prepare("mark", finish == Finish::update ? kUpdate : kDelete,
                postgres::Parameters(shards, shards, shards));

@@ -8,11 +8,17 @@
 #include <string>
 
 #include "outbox/clock.h"
+#include "outbox/export.h"
 #include "outbox/json_codec.h"
 #include "outbox/log.h"
+#include "outbox/schema.h"
 #include "outbox/store.h"
 
 struct st_mysql;  // libmariadb's MYSQL
+
+namespace outbox {
+struct Scheme;  // open.h
+}
 
 namespace outbox::mysql {
 
@@ -54,5 +60,77 @@ struct Options {
   // are judged by the server's clock.
   const Clock* clock = nullptr;  // null: host_clock()
 };
+
+// Connects to the database:
+//
+//   mysql://user:password@host:3306/shop?ssl_mode=verify_identity&ssl_ca=/etc/ca.pem
+//
+// `mariadb://` means the same; see docs/databases.md for the options.
+//
+// Throws RetryableError while the server is away, PermanentError if the database
+// can't be used (refused login, a schema newer than this library, a server older than
+// MariaDB 10.6 or MySQL 8.0) and MisuseError for a URL or options that make no sense.
+// No message ever shows a password.
+OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options options = {});
+
+// For outbox::open() of open.h: `mysql://...` and `mariadb://...`.
+OUTBOX_EXPORT Scheme scheme(Options options = {});
+
+// Their collations have different names.
+enum class Server { mariadb, mysql };
+
+// The schema that open() migrates to, as SQL text; for those who apply it by
+// other means.
+OUTBOX_EXPORT std::string schema_sql(Server server, const std::string& table = "outbox_event");
+
+// Where the tables stand; version 0 if there are none. Changes nothing.
+OUTBOX_EXPORT SchemaStatus schema_status(const std::string& url,
+                                         const std::string& table = "outbox_event");
+
+// Creates the tables, or brings them up to date, as open() does with
+// Options::migrate; where they stand now. Safe while others use or migrate them.
+OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
+                                   const std::string& table = "outbox_event");
+
+// A connection of the user's own, for Writer::write(connection, draft):
+//
+//   outbox::mysql::Borrowed mine{conn, *store};    // beside your connection
+//   mysql_query(conn, "BEGIN");  mysql_query(conn, "UPDATE ...");
+//   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
+//   mysql_commit(conn);
+//   token.committed();
+//
+// Leaves the connection's settings alone, whatever its character set, SQL mode and time
+// zone are, and nothing behind on it. Used by one thread at a time.
+class OUTBOX_EXPORT Borrowed final : public Connection {
+ public:
+  // Throws MisuseError if `conn` is no open connection, or `store` is not a MySQL store.
+  Borrowed(st_mysql* conn, Store& store);
+  ~Borrowed() override;
+  Borrowed(const Borrowed&) = delete;
+  Borrowed& operator=(const Borrowed&) = delete;
+
+  bool in_transaction() const override;
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
+
+  // The transaction is the user's: these throw MisuseError.
+  void begin() override;
+  void commit() override;
+  void rollback() override;
+  void savepoint(const std::string& name) override;
+  void release(const std::string& name) override;
+  void rollback_to(const std::string& name) override;
+
+  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+// The handle under a pooled connection of a MySQL store (tx.connection()), for calling
+// libmariadb inside the transaction. Throws MisuseError for connections of other stores.
+OUTBOX_EXPORT st_mysql* handle(Connection& connection);
 
 }  // namespace outbox::mysql

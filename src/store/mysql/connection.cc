@@ -3,6 +3,8 @@
 #include <utility>
 
 #include "outbox/error.h"
+#include "outbox/mysql.h"
+#include "store/mysql/rows.h"
 
 namespace outbox::mysql {
 namespace {
@@ -122,6 +124,17 @@ std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Val
 std::vector<ResultRow> PooledConnection::query(std::string_view sql,
                                                std::span<const Value> values) {
   return watched([&](Session& on) { return on.query(sql, values); });
+}
+
+std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
+                                             const InsertOptions& options) {
+  check_in_transaction("insert()");
+  return watched([&](Session& on) { return insert_rows(on, events, options); });
+}
+
+st_mysql* handle(Connection& connection) {
+  if (auto* pooled = dynamic_cast<PooledConnection*>(&connection)) return pooled->handle();
+  throw MisuseError("mysql::handle() needs a connection from the pool of a MySQL store");
 }
 
 }  // namespace outbox::mysql

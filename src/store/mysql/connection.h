@@ -18,7 +18,7 @@ namespace outbox::mysql {
 // The server rolls a transaction back by itself (a deadlock), or commits it (a statement
 // that changes tables), and runs what follows outside of it. Here nothing follows:
 // after the first the transaction can only be rolled back, after the second it is over.
-class PooledConnection : public Connection {
+class PooledConnection final : public Connection {
  public:
   explicit PooledConnection(Lease lease);
   ~PooledConnection() override;
@@ -37,16 +37,16 @@ class PooledConnection : public Connection {
   std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
   std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
 
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
+
   MYSQL* handle() { return session().handle(); }
 
- protected:
+ private:
   // Runs work(session) in what is open, and watches what becomes of it.
   template <class Work>
   auto watched(Work work);
 
   void check_in_transaction(const char* call) const;
-
- private:
   const std::string& where() const { return lease_->environment().description; }
   Session& session();
   [[noreturn]] void throw_lost() const;

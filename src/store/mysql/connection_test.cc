@@ -11,16 +11,6 @@
 namespace outbox::mysql {
 namespace {
 
-// One that writes no events.
-class Plain final : public PooledConnection {
- public:
-  using PooledConnection::PooledConnection;
-  std::vector<RowRef> insert(std::span<const Event> /*events*/,
-                             const InsertOptions& /*options*/) override {
-    return {};
-  }
-};
-
 class MysqlConnectionTest : public MysqlTest {
  protected:
   void SetUp() override {
@@ -35,8 +25,8 @@ class MysqlConnectionTest : public MysqlTest {
     return make_pool(environment_at(url, {.wait_timeout = 50ms}), Use::transactions, size,
                      "raise mysql::Options::connections");
   }
-  std::unique_ptr<Plain> begun(const std::shared_ptr<Pool>& from) const {
-    auto connection = std::make_unique<Plain>(from->lease());
+  std::unique_ptr<PooledConnection> begun(const std::shared_ptr<Pool>& from) const {
+    auto connection = std::make_unique<PooledConnection>(from->lease());
     connection->begin();
     return connection;
   }
@@ -73,7 +63,7 @@ TEST_F(MysqlConnectionTest, WhatIsCommittedIsThereAndWhatIsNotIsNot) {
     connection->execute(pay(1), {});
   }
   EXPECT_EQ(cents(1), 1);
-  EXPECT_THROW(Plain(from->lease()).commit(), MisuseError);
+  EXPECT_THROW(PooledConnection(from->lease()).commit(), MisuseError);
   EXPECT_THROW(begun(from)->begin(), MisuseError);
 }
 
@@ -203,7 +193,7 @@ TEST_F(MysqlConnectionTest, ACommitWhoseReplyWasLostHasAnUnknownOutcome) {
 TEST_F(MysqlConnectionTest, AConnectionThatWasKilledWhileIdleIsReplaced) {
   const auto from = pool(url());
   for (const bool lent : {false, true}) {
-    auto connection = std::make_unique<Plain>(from->lease());
+    auto connection = std::make_unique<PooledConnection>(from->lease());
     const std::string id = std::to_string(mysql_thread_id(connection->handle()));
     if (!lent) connection.reset();
     sql().execute("KILL CONNECTION " + id);
@@ -212,7 +202,7 @@ TEST_F(MysqlConnectionTest, AConnectionThatWasKilledWhileIdleIsReplaced) {
       return sql().value("SELECT COUNT(*) FROM information_schema.processlist WHERE id = " + id) ==
              "0";
     }));
-    if (!lent) connection = std::make_unique<Plain>(from->lease());
+    if (!lent) connection = std::make_unique<PooledConnection>(from->lease());
     connection->begin();
     connection->execute(pay(1), {});
     connection->commit();

@@ -2,14 +2,28 @@
 
 #include <poll.h>
 
+#include <chrono>
+#include <string>
+
 namespace outbox::mysql {
 
 bool Database::ensure_connected() {
   environment_->check_process();
-  if (session_ && !session_->broken()) return false;
+  // That the server closed it for its idleness is no failure.
+  if (idle_limit_ ? healthy() : session_ && !session_->broken()) return false;
   drop();
   connection_ = environment_->connect(use_, limit_);
   session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
+  if (idle_limit_) {
+    const auto seconds = std::chrono::ceil<std::chrono::seconds>(*idle_limit_).count();
+    try {
+      session_->run_text("SET SESSION wait_timeout = " + std::to_string(seconds),
+                         "set the connection up");
+    } catch (...) {
+      drop();
+      throw;
+    }
+  }
   return true;
 }
 

@@ -26,6 +26,11 @@ class Database {
   // See Environment::connect(); holds for all connections to come.
   void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
 
+  // The server closes a connection that was idle for so long, in whole seconds: whoever
+  // was stopped in the middle of a transaction does not keep its locks. Holds for all
+  // connections to come.
+  void limit_idle(std::chrono::milliseconds limit) { idle_limit_ = limit; }
+
   // Connects if need be. True if that made a new connection.
   bool ensure_connected();
 
@@ -55,6 +60,7 @@ class Database {
   const EnvironmentPtr environment_;
   const Use use_;
   std::optional<std::chrono::milliseconds> limit_;
+  std::optional<std::chrono::milliseconds> idle_limit_;
   ConnectionHandle connection_;
   std::optional<Session> session_;  // on connection_
 };

@@ -3,11 +3,12 @@
 #include "core/quote.h"
 #include "core/sql_text.h"
 #include "outbox/error.h"
+#include "store/mysql/columns.h"
 
 namespace outbox::mysql {
 namespace {
 
-// The server takes 64 characters; the longest suffix is `_archive_id`.
+// The server takes 64 characters; the longest suffix is `_migration`.
 constexpr std::size_t kLongestTable = 48;
 constexpr std::size_t kLongestDatabase = 64;
 
@@ -50,7 +51,9 @@ std::string quoted_name(std::string_view name) {
 
 std::string expand(std::string_view text, const TableName& name) {
   return expand_names(text, [&](std::string_view what) {
-    return name.qualified(what == "table" ? std::string_view{} : what);
+    if (what == "table") return name.qualified();
+    if (what == "columns") return std::string(kRowColumnNames);
+    return name.qualified(what);
   });
 }
 

@@ -125,6 +125,14 @@ bool Session::try_text(std::string_view text) noexcept {
   }
 }
 
+std::int64_t Session::auto_increment_step() {
+  if (auto_increment_step_ == 0) {
+    auto_increment_step_ =
+        run_text("SELECT @@auto_increment_increment", "read how rows are numbered").integer(0, 0);
+  }
+  return auto_increment_step_;
+}
+
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
   refuse_transaction_control(text);
   const std::string purpose = "execute " + quote(text);

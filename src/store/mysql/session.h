@@ -53,6 +53,9 @@ class Session {
   // The same for a text that may fail in any way. False if it did.
   bool try_text(std::string_view text) noexcept;
 
+  // How far apart the numbers are that AUTO_INCREMENT gives to the rows of an INSERT.
+  std::int64_t auto_increment_step();
+
   // A statement of the user's, with ? for the values.
   std::int64_t execute(std::string_view text, std::span<const Value> values);
   std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
@@ -80,6 +83,7 @@ class Session {
   const std::size_t max_packet_;
   Prepare prepare_;
   Failure last_failure_;
+  std::int64_t auto_increment_step_ = 0;  // 0: not asked for yet
   std::unordered_map<const Sql*, Kept> kept_;
 };
 

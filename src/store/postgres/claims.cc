@@ -3,7 +3,7 @@
 #include <vector>
 
 #include "store/postgres/rows.h"
-#include "store/postgres/shards.h"
+#include "store/common/shards.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {

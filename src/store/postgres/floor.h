@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "outbox/store.h"
-#include "store/postgres/shards.h"
+#include "store/common/shards.h"
 
 namespace outbox::postgres {
 

@@ -9,7 +9,7 @@
 #include "store/postgres/marks.h"
 #include "store/postgres/ownership.h"
 #include "store/postgres/reader.h"
-#include "store/postgres/shards.h"
+#include "store/common/shards.h"
 
 namespace outbox::postgres {
 

@@ -9,7 +9,7 @@
 #include "outbox/clock.h"
 #include "outbox/store.h"
 #include "store/postgres/database.h"
-#include "store/postgres/shards.h"
+#include "store/common/shards.h"
 
 namespace outbox::postgres {
 

@@ -6,7 +6,7 @@
 #include "store/postgres/connection.h"
 #include "store/postgres/instance.h"
 #include "store/postgres/operators.h"
-#include "store/postgres/shards.h"
+#include "store/common/shards.h"
 #include "store/postgres/watch.h"
 
 namespace outbox::postgres {

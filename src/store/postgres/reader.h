@@ -8,7 +8,7 @@
 #include "outbox/store.h"
 #include "store/postgres/database.h"
 #include "store/postgres/floor.h"
-#include "store/postgres/shards.h"
+#include "store/common/shards.h"
 
 namespace outbox::postgres {
 

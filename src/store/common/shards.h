@@ -1,4 +1,4 @@
-// The parts that the events of a table fall into.
+// The parts that the events of a table fall into, in databases for many instances.
 #pragma once
 
 #include <array>
@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace outbox::postgres {
+namespace outbox {
 
 // As the table's column `shard` has them. Sixteen: a poll that finds nothing costs
 // a step for each, and more instances than that are rarely wanted.
@@ -26,4 +26,4 @@ class Gains {
   PerShard<std::atomic<std::uint64_t>> counts_{};
 };
 
-}  // namespace outbox::postgres
+}  // namespace outbox

@@ -1,0 +1,91 @@
+#include <string>
+
+#include "outbox/error.h"
+#include "outbox/mysql.h"
+#include "store/mysql/mysql_store.h"
+#include "store/mysql/rows.h"
+#include "store/mysql/session.h"
+
+namespace outbox::mysql {
+namespace {
+
+EnvironmentPtr environment_of(Store& store) {
+  if (const auto* mysql_store = dynamic_cast<MysqlStore*>(&store)) {
+    return mysql_store->environment();
+  }
+  throw MisuseError("mysql::Borrowed needs a MySQL store, not " + store.description());
+}
+
+MYSQL* checked(MYSQL* conn) {
+  if (conn == nullptr) throw MisuseError("mysql::Borrowed was given a null connection");
+  if (mysql_get_socket(conn) == MARIADB_INVALID_SOCKET) {
+    throw MisuseError("mysql::Borrowed was given a connection that is not open");
+  }
+  return conn;
+}
+
+[[noreturn]] void refuse(const char* call) {
+  throw MisuseError(std::string("mysql::Borrowed::") + call +
+                    "(): the transaction on a borrowed connection is its owner's; begin and end "
+                    "it with libmariadb's own API");
+}
+
+}  // namespace
+
+class Borrowed::Impl {
+ public:
+  Impl(MYSQL* conn, EnvironmentPtr environment)
+      : session_(conn, std::move(environment), Session::Prepare::never) {}
+
+  Session& session() {
+    session_.environment().check_process();
+    return session_;
+  }
+
+  // An error does not say what it has left of the transaction (nothing, if it was a
+  // deadlock); the next answer does.
+  bool in_transaction() {
+    if (mysql_errno(session_.handle()) != 0) session().run_text("DO 0", "look at the connection");
+    unsigned status = 0;
+    mariadb_get_infov(session_.handle(), MARIADB_CONNECTION_SERVER_STATUS, &status);
+    return (status & SERVER_STATUS_IN_TRANS) != 0 || (status & SERVER_STATUS_AUTOCOMMIT) == 0;
+  }
+
+ private:
+  Session session_;
+};
+
+Borrowed::Borrowed(st_mysql* conn, Store& store)
+    : impl_(std::make_unique<Impl>(checked(conn), environment_of(store))) {}
+
+Borrowed::~Borrowed() = default;
+
+bool Borrowed::in_transaction() const { return impl_->in_transaction(); }
+
+std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const InsertOptions& options) {
+  Session& session = impl_->session();
+  if (!impl_->in_transaction()) {
+    throw MisuseError("an event was to be written outside a transaction (" +
+                      session.environment().description +
+                      ", a borrowed connection): run BEGIN on it first; after a deadlock the "
+                      "server has rolled back, so start over");
+  }
+  return insert_rows(session, events, options);
+}
+
+void Borrowed::begin() { refuse("begin"); }
+void Borrowed::commit() { refuse("commit"); }
+void Borrowed::rollback() { refuse("rollback"); }
+void Borrowed::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
+void Borrowed::release(const std::string& /*name*/) { refuse("release"); }
+void Borrowed::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
+
+std::int64_t Borrowed::execute(std::string_view sql, std::span<const Value> values) {
+  return impl_->session().execute(sql, values);
+}
+
+std::vector<ResultRow> Borrowed::query(std::string_view sql, std::span<const Value> values) {
+  return impl_->session().query(sql, values);
+}
+
+}  // namespace outbox::mysql

@@ -1,0 +1,106 @@
+#include "store/mysql/claims.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include "store/common/shards.h"
+#include "store/mysql/again.h"
+#include "store/mysql/rows.h"
+
+namespace outbox::mysql {
+
+Rows Claims::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
+  Rows result;
+  if (limit == 0) return result;
+  const std::vector<Place> places = look_around(skip_recent);
+  if (places.empty()) return result;
+  result.rows = again_after_deadlock(database_, [&] { return take(places, skip_recent, limit); });
+  result.more = result.rows.size() >= limit;
+  return result;
+}
+
+// What has waited once before comes first, so that a long backlog of fresh rows cannot
+// starve it. Each time another shard comes first, or a long one would starve the others.
+std::vector<Claims::Place> Claims::look_around(std::chrono::milliseconds skip_recent) {
+  std::vector<Place> all;
+  for (const bool due : {true, false}) {
+    for (int i = 0; i < kShards; ++i) all.push_back({(begin_with_ + i) % kShards, due});
+  }
+  begin_with_ = (begin_with_ + 1) % kShards;
+  Built look("look for events to claim", database_.environment().table);
+  for (const Place& place : all) {
+    if (&place != &all.front()) look.sql(" UNION ALL ");
+    look.sql("(SELECT ").value(&place - all.data()).sql(" FROM {table} FORCE INDEX (by_hold)");
+    append_condition(look, place, skip_recent);
+    look.sql(" LIMIT 1)");
+  }
+  const Result found = database_.run(look);
+  std::vector<Place> places;
+  for (int row = 0; row < found.rows(); ++row) {
+    places.push_back(all[static_cast<std::size_t>(found.integer(row, 0))]);
+  }
+  return places;
+}
+
+// When an event occurred is what the writer's clock said, which may be ahead: only
+// `skip_recent` asks for it.
+void Claims::append_condition(Built& select, const Place& place,
+                              std::chrono::milliseconds skip_recent) const {
+  select.sql(" WHERE shard = ").value(place.shard);
+  select.sql(place.due ? " AND hold < 0 AND hold >= -timestampdiff(MICROSECOND, '1970-01-01', "
+                         "utc_timestamp(6))"
+                       : " AND hold = 0");
+  select.sql(" AND status IN (0, 2) AND (locked_by IS NULL OR locked_at <= utc_timestamp(6) - ")
+      .sql("INTERVAL ")
+      .value(lock_timeout_.count() * 1'000)
+      .sql(" MICROSECOND)");
+  if (skip_recent.count() > 0) {
+    select.sql(" AND created_at <= utc_timestamp(6) - INTERVAL ")
+        .value(skip_recent.count() * 1'000)
+        .sql(" MICROSECOND");
+  }
+}
+
+std::vector<Row> Claims::take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
+                              std::size_t limit) {
+  Session& session = database_.session();
+  return in_transaction(session, [&] {
+    std::vector<Row> rows;
+    for (const Place& place : places) {
+      if (rows.size() == limit) break;
+      Built select("claim events", database_.environment().table);
+      select.sql("SELECT {columns}, locked_by IS NOT NULL FROM {table} FORCE INDEX (by_hold)");
+      append_condition(select, place, skip_recent);
+      select.sql(place.due ? " ORDER BY hold DESC, seq DESC LIMIT " : " ORDER BY seq LIMIT ")
+          .value(limit - rows.size())
+          .sql(" FOR UPDATE SKIP LOCKED");
+      const Result found = session.run(select);
+      for (int row = 0; row < found.rows(); ++row) {
+        rows.push_back(decode_row(found, row, *database_.environment().options.codec));
+        rows.back().reclaimed = found.integer(row, kRowColumns) != 0;
+      }
+    }
+    if (rows.empty()) return rows;
+    std::vector<Seq> seqs;
+    for (const Row& row : rows) seqs.push_back(row.ref.seq);
+    Built update("claim events", database_.environment().table);
+    update.sql("UPDATE {table} SET locked_by = ").value(owner_);
+    update.sql(", locked_at = utc_timestamp(6) WHERE seq IN (").list(seqs).sql(")");
+    session.run(update);
+    std::sort(rows.begin(), rows.end(),
+              [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
+    return rows;
+  });
+}
+
+void Claims::unclaim(std::span<const RowRef> rows) {
+  if (rows.empty()) return;
+  std::vector<Seq> seqs;
+  for (const RowRef& row : rows) seqs.push_back(row.seq);
+  Built update("give claimed events back", database_.environment().table);
+  update.sql("UPDATE {table} SET locked_by = NULL, locked_at = NULL WHERE seq IN (").list(seqs);
+  update.sql(") AND locked_by = ").value(owner_).sql(" AND status IN (0, 2)");
+  again_after_deadlock(database_, [&] { return database_.run(update); });
+}
+
+}  // namespace outbox::mysql

@@ -1,0 +1,17 @@
+// The columns that rows are read by.
+#pragma once
+
+#include <string_view>
+
+namespace outbox::mysql {
+
+// What decode_row() reads, in this order: `{columns}` in statements. What a statement
+// selects beside them comes behind.
+inline constexpr std::string_view kRowColumnNames =
+    "seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,"
+    " attempts, crashes, available_at, created_at, content_type, progress, headers, payload,"
+    " payload_bytes, utc_timestamp(6)";
+inline constexpr int kRowColumns = 19;
+inline constexpr int kHoldColumn = 2;
+
+}  // namespace outbox::mysql

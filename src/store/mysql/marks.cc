@@ -1,0 +1,219 @@
+#include "store/mysql/marks.h"
+
+#include <algorithm>
+#include <string_view>
+#include <unordered_map>
+#include <unordered_set>
+
+#include "core/bounded.h"
+#include "store/common/landed_before.h"
+#include "store/common/rows.h"
+#include "store/common/shards.h"
+#include "store/mysql/again.h"
+#include "store/mysql/sql.h"
+
+namespace outbox::mysql {
+namespace {
+
+bool is_done(const Mark& mark) { return mark.kind == Mark::Kind::done; }
+bool is_pending(Status status) { return status == Status::fresh || status == Status::retry; }
+
+// How many of the first marks are of rows that differ: a statement sees the table as
+// it was before it, so a row's second mark needs another one.
+std::size_t distinct(std::span<const Mark> marks) {
+  std::unordered_set<Seq> seen;
+  std::size_t count = 0;
+  while (count < marks.size() && seen.insert(marks[count].row.seq).second) ++count;
+  return count;
+}
+
+std::vector<Seq> seqs_of(std::span<const Mark> marks) {
+  std::vector<Seq> seqs;
+  seqs.reserve(marks.size());
+  for (const Mark& mark : marks) seqs.push_back(mark.row.seq);
+  return seqs;
+}
+
+}  // namespace
+
+static_assert(static_cast<int>(Mark::Kind::retry) == 1 &&
+                  static_cast<int>(Mark::Kind::defer) == 2 &&
+                  static_cast<int>(Mark::Kind::dead) == 3 &&
+                  static_cast<int>(Mark::Kind::aside) == 4 &&
+                  static_cast<int>(Mark::Kind::suspect) == 5 &&
+                  static_cast<int>(Mark::Kind::unblock) == 6,
+              "change() spells them out");
+
+MarkResult Marks::apply(std::span<const Mark> marks, std::int64_t epoch) {
+  if (marks.empty() || write(marks, epoch)) return {};
+  // An epoch that is gone does not come back: one that is still there was there.
+  const std::optional<std::vector<bool>> owned = owned_shards(epoch);
+  if (!owned) return {.fenced = true};
+  Unchanged unchanged = look_for_unchanged(marks, *owned);
+  if (!unchanged.moved.empty() && !write(unchanged.moved, epoch)) {
+    const Unchanged again = look_for_unchanged(unchanged.moved, *owned);
+    for (const std::size_t i : again.stale) unchanged.stale.push_back(unchanged.index_of[i]);
+    for (const std::size_t i : again.index_of) unchanged.stale.push_back(unchanged.index_of[i]);
+    std::sort(unchanged.stale.begin(), unchanged.stale.end());
+  }
+  return {.stale = std::move(unchanged.stale)};
+}
+
+std::vector<Built> Marks::statements_for(std::span<const Mark> marks, std::int64_t epoch) const {
+  std::vector<Built> statements;
+  while (!marks.empty()) {
+    const std::span<const Mark> group = marks.first(distinct(marks));
+    marks = marks.subspan(group.size());
+    std::vector<Mark> done, others;
+    for (const Mark& mark : group) (is_done(mark) ? done : others).push_back(mark);
+    if (!done.empty()) statements.push_back(finish(done, epoch));
+    if (!others.empty()) statements.push_back(change(others, epoch));
+  }
+  return statements;
+}
+
+// Finished rows keep locked_by: it tells whose work it was.
+Built Marks::finish(std::span<const Mark> marks, std::int64_t epoch) const {
+  Built statement(removes() ? "delete delivered events" : "mark events DONE",
+                  database_.environment().table);
+  statement.sql(removes()
+                    ? "DELETE FROM {table}"
+                    : "UPDATE {table} SET status = 1, done_at = utc_timestamp(6), hold = NULL");
+  statement.sql(" WHERE seq IN (").list(seqs_of(marks)).sql(") AND status IN (0, 2)");
+  append_fence(statement, epoch);
+  return statement;
+}
+
+// `lane` is where a row waits with others, 0 if alone: then until it is available.
+Built Marks::change(std::span<const Mark> marks, std::int64_t epoch) const {
+  Built statement("mark events", database_.environment().table);
+  statement.sql("UPDATE {table} AS event JOIN (");
+  for (const Mark& mark : marks) {
+    const bool first = &mark == &marks.front();
+    const auto column = [&](std::string_view name, const auto& value) {
+      if (name != "number") statement.sql(",");
+      statement.value(value);
+      if (first) statement.sql(" AS ").sql(name);
+    };
+    statement.sql(first ? "SELECT " : " UNION ALL SELECT ");
+    column("number", mark.row.seq);
+    column("place", mark.row.hold);
+    column("kind", static_cast<int>(mark.kind));
+    column("lane", mark.lane);
+    column("tries", mark.attempts);
+    column("deaths", mark.crashes);
+    column("delay", internal::bounded(mark.delay).count());
+    column("error", null_if_empty(mark.error));
+    column("step", null_if_empty(mark.progress));
+  }
+  statement.sql(R"sql() AS item ON event.seq = item.number SET
+  event.hold = CASE
+    WHEN kind = 5 THEN event.hold
+    WHEN kind = 6 THEN NULL
+    WHEN lane > 0 THEN lane
+    WHEN kind = 3 THEN NULL
+    ELSE -greatest(1, timestampdiff(MICROSECOND, '1970-01-01',
+      CASE kind WHEN 4 THEN event.available_at
+                ELSE utc_timestamp(6) + INTERVAL delay MICROSECOND END)) END,
+  event.available_at = CASE WHEN kind IN (1, 2) THEN utc_timestamp(6) + INTERVAL delay MICROSECOND
+                            ELSE event.available_at END,
+  event.attempts = CASE WHEN kind IN (1, 3) THEN tries ELSE event.attempts END,
+  event.crashes = CASE kind WHEN 1 THEN 0 WHEN 2 THEN deaths WHEN 5 THEN deaths
+                            ELSE event.crashes END,
+  event.last_error = CASE WHEN kind IN (1, 3) THEN error ELSE event.last_error END,
+  event.progress = CASE WHEN kind IN (1, 2, 3) THEN step ELSE event.progress END,
+  event.done_at = CASE kind WHEN 3 THEN utc_timestamp(6) ELSE event.done_at END,
+  event.locked_by = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_by END,
+  event.locked_at = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_at END,
+  event.status = CASE kind WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE event.status END
+WHERE event.hold = place
+  AND CASE kind WHEN 6 THEN event.status = 3 ELSE event.status IN (0, 2) END)sql");
+  append_fence(statement, epoch);
+  return statement;
+}
+
+void Marks::append_fence(Built& statement, std::int64_t epoch) const {
+  if (row_claims_) {
+    statement.sql(" AND locked_by = ").value(owner_);
+  } else {
+    statement.sql(" AND (SELECT epoch FROM {instance} WHERE epoch = ")
+        .value(epoch)
+        .sql(
+            " FOR UPDATE) IS NOT NULL AND find_in_set(shard, (SELECT group_concat(shard) "
+            "FROM {shard} WHERE epoch = ")
+        .value(epoch)
+        .sql("))");
+  }
+}
+
+// In one transaction. Whether all of them landed.
+bool Marks::write(std::span<const Mark> marks, std::int64_t epoch) {
+  const std::vector<Built> statements = statements_for(marks, epoch);
+  const std::int64_t landed = again_after_deadlock(database_, [&] {
+    Session& session = database_.session();
+    if (statements.size() == 1) return session.run(statements.front()).changed();
+    return in_transaction(session, [&] {
+      std::int64_t changed = 0;
+      for (const Built& statement : statements) changed += session.run(statement).changed();
+      return changed;
+    });
+  });
+  return landed == static_cast<std::int64_t>(marks.size());
+}
+
+// By shard; nullopt if this instance was taken for dead.
+std::optional<std::vector<bool>> Marks::owned_shards(std::int64_t epoch) {
+  std::vector<bool> owned(kShards, row_claims_);
+  if (row_claims_) return owned;
+  if (database_.run(sql::kLives, epoch).rows() == 0) return std::nullopt;
+  const Result shards = database_.run(sql::kTenure, epoch);
+  for (int row = 0; row < shards.rows(); ++row) {
+    owned[static_cast<std::size_t>(shards.integer(row, 0))] = true;
+  }
+  return owned;
+}
+
+Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
+                                           const std::vector<bool>& owned) {
+  Built select("read the states of events", database_.environment().table);
+  select
+      .sql(
+          "SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard "
+          "FROM {table} WHERE seq IN (")
+      .list(seqs_of(marks))
+      .sql(")");
+  const Result states = database_.run(select);
+  std::unordered_map<Seq, int> row_of;
+  for (int row = 0; row < states.rows(); ++row) row_of[states.integer(row, 0)] = row;
+
+  const auto claim_owner = row_claims_ ? std::optional<std::string_view>(owner_) : std::nullopt;
+  Unchanged unchanged;
+  for (std::size_t i = 0; i < marks.size(); ++i) {
+    const Mark& mark = marks[i];
+    const auto found = row_of.find(mark.row.seq);
+    if (found == row_of.end() || states.text(found->second, 6) != mark.event_id) {
+      if (!is_done(mark) || !removes()) unchanged.stale.push_back(i);
+      continue;
+    }
+    const int row = found->second;
+    const RowState state{.status = static_cast<Status>(states.integer(row, 1)),
+                         .attempts = states.integer(row, 2),
+                         .hold = states.optional_integer(row, 3),
+                         .locked_by = states.text(row, 4),
+                         .last_error = states.text(row, 5)};
+    if (landed_before(mark, state, claim_owner)) continue;
+    const bool ours = owned[static_cast<std::size_t>(states.integer(row, 7))] &&
+                      (!row_claims_ || state.locked_by == owner_);
+    const bool has_moved = state.hold && *state.hold != mark.row.hold;
+    if (ours && has_moved) {
+      unchanged.moved.push_back(mark);
+      unchanged.moved.back().row.hold = *state.hold;
+      unchanged.index_of.push_back(i);
+    } else if (mark.kind != Mark::Kind::suspect || !ours || !is_pending(state.status)) {
+      unchanged.stale.push_back(i);
+    }
+  }
+  return unchanged;
+}
+
+}  // namespace outbox::mysql

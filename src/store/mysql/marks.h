@@ -1,0 +1,57 @@
+// Writing down what became of events.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "outbox/store.h"
+#include "store/mysql/database.h"
+
+namespace outbox::mysql {
+
+// Marks rows, fenced by the epoch or, with row claims, by the owner in each row.
+// Used by one thread at a time.
+//
+// Each statement locks the instance's row before it changes any other, so that nobody
+// can take over until it is committed; a take-over that was quicker leaves nothing to
+// lock, and nothing is changed. As a rule that is one statement, which the server
+// commits by itself.
+class Marks {
+ public:
+  Marks(Database& database, std::string owner, bool row_claims)
+      : database_(database), owner_(std::move(owner)), row_claims_(row_claims) {}
+
+  // All in one transaction, in order; but rows that were moved since they were read
+  // follow in another one.
+  MarkResult apply(std::span<const Mark> marks, std::int64_t epoch);
+
+ private:
+  // Of marks that did not all land, those whose rows are not as the marks want them.
+  struct Unchanged {
+    std::vector<std::size_t> stale{};
+
+    // Rows that were moved since they were read (which nobody does as a rule), with
+    // their new addresses.
+    std::vector<Mark> moved{};
+    std::vector<std::size_t> index_of{};
+  };
+
+  bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
+  std::vector<Built> statements_for(std::span<const Mark> marks, std::int64_t epoch) const;
+  Built finish(std::span<const Mark> marks, std::int64_t epoch) const;
+  Built change(std::span<const Mark> marks, std::int64_t epoch) const;
+  void append_fence(Built& statement, std::int64_t epoch) const;
+  bool write(std::span<const Mark> marks, std::int64_t epoch);
+  std::optional<std::vector<bool>> owned_shards(std::int64_t epoch);
+  Unchanged look_for_unchanged(std::span<const Mark> marks, const std::vector<bool>& owned);
+
+  Database& database_;
+  const std::string owner_;
+  const bool row_claims_;
+};
+
+}  // namespace outbox::mysql

@@ -1,0 +1,96 @@
+#include "store/mysql/mysql_store.h"
+
+#include <utility>
+
+#include "core/instance_options.h"
+#include "store/common/shards.h"
+#include "store/mysql/connection.h"
+#include "store/mysql/instance.h"
+#include "store/mysql/operators.h"
+
+namespace outbox::mysql {
+
+namespace {
+
+// How many searches may run at once in this process.
+constexpr std::size_t kScans = 4;
+
+}  // namespace
+
+MysqlStore::MysqlStore(EnvironmentPtr environment)
+    : environment_(std::move(environment)),
+      connections_(make_pool(environment_, Use::transactions, environment_->options.connections,
+                             "end transactions sooner, or raise mysql::Options::connections",
+                             environment_->options.on_open)),
+      operators_(make_pool(environment_, Use::engine, 1, "an operator's query is running")),
+      scans_(make_pool(environment_, Use::engine, kScans,
+                       "other searches of operators or purges are running")) {}
+
+Capabilities MysqlStore::capabilities() const {
+  return {.shards = kShards,
+          .expiring_leases = true,
+          .row_claims = true,
+          .sql = true,
+          .many_processes = true};
+}
+
+std::unique_ptr<Connection> MysqlStore::connect() {
+  return std::make_unique<PooledConnection>(connections_->lease());
+}
+
+std::unique_ptr<Instance> MysqlStore::join(InstanceOptions options) {
+  environment_->check_process();
+  return std::make_unique<MysqlInstance>(environment_, checked(std::move(options)));
+}
+
+bool MysqlStore::has_pending() { return Operators(*operators_->lease()).has_pending(); }
+
+std::optional<EventRecord> MysqlStore::find(std::string_view event_id) {
+  return Operators(*operators_->lease()).find(event_id);
+}
+
+bool MysqlStore::replay(std::string_view event_id) {
+  return Operators(*operators_->lease()).replay(event_id);
+}
+
+bool MysqlStore::discard(std::string_view event_id) {
+  return Operators(*operators_->lease()).discard(event_id);
+}
+
+std::vector<Member> MysqlStore::members() { return Operators(*operators_->lease()).members(); }
+
+Counts MysqlStore::counts() { return Operators(*scans_->lease()).counts(); }
+
+std::vector<EventRecord> MysqlStore::list(const EventFilter& filter, Seq after, std::size_t limit) {
+  return Operators(*scans_->lease()).list(filter, after, limit);
+}
+
+std::int64_t MysqlStore::count(const EventFilter& filter) {
+  return Operators(*scans_->lease()).count(filter);
+}
+
+std::vector<DeadGroup> MysqlStore::dead_groups(const EventFilter& filter, std::size_t limit) {
+  return Operators(*scans_->lease()).dead_groups(filter, limit);
+}
+
+Changed MysqlStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
+  return Operators(*scans_->lease()).replay(filter, after, limit);
+}
+
+Changed MysqlStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
+  return Operators(*scans_->lease()).discard(filter, after, limit);
+}
+
+Changed MysqlStore::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
+  return Operators(*scans_->lease()).purge(what, before, after, limit, archive);
+}
+
+std::int64_t MysqlStore::count_purgeable(Purgeable what, Time before) {
+  return Operators(*scans_->lease()).count_purgeable(what, before);
+}
+
+std::vector<HeldAggregate> MysqlStore::held_aggregates(std::size_t limit) {
+  return Operators(*scans_->lease()).held_aggregates(limit);
+}
+
+}  // namespace outbox::mysql

@@ -1,0 +1,54 @@
+// What operators ask of the table and do to it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "outbox/store.h"
+#include "store/common/operators.h"
+#include "store/mysql/database.h"
+
+namespace outbox::mysql {
+
+// The calls of the same names of Store. Each search is a read of its own, which locks
+// nothing; what changes rows is one statement, to archive them one short transaction.
+// Used by one thread at a time.
+class Operators {
+ public:
+  explicit Operators(Database& database) : database_(database) {}
+
+  bool has_pending();
+  Counts counts();
+  std::optional<EventRecord> find(std::string_view event_id);
+  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit);
+  std::int64_t count(const EventFilter& filter);
+  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit);
+  std::vector<HeldAggregate> held_aggregates(std::size_t limit);
+
+  bool replay(std::string_view event_id);
+  bool discard(std::string_view event_id);
+  Changed replay(const EventFilter& filter, Seq after, std::size_t limit);
+  Changed discard(const EventFilter& filter, Seq after, std::size_t limit);
+  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive);
+  std::int64_t count_purgeable(Purgeable what, Time before);
+
+  std::vector<Member> members();
+
+ private:
+  Built statement(std::string_view purpose) const {
+    return Built(purpose, database_.environment().table);
+  }
+  EventRecord decode_record(const Result& result, int row) const;
+  void add_lane(int shard, LaneKey lane, HeldAggregates& held);
+  std::int64_t replay(const std::vector<Seq>& rows, StatusBits statuses);
+  std::int64_t discard(const std::vector<Seq>& rows);
+  std::int64_t remove(const std::vector<Seq>& rows, Purgeable what, Time before, bool archive);
+  std::optional<Seq> seq_of(std::string_view event_id);
+
+  Database& database_;
+};
+
+}  // namespace outbox::mysql

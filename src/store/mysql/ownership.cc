@@ -1,0 +1,273 @@
+#include "store/mysql/ownership.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+#include "core/process.h"
+#include "outbox/error.h"
+#include "store/mysql/again.h"
+#include "store/mysql/sql.h"
+
+namespace outbox::mysql {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+// A renewal that takes longer than this has failed: there must be time for another
+// one within the lease.
+milliseconds call_limit(milliseconds lease) {
+  return std::clamp(lease / 3, milliseconds{1'000}, milliseconds{10'000});
+}
+
+std::vector<Peer> peers_in(const Result& rows) {
+  std::vector<Peer> peers;
+  for (int row = 0; row < rows.rows(); ++row) {
+    peers.push_back({.epoch = rows.integer(row, 0),
+                     .expired = rows.integer(row, 1) != 0,
+                     .capacity = rows.integer(row, 2),
+                     .whole = rows.integer(row, 3) != 0,
+                     .claims = rows.integer(row, 4) != 0,
+                     .host = std::string(rows.text(row, 5)),
+                     .pid = rows.integer(row, 6),
+                     .process = std::string(rows.text(row, 7))});
+  }
+  return peers;
+}
+
+std::vector<Shard> shards_in(const Result& rows) {
+  std::vector<Shard> shards;
+  for (int row = 0; row < rows.rows(); ++row) {
+    shards.push_back({.number = static_cast<int>(rows.integer(row, 0)),
+                      .epoch = rows.optional_integer(row, 1),
+                      .leaving = rows.integer(row, 2) != 0,
+                      .suspects = rows.optional_integer(row, 3)});
+  }
+  return shards;
+}
+
+}  // namespace
+
+Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
+                     Gains& gains)
+    : options_(options),
+      owner_(std::move(owner)),
+      host_(host_name()),
+      stamp_(process_stamp()),
+      gains_(gains),
+      database_(std::move(environment)) {
+  database_.limit_calls(call_limit(options_.lease));
+  database_.limit_idle(options_.lease);
+}
+
+Tenure Ownership::renew() {
+  State state;
+  try {
+    // Whoever is no longer registered was taken for dead: it registers anew, with
+    // another epoch.
+    if (epoch_ != 0 && !beat()) {
+      epoch_ = 0;
+      owned_.clear();
+      told_.clear();
+    }
+    forget_told();
+    if (epoch_ == 0) {
+      state = settle();
+    } else {
+      state = look();
+      if (!settled(state)) state = settle_if_possible(std::move(state));
+    }
+  } catch (...) {
+    failed_ = true;
+    throw;
+  }
+  failed_ = false;
+  return tenure_of(state);
+}
+
+bool Ownership::beat() {
+  return again_after_deadlock(database_, [&] {
+           return database_.run(sql::kBeat, epoch_);
+         }).changed() == 1;
+}
+
+void Ownership::forget_told() {
+  if (told_.empty()) return;
+  Built update("forget suspects", database_.environment().table);
+  update.sql("UPDATE {shard} SET suspects = NULL WHERE epoch = ").value(epoch_);
+  update.sql(" AND shard IN (").list(told_).sql(")");
+  again_after_deadlock(database_, [&] { return database_.run(update); });
+  told_.clear();
+}
+
+Ownership::State Ownership::look() {
+  return {.peers = peers_in(database_.run(sql::kInstances)),
+          .shards = shards_in(database_.run(sql::kShards))};
+}
+
+bool Ownership::is_dead(const Peer& peer) const {
+  if (peer.epoch == epoch_) return false;
+  return (peer.expired && !failed_) ||
+         (peer.host == host_ && is_certainly_dead(peer.pid, peer.process));
+}
+
+Changes Ownership::wanted(const State& state) const {
+  if (options_.row_claims) return {};
+  return changes_for(epoch_, share_of(epoch_, state.peers), state.shards);
+}
+
+bool Ownership::settled(const State& state) const {
+  const bool any_dead = std::any_of(state.peers.begin(), state.peers.end(),
+                                    [&](const Peer& peer) { return is_dead(peer); });
+  return !any_dead && wanted(state).empty();
+}
+
+// Somebody who was stopped in the middle of a change keeps its locks for a while. Until
+// then everything stays as it is, which is what the lease was renewed for.
+Ownership::State Ownership::settle_if_possible(State state) {
+  try {
+    return settle();
+  } catch (const RetryableError&) {
+    if (database_.handle() == nullptr || database_.session().broken()) throw;
+    return state;
+  }
+}
+
+// In turns with all others that change something.
+Ownership::State Ownership::settle() {
+  const std::int64_t before = epoch_;
+  try {
+    return again_after_deadlock(database_, [&] {
+      epoch_ = before;
+      Session& session = database_.session();
+      return in_transaction(session, [&] {
+        State state;
+        state.shards = shards_in(session.run(sql::kTurn));
+        if (epoch_ == 0) enroll(session);
+        state.peers = peers_in(session.run(sql::kInstances));
+        bury_dead(session, state);
+        apply(session, wanted(state), state);
+        return state;
+      });
+    });
+  } catch (...) {
+    epoch_ = before;
+    throw;
+  }
+}
+
+void Ownership::enroll(Session& session) {
+  // It may have registered before and not have heard that it did.
+  const Result known = session.run(sql::kFindSelf, owner_);
+  if (known.rows() > 0) {
+    epoch_ = known.integer(0, 0);
+    return;
+  }
+  epoch_ = session
+               .run(sql::kRegister, owner_, microseconds(options_.lease).count(), options_.capacity,
+                    options_.whole, options_.row_claims, options_.name, host_,
+                    std::int64_t{getpid()}, stamp_)
+               .insert_id();
+}
+
+void Ownership::bury_dead(Session& session, State& state) {
+  std::erase_if(state.peers, [&](const Peer& peer) {
+    if (!is_dead(peer)) return false;
+    // Of one that only looks dead somebody may have heard since.
+    const bool certain = !peer.expired || failed_;
+    const Result buried = session.run(certain ? sql::kBury : sql::kBuryExpired, peer.epoch);
+    if (buried.changed() == 0) return false;
+    session.run(sql::kInherit, peer.capacity, peer.epoch);
+    for (Shard& shard : state.shards) {
+      if (shard.epoch != peer.epoch) continue;
+      shard = {.number = shard.number,
+               .suspects = std::max(shard.suspects.value_or(0), peer.capacity)};
+    }
+    return true;
+  });
+}
+
+void Ownership::apply(Session& session, const Changes& changes, State& state) const {
+  const auto set = [&](const std::vector<int>& shards, bool leaving) {
+    if (shards.empty()) return;
+    Built update("share the events out", database_.environment().table);
+    update.sql("UPDATE {shard} SET epoch = ").value(epoch_);
+    update.sql(", leaving = ").value(leaving).sql(" WHERE shard IN (").list(shards).sql(")");
+    session.run(update);
+    for (const int number : shards) {
+      Shard& shard = state.shards[static_cast<std::size_t>(number)];
+      shard.epoch = epoch_;
+      shard.leaving = leaving;
+    }
+  };
+  set(changes.take, false);
+  set(changes.stay, false);
+  set(changes.leave, true);
+}
+
+Tenure Ownership::tenure_of(const State& state) {
+  if (options_.row_claims) {
+    const bool shards_owned =
+        std::any_of(state.shards.begin(), state.shards.end(),
+                    [](const Shard& shard) { return shard.epoch.has_value(); });
+    const bool claims_rule = !state.peers.empty() && state.peers.front().claims;
+    return {.epoch = shards_owned || !claims_rule ? 0 : epoch_};
+  }
+  Tenure tenure;
+  for (const Shard& shard : state.shards) {
+    if (shard.epoch != epoch_) continue;
+    (shard.leaving ? tenure.leaving : tenure.shards).push_back(shard.number);
+    if (shard.suspects && !shard.leaving) {
+      tenure.inherited.push_back(
+          {.shard = shard.number, .suspects = static_cast<std::size_t>(*shard.suspects)});
+      told_.push_back(shard.number);
+    }
+  }
+  note_gains(tenure);
+  const bool stands_by = tenure.shards.empty() && tenure.leaving.empty();
+  tenure.epoch = stands_by ? 0 : epoch_;
+  return tenure;
+}
+
+// What was owned all the time need not be read from the beginning.
+void Ownership::note_gains(const Tenure& tenure) {
+  std::vector<int> owned = tenure.shards;
+  owned.insert(owned.end(), tenure.leaving.begin(), tenure.leaving.end());
+  for (const int shard : owned) {
+    const bool had = std::find(owned_.begin(), owned_.end(), shard) != owned_.end();
+    if (!had) gains_.gained(shard);
+  }
+  owned_ = std::move(owned);
+}
+
+void Ownership::release(int shard) {
+  if (std::find(owned_.begin(), owned_.end(), shard) == owned_.end()) {
+    throw MisuseError("shard " + std::to_string(shard) + " is not leaving: it is not owned");
+  }
+  again_after_deadlock(database_, [&] { return database_.run(sql::kRelease, shard, epoch_); });
+  std::erase(owned_, shard);
+}
+
+void Ownership::leave() {
+  if (epoch_ == 0) return;
+  // Only one that claims rows has any to give back.
+  if (options_.row_claims) {
+    again_after_deadlock(database_, [&] { return database_.run(sql::kUnclaimAll, owner_); });
+  }
+  again_after_deadlock(database_, [&] {
+    Session& session = database_.session();
+    return in_transaction(session, [&] {
+      session.run(sql::kTurn);
+      session.run(sql::kLeaveShards, epoch_);
+      return session.run(sql::kLeave, epoch_);
+    });
+  });
+  epoch_ = 0;
+  owned_.clear();
+  told_.clear();
+}
+
+}  // namespace outbox::mysql

@@ -1,0 +1,77 @@
+// Who may deliver which events.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "outbox/store.h"
+#include "store/common/shards.h"
+#include "store/mysql/database.h"
+#include "store/mysql/membership.h"
+
+namespace outbox::mysql {
+
+// The instances that live, and the shards that they lease. There is no leader: each
+// renewal buries the dead, gives up what exceeds its own share and takes what is free
+// up to it, and that settles within a few rounds. With row claims there is nothing to
+// share: those instances only register, which keeps out one that would read all rows
+// as its own, and stand by while there is such a one.
+//
+// A renewal that finds everything as it should be changes nothing but its own beat, by
+// one statement. Changes are made in turns: in a transaction that locks all shards first.
+// Whoever is stopped in the middle of one keeps the others from changes, but not from
+// their beats, until the server gives its connection up; see Database::limit_idle().
+//
+// Used by one thread at a time.
+class Ownership {
+ public:
+  Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
+            Gains& gains);
+
+  Tenure renew();
+  void release(int shard);
+  void leave();
+
+ private:
+  // What the tables say.
+  struct State {
+    std::vector<Peer> peers{};  // by age
+    std::vector<Shard> shards{};
+  };
+
+  bool beat();
+  State look();
+  bool settled(const State& state) const;
+  State settle();
+  State settle_if_possible(State state);
+  void enroll(Session& session);
+  void bury_dead(Session& session, State& state);
+  void apply(Session& session, const Changes& changes, State& state) const;
+  bool is_dead(const Peer& peer) const;
+  Changes wanted(const State& state) const;
+  Tenure tenure_of(const State& state);
+  void forget_told();
+  void note_gains(const Tenure& tenure);
+
+  // Constant after construction.
+  const InstanceOptions options_;
+  const std::string owner_;
+  const std::string host_;
+  const std::string stamp_;  // of this process
+  Gains& gains_;
+
+  Database database_;
+  std::int64_t epoch_ = 0;
+  std::vector<int> owned_;
+
+  // Suspects that renew() has told of, to be forgotten.
+  std::vector<int> told_;
+
+  // Whether this instance has heard from the server without a gap. After an outage
+  // everybody's lease looks expired; whoever is back first must not bury the others
+  // before they had a chance to renew.
+  bool failed_ = false;
+};
+
+}  // namespace outbox::mysql

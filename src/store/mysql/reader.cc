@@ -1,0 +1,259 @@
+#include "store/mysql/reader.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "core/bounded.h"
+#include "store/common/rows.h"
+#include "store/mysql/rows.h"
+#include "store/mysql/sql.h"
+
+namespace outbox::mysql {
+namespace {
+
+using std::chrono::microseconds;
+
+// To look for some more costs less than to look again.
+constexpr std::size_t kAFew = 4;
+
+// One SELECT for each shard, all in one statement: the server sees one snapshot.
+template <class Select>
+Built for_each_shard(std::string_view purpose, const TableName& table, std::span<const int> shards,
+                     const Select& select) {
+  Built statement(purpose, table);
+  for (const int shard : shards) {
+    if (shard != shards.front()) statement.sql(" UNION ALL ");
+    statement.sql("(");
+    select(statement, shard);
+    statement.sql(")");
+  }
+  return statement;
+}
+
+}  // namespace
+
+Rows Reader::ready(std::span<const int> shards, std::size_t limit) {
+  Rows result;
+  if (shards.empty()) return result;
+  for (const int shard : shards) {
+    Part& known = part(shard);
+    const std::uint64_t gained = gains_.of(shard);
+    if (std::exchange(known.gains_seen, gained) != gained) known.returned.clear();
+  }
+  const std::vector<int> order = reading_order(shards);
+  const auto more = [&] {
+    return std::any_of(order.begin(), order.end(), [&](int shard) { return part(shard).cut; });
+  };
+  std::vector<Seq> seqs;
+  do {
+    look_for_ready(order, limit, seqs);
+  } while (seqs.size() < limit && more());
+  result.more = more();
+  result.rows = fetch(seqs, "hold = 0");
+  return result;
+}
+
+// As given, but beginning where the last read was cut.
+std::vector<int> Reader::reading_order(std::span<const int> shards) const {
+  std::vector<int> order(shards.begin(), shards.end());
+  std::sort(order.begin(), order.end());
+  std::rotate(order.begin(), std::lower_bound(order.begin(), order.end(), begin_with_),
+              order.end());
+  return order;
+}
+
+// How many new rows of a shard to look for: an even part, but shards that had more the
+// last time get what the limit leaves. The server would look for as many as it is told
+// to in every one of them.
+std::size_t Reader::new_rows_of(int shard, std::span<const int> shards, std::size_t limit) {
+  const std::size_t even = limit / shards.size() + kAFew;
+  const auto cut = static_cast<std::size_t>(
+      std::count_if(shards.begin(), shards.end(), [&](int each) { return part(each).cut; }));
+  return part(shard).cut ? std::max(even, limit / cut + 1) : even;
+}
+
+// Adds rows that are ready and were not returned before, up to `limit`.
+void Reader::look_for_ready(std::span<const int> order, std::size_t limit,
+                            std::vector<Seq>& fresh) {
+  PerShard<std::size_t> wanted{};
+  for (const int shard : order) {
+    wanted[static_cast<std::size_t>(shard)] =
+        part(shard).returned.size() + new_rows_of(shard, order, limit);
+  }
+  const Result keys = database_.run(for_each_shard(
+      "read ready events", database_.environment().table, order, [&](Built& select, int shard) {
+        select.sql("SELECT shard, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
+            .value(shard)
+            .sql(" AND hold = 0 ORDER BY seq LIMIT ")
+            .value(wanted[static_cast<std::size_t>(shard)]);
+      }));
+  PerShard<std::vector<Seq>> found;
+  for (int row = 0; row < keys.rows(); ++row) {
+    found[static_cast<std::size_t>(keys.integer(row, 0))].push_back(keys.integer(row, 1));
+  }
+
+  std::optional<int> left_out;
+  for (const int shard : order) {
+    Part& known = part(shard);
+    const std::vector<Seq>& all = found[static_cast<std::size_t>(shard)];
+    known.cut = all.size() >= wanted[static_cast<std::size_t>(shard)];
+    std::unordered_set<Seq> returned;
+    for (const Seq seq : all) {
+      if (!known.returned.contains(seq)) {
+        if (fresh.size() == limit) {
+          known.cut = true;
+          if (!left_out) left_out = shard;
+          continue;
+        }
+        fresh.push_back(seq);
+      }
+      returned.insert(seq);
+    }
+    known.returned = std::move(returned);
+  }
+  begin_with_ = left_out.value_or(begin_with_);
+}
+
+// In the order of their numbers.
+std::vector<Row> Reader::fetch(std::span<const Seq> seqs, std::string_view condition) {
+  if (seqs.empty()) return {};
+  Built select("read events", database_.environment().table);
+  select.sql("SELECT {columns} FROM {table} WHERE seq IN (")
+      .list(seqs)
+      .sql(") AND status IN (0, 2)");
+  select.sql(" AND ").sql(condition).sql(" ORDER BY seq");
+  return decode_rows(database_.run(select), codec());
+}
+
+void Reader::rewind(Seq seq) {
+  for (Part& known : parts_) {
+    std::erase_if(known.returned, [&](Seq returned) { return returned >= seq; });
+  }
+}
+
+DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
+  DueRows result;
+  if (shards.empty()) return result;
+  Built first("read when the first event is due", database_.environment().table);
+  first
+      .sql(
+          "SELECT max(hold), timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) FROM ("
+          "SELECT shard, max(hold) AS hold FROM {table} FORCE INDEX (by_hold) WHERE shard IN (")
+      .list(shards)
+      .sql(") AND hold < 0 GROUP BY shard) AS first");
+  const Result answer = database_.run(first);
+  const std::int64_t now = answer.integer(0, 1);
+  auto next = answer.optional_integer(0, 0);
+  if (next && *next >= -now) {
+    const std::vector<Key> keys = look_for_due(shards, now, limit);
+    std::vector<Seq> seqs;
+    std::unordered_map<Seq, std::size_t> place;
+    for (const Key& key : keys) {
+      place[key.seq] = seqs.size();
+      seqs.push_back(key.seq);
+    }
+    result.rows = fetch(seqs, "hold < 0");
+    std::sort(result.rows.begin(), result.rows.end(), [&](const Row& a, const Row& b) {
+      return place.at(a.ref.seq) < place.at(b.ref.seq);
+    });
+    result.more = keys.size() >= limit;
+    next = next_after(shards, now);
+  }
+  if (next) result.next_in = internal::bounded(microseconds{-*next - now});
+  return result;
+}
+
+// The hold of the first row that is due later than now.
+std::optional<std::int64_t> Reader::next_after(std::span<const int> shards, std::int64_t now) {
+  const Result found = database_.run(
+      for_each_shard("read when the next event is due", database_.environment().table, shards,
+                     [&](Built& select, int shard) {
+                       select.sql("SELECT hold FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
+                           .value(shard)
+                           .sql(" AND hold < ")
+                           .value(-now)
+                           .sql(" ORDER BY hold DESC LIMIT 1");
+                     }));
+  std::optional<std::int64_t> first;
+  for (int row = 0; row < found.rows(); ++row) {
+    const std::int64_t hold = found.integer(row, 0);
+    if (!first || hold > *first) first = hold;
+  }
+  return first;
+}
+
+// The earliest, those due at the same moment by seq. A backward walk over the index
+// would turn the latter round; so only the last moment is found by it, and the rows of
+// that moment are looked for forward.
+std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::int64_t now,
+                                              std::size_t limit) {
+  const TableName& table = database_.environment().table;
+  const Result moments =
+      database_.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
+        select.sql("SELECT hold FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
+            .value(shard)
+            .sql(" AND hold < 0 AND hold >= ")
+            .value(-now)
+            .sql(" ORDER BY hold DESC LIMIT ")
+            .value(limit);
+      }));
+  std::vector<std::int64_t> holds;
+  for (int row = 0; row < moments.rows(); ++row) holds.push_back(moments.integer(row, 0));
+  if (holds.empty()) return {};
+  const auto last_place = static_cast<std::ptrdiff_t>(std::min(limit, holds.size())) - 1;
+  std::nth_element(holds.begin(), holds.begin() + last_place, holds.end(), std::greater<>());
+  const std::int64_t last = holds[static_cast<std::size_t>(last_place)];
+
+  const Result found =
+      database_.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
+        select.sql("SELECT hold, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
+            .value(shard)
+            .sql(" AND hold < 0 AND hold > ")
+            .value(last)
+            .sql(" ORDER BY hold DESC LIMIT ")
+            .value(limit)
+            .sql(") UNION ALL (SELECT hold, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
+            .value(shard)
+            .sql(" AND hold = ")
+            .value(last)
+            .sql(" ORDER BY seq LIMIT ")
+            .value(limit);
+      }));
+  std::vector<Key> keys;
+  for (int row = 0; row < found.rows(); ++row) {
+    keys.push_back({.hold = found.integer(row, 0), .seq = found.integer(row, 1)});
+  }
+  std::sort(keys.begin(), keys.end(), [](const Key& a, const Key& b) {
+    return a.hold != b.hold ? a.hold > b.hold : a.seq < b.seq;
+  });
+  keys.resize(std::min(keys.size(), limit));
+  return keys;
+}
+
+Rows Reader::held(int shard, LaneKey key, std::size_t limit) {
+  Rows result;
+  result.rows = decode_rows(database_.run(sql::kHeld, shard, key, sql_limit(limit)), codec());
+  result.more = result.rows.size() >= limit;
+  return result;
+}
+
+std::vector<HeldLane> Reader::held_lanes(int shard, LaneKey after, std::size_t limit) {
+  std::vector<HeldLane> lanes;
+  after = std::max<LaneKey>(after, kNoLane);
+  while (lanes.size() < limit) {
+    const Result head = database_.run(sql::kNextLane, shard, after);
+    if (head.rows() == 0) break;
+    after = head.integer(0, 0);
+    lanes.push_back({.key = after,
+                     .shard = shard,
+                     .first = head.integer(0, 1),
+                     .status = static_cast<Status>(head.integer(0, 2)),
+                     .available_in = internal::bounded(head.time(0, 3) - head.time(0, 4))});
+  }
+  return lanes;
+}
+
+}  // namespace outbox::mysql

@@ -1,0 +1,18 @@
+// The tables, and how they come to be up to date.
+#pragma once
+
+#include "outbox/schema.h"
+#include "store/mysql/database.h"
+
+namespace outbox::mysql {
+
+// Where the tables stand. Changes nothing.
+SchemaStatus read_schema_status(Database& database);
+
+// Brings the tables up to date; several processes may do so at once. The server commits
+// every statement by itself, so a step that was interrupted is repeated from its
+// beginning. Throws PermanentError if they are newer than this library, or out of date
+// and `migrate` is not set.
+void ensure_schema(Database& database, bool migrate);
+
+}  // namespace outbox::mysql

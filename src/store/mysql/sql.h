@@ -1,0 +1,115 @@
+// The statements of fixed shape that the engine has the store run. Those whose shape
+// depends on their values (lists of rows, of shards) are built where they are used:
+// reader.cc, marks.cc, claims.cc; those for operators are in operators.cc.
+//
+// `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`, and
+// `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY, 3 DEAD.
+// Times are the server's, in UTC. The index is named where the optimizer would have a
+// choice: its statistics are those of yesterday's table.
+#pragma once
+
+#include "store/mysql/statement.h"
+
+namespace outbox::mysql::sql {
+
+// --- Writing ---
+//
+// Whether an event is delayed was decided by the writer's clock: hold says so. One
+// that is not must not wait because the server's clock is behind: least(). The values
+// are those of Insertion.
+
+inline constexpr Sql kInsert{"insert an event", R"sql(
+INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
+  headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, least(?, coalesce(?, utc_timestamp(6))), ?, ?,
+  if(?, utc_timestamp(6), NULL))
+)sql"};
+
+// --- Reading ---
+
+inline constexpr Sql kHeld{"read the events of a lane", R"sql(
+SELECT {columns} FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold = ? ORDER BY seq LIMIT ?
+)sql"};
+
+// The first row of the next lane.
+inline constexpr Sql kNextLane{"read the lanes that wait", R"sql(
+SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold > ? ORDER BY hold, seq LIMIT 1
+)sql"};
+
+// --- Ownership ---
+//
+// A renewal is kBeat, kInstances and kShards, each by itself: whoever is stopped in the
+// middle of it stops nobody. Only what is to be changed is changed in a transaction,
+// which begins with kTurn: changes are made one after the other.
+
+inline constexpr Sql kBeat{"renew the lease", R"sql(
+UPDATE {instance} SET beat_at = utc_timestamp(6) WHERE epoch = ?
+)sql"};
+
+inline constexpr Sql kInstances{"look at the instances", R"sql(
+SELECT epoch, beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6), capacity, whole, claims,
+       host, pid, process
+FROM {instance} ORDER BY epoch
+)sql"};
+
+inline constexpr Sql kShards{"look at the shards", R"sql(
+SELECT shard, epoch, leaving, suspects FROM {shard} ORDER BY shard
+)sql"};
+
+inline constexpr Sql kTurn{"take the turn to change who owns what", R"sql(
+SELECT shard, epoch, leaving, suspects FROM {shard} ORDER BY shard FOR UPDATE
+)sql"};
+
+inline constexpr Sql kFindSelf{"look whether it is registered", R"sql(
+SELECT epoch FROM {instance} WHERE owner = ?
+)sql"};
+inline constexpr Sql kRegister{"register", R"sql(
+INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+)sql"};
+
+// Waits for a mark of the dead that is under way; later ones are fenced. Whoever is
+// only taken for dead may have renewed its lease since it was looked at.
+inline constexpr Sql kBury{"take over from the dead", R"sql(
+DELETE FROM {instance} WHERE epoch = ?
+)sql"};
+inline constexpr Sql kBuryExpired{"take over from the dead", R"sql(
+DELETE FROM {instance}
+WHERE epoch = ? AND beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6)
+)sql"};
+inline constexpr Sql kInherit{"take over from the dead", R"sql(
+UPDATE {shard} SET epoch = NULL, leaving = FALSE, suspects = greatest(coalesce(suspects, 0), ?)
+WHERE epoch = ?
+)sql"};
+
+inline constexpr Sql kRelease{"give a shard back", R"sql(
+UPDATE {shard} SET epoch = NULL, leaving = FALSE WHERE shard = ? AND epoch = ? AND leaving
+)sql"};
+inline constexpr Sql kLeaveShards{"give the shards back", R"sql(
+UPDATE {shard} SET epoch = NULL, leaving = FALSE WHERE epoch = ?
+)sql"};
+inline constexpr Sql kLeave{"leave", R"sql(
+DELETE FROM {instance} WHERE epoch = ?
+)sql"};
+
+// --- Marking ---
+
+inline constexpr Sql kLives{"look whether this instance is taken for dead", R"sql(
+SELECT epoch FROM {instance} WHERE epoch = ?
+)sql"};
+
+inline constexpr Sql kTenure{"read what is owned", R"sql(
+SELECT shard FROM {shard} WHERE epoch = ?
+)sql"};
+
+// --- Row claims ---
+
+inline constexpr Sql kUnclaimAll{"give all claimed events back", R"sql(
+UPDATE {table} FORCE INDEX (by_hold) SET locked_by = NULL, locked_at = NULL
+WHERE shard IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15) AND hold IS NOT NULL
+  AND locked_by = ? AND status IN (0, 2)
+)sql"};
+
+}  // namespace outbox::mysql::sql
