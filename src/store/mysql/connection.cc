@@ -26,7 +26,7 @@ PooledConnection::~PooledConnection() {
 // A connection that was lost took its transaction along: a new one must not pass
 // for it.
 Session& PooledConnection::session() {
-  if (began_ && !lease_->healthy()) throw_lost();
+  if (began_ && lease_->lost()) throw_lost();
   if (began_ && rolled_back_) throw_rolled_back();
   return lease_->session();
 }
@@ -58,7 +58,7 @@ void PooledConnection::begin() {
   } catch (const RetryableError&) {
     // Nothing has been done on it: if the connection was lost while it was idle,
     // another one will do.
-    if (lease_->healthy()) throw;
+    if (!lease_->lost()) throw;
     session().run_text(kBegin, kPurpose);
   }
   began_ = true;

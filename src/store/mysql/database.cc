@@ -10,7 +10,7 @@ namespace outbox::mysql {
 bool Database::ensure_connected() {
   environment_->check_process();
   // That the server closed it for its idleness is no failure.
-  if (idle_limit_ ? healthy() : session_ && !session_->broken()) return false;
+  if (idle_limit_ ? healthy() : !lost()) return false;
   drop();
   connection_ = environment_->connect(use_, limit_);
   session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
@@ -28,7 +28,7 @@ bool Database::ensure_connected() {
 }
 
 bool Database::healthy() const {
-  if (!session_ || session_->broken()) return false;
+  if (lost()) return false;
   // A server speaks only when it is asked, or to say why it closes the connection.
   pollfd socket{.fd = mysql_get_socket(connection_.get()), .events = POLLIN, .revents = 0};
   return poll(&socket, 1, 0) == 0;

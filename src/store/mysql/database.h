@@ -43,6 +43,9 @@ class Database {
   // Null if there is no connection.
   MYSQL* handle() const { return connection_.get(); }
 
+  // Whether there is no connection, or one that is known to be of no use any more.
+  bool lost() const { return !session_ || session_->broken(); }
+
   // Whether there is a connection that the server has not closed, as far as can be
   // told without asking it.
   bool healthy() const;

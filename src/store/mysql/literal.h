@@ -64,7 +64,11 @@ class Built {
 
   // SQL text, with the names that expand() fills in.
   Built& sql(std::string_view text) {
-    text_ += expand(text, table_);
+    if (text.find('{') == std::string_view::npos) {
+      text_ += text;
+    } else {
+      text_ += expand(text, table_);
+    }
     return *this;
   }
 

@@ -13,7 +13,7 @@ std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std:
     return database;
   };
   auto make_ready = [](Database& database) {
-    return database.healthy() && !database.session().in_transaction();
+    return !database.lost() && !database.session().in_transaction();
   };
   return std::make_shared<Pool>(
       PoolOptions<Database>{.size = size,
@@ -21,7 +21,8 @@ std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std:
                             .description = environment->description,
                             .hint = std::move(hint),
                             .open = std::move(open),
-                            .make_ready = make_ready});
+                            .make_ready = make_ready,
+                            .is_healthy = [](Database& database) { return database.healthy(); }});
 }
 
 }  // namespace outbox::mysql
