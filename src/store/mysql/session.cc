@@ -9,6 +9,15 @@
 #include "outbox/error.h"
 
 namespace outbox::mysql {
+namespace {
+
+// libmariadb says so on some servers only, and reads past the values otherwise.
+const Failure& wrong_number_of_values() {
+  static const Failure failure{CR_INVALID_PARAMETER_NO, "HY000", "Wrong number of values"};
+  return failure;
+}
+
+}  // namespace
 
 Session::Session(MYSQL* connection, EnvironmentPtr environment, Prepare prepare)
     : connection_(connection),
@@ -89,6 +98,9 @@ Result Session::run(const Sql& sql, const Parameters& parameters) {
   Kept& statement = kept(sql);
   MYSQL_STMT* handle = prepared(statement, sql);
   if (handle == nullptr) return run_text(parameters.into(statement.text), sql.purpose);
+  if (mysql_stmt_param_count(handle) != parameters.size()) {
+    fail(wrong_number_of_values(), sql.purpose);
+  }
   check_size(parameters.bytes(), sql.purpose);
   Parameters::Binds binds = parameters.binds();
   if (mysql_stmt_bind_param(handle, binds.data()) != 0 || mysql_stmt_execute(handle) != 0) {
@@ -147,10 +159,8 @@ Result Session::run_user_statement(std::string_view text, std::span<const Value>
   if (mysql_stmt_attr_set(statement.get(), STMT_ATTR_PREBIND_PARAMS, &count) != 0 ||
       mysql_stmt_bind_param(statement.get(), binds.data()) != 0 ||
       mariadb_stmt_execute_direct(statement.get(), text.data(), text.size()) != 0) {
-    Failure failure = Failure::of(statement.get());
-    // Where the server cannot, libmariadb does not say that it counted in vain.
-    if (failure.number == 0) failure = {CR_INVALID_PARAMETER_NO, "HY000", "Wrong number of values"};
-    fail(failure, purpose);
+    const Failure failure = Failure::of(statement.get());
+    fail(failure.number == 0 ? wrong_number_of_values() : failure, purpose);
   }
   return finish(statement.get(), purpose);
 }

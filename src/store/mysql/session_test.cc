@@ -194,6 +194,12 @@ TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
   EXPECT_FALSE(own.ensure_connected());
 }
 
+TEST_F(MysqlSessionTest, AStatementOfTheLibraryNeedsAllItsValues) {
+  Database own(environment());
+  EXPECT_THROW(own.run(kInsert, 1), MisuseError);
+  EXPECT_THROW(own.run(kSelect, 1), MisuseError);
+}
+
 TEST_F(MysqlSessionTest, AProcedureLeavesNothingUnread) {
   sql().execute("CREATE PROCEDURE p(IN n int) BEGIN SELECT n; SELECT n + 1; END");
   Database own(environment(), Use::transactions);
