@@ -2,8 +2,8 @@
 
 #include <vector>
 
-#include "store/postgres/rows.h"
 #include "store/common/shards.h"
+#include "store/postgres/rows.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {

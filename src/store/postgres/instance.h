@@ -4,12 +4,12 @@
 #include <string>
 
 #include "outbox/store.h"
+#include "store/common/shards.h"
 #include "store/postgres/claims.h"
 #include "store/postgres/database.h"
 #include "store/postgres/marks.h"
 #include "store/postgres/ownership.h"
 #include "store/postgres/reader.h"
-#include "store/common/shards.h"
 
 namespace outbox::postgres {
 

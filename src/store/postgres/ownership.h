@@ -8,8 +8,8 @@
 
 #include "outbox/clock.h"
 #include "outbox/store.h"
-#include "store/postgres/database.h"
 #include "store/common/shards.h"
+#include "store/postgres/database.h"
 
 namespace outbox::postgres {
 

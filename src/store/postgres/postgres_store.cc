@@ -3,10 +3,10 @@
 #include <utility>
 
 #include "core/instance_options.h"
+#include "store/common/shards.h"
 #include "store/postgres/connection.h"
 #include "store/postgres/instance.h"
 #include "store/postgres/operators.h"
-#include "store/common/shards.h"
 #include "store/postgres/watch.h"
 
 namespace outbox::postgres {

@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "outbox/store.h"
+#include "store/common/shards.h"
 #include "store/postgres/database.h"
 #include "store/postgres/floor.h"
-#include "store/common/shards.h"
 
 namespace outbox::postgres {
 
