@@ -10,15 +10,13 @@
 #include "core/sql_text.h"
 #include "outbox/error.h"
 #include "store/postgres/oids.h"
+#include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 namespace {
 
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
-
-constexpr const char* kBegin = "BEGIN";
-constexpr std::string_view kBeginPurpose = "begin a transaction";
 
 constexpr int kText = 0;
 constexpr int kBinary = 1;
@@ -265,20 +263,18 @@ std::vector<Result> Session::run_together(std::span<const Call> calls) {
   });
 }
 
-bool Session::send_begin() {
-  return PQsendQueryParams(connection_, kBegin, 0, nullptr, nullptr, nullptr, nullptr, kText) != 0;
-}
-
 // What `send` sends for each of the purposes, in one round trip.
 template <class Send>
 std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes,
                                       const Send& send) {
+  const Parameters none;
+  const bool begin_by_name = begin_first_ && prepared(kept(sql::kBegin), sql::kBegin, none);
   const bool begin = std::exchange(begin_first_, false);
   const auto fail = [&](const PGresult* result, std::string_view doing) {
     throw_failure(connection_, result, doing, environment_->description);
   };
   if (PQenterPipelineMode(connection_) == 0) fail(nullptr, purposes.front());
-  bool sent = !begin || send_begin();
+  bool sent = !begin || this->send(kept(sql::kBegin), begin_by_name, none);
   for (std::size_t i = 0; sent && i < purposes.size(); ++i) sent = send(i);
   if (!sent || PQpipelineSync(connection_) == 0) fail(nullptr, purposes.front());
 
@@ -298,7 +294,7 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
     }
   };
   if (begin) {
-    take(kBeginPurpose);
+    take(sql::kBegin.purpose);
     results.clear();
   }
   for (const std::string_view purpose : purposes) {
@@ -318,7 +314,7 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
 
 void Session::run_script(const std::string& text, std::string_view purpose) {
   const bool begin = std::exchange(begin_first_, false);
-  const std::string all = begin ? std::string(kBegin).append(";").append(text) : text;
+  const std::string all = begin ? std::string(sql::kBegin.text).append(";").append(text) : text;
   if (PQsendQuery(connection_, all.c_str()) == 0) {
     throw_failure(connection_, nullptr, purpose, environment_->description);
   }

@@ -85,7 +85,6 @@ class Session {
   void forget_if_discarded(const PGresult* failure);
   template <class Send>
   std::vector<Result> pipeline(std::span<const std::string_view> purposes, const Send& send);
-  bool send_begin();
   Result run_user_statement(std::string_view text, std::span<const Value> values);
 
   PGconn* const connection_;

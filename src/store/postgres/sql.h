@@ -13,6 +13,7 @@ namespace outbox::postgres::sql {
 
 // --- Transactions ---
 
+inline constexpr Sql kBegin{"begin a transaction", "BEGIN"};
 inline constexpr Sql kCommit{"commit the transaction", "COMMIT", false};
 
 // --- Writing ---
