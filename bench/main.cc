@@ -106,9 +106,17 @@ bool concerns(const Benchmark& benchmark, const Settings& settings) {
   return settings.only.empty() || benchmark.name == settings.only;
 }
 
+std::unique_ptr<Subject> subject_of(const Settings& settings) {
+  if (settings.store == "sqlite") return sqlite_subject();
+#ifdef OUTBOX_WITH_POSTGRES
+  return postgres_subject();
+#else
+  throw UsageError("this benchmark was built without PostgreSQL");
+#endif
+}
+
 void run(const Settings& settings) {
-  const std::unique_ptr<Subject> subject =
-      settings.store == "sqlite" ? sqlite_subject() : postgres_subject();
+  const std::unique_ptr<Subject> subject = subject_of(settings);
   Report report(subject->name());
   std::printf("%s\n", subject->about().c_str());
   std::printf("payloads of 200 bytes, %d rounds\n", settings.rounds);

@@ -15,9 +15,8 @@
 #include "outbox/outbox.h"
 #include "outbox/poller.h"
 #include "outbox/testing.h"
-#include "settings.h"
-#include "support/postgres.h"
-#include "support/temporary_directory.h"
+#include "support/services.h"
+#include "temporary_database.h"
 #include "workload.h"
 
 namespace outbox::chaos {
@@ -53,17 +52,11 @@ class Arrivals {
 
 // The application and one engine after the other in this process, on a faulty
 // store over a sound one.
-class CheckerTest : public ::testing::TestWithParam<StoreKind> {
+class CheckerTest : public ::testing::TestWithParam<TemporaryDatabase> {
  protected:
   void SetUp() override {
-    if (GetParam() == StoreKind::postgres) {
-      OUTBOX_NEEDS_POSTGRES();
-      schema_.emplace();
-      database_ =
-          postgres_database(test::postgres_url() + "?options=-csearch_path%3D" + schema_->name());
-    } else {
-      database_ = sqlite_database(directory_.file("shop.db"));
-    }
+    if (GetParam().server != nullptr) OUTBOX_NEEDS_SERVICE(GetParam().server);
+    database_ = GetParam().make();
     observer_.emplace(*database_);
   }
 
@@ -103,8 +96,6 @@ class CheckerTest : public ::testing::TestWithParam<StoreKind> {
     return result;
   }
 
-  test::TemporaryDirectory directory_;
-  std::optional<test::Schema> schema_;
   testing::RecordingLog log_;
   std::unique_ptr<Database> database_;
   std::optional<Observer> observer_;
@@ -286,16 +277,18 @@ TEST_P(RereadRows, AreRecognisedByTheGate) {
 }
 
 // Those on PostgreSQL are named after it.
-const auto kSqlite = ::testing::Values(StoreKind::sqlite);
-const auto kPostgres = ::testing::Values(StoreKind::postgres);
-INSTANTIATE_TEST_SUITE_P(Sqlite, MarkBeforeDelivery, kSqlite);
-INSTANTIATE_TEST_SUITE_P(Sqlite, HookOnRollback, kSqlite);
-INSTANTIATE_TEST_SUITE_P(Sqlite, LostMark, kSqlite);
-INSTANTIATE_TEST_SUITE_P(Sqlite, RereadRows, kSqlite);
-INSTANTIATE_TEST_SUITE_P(Postgres, MarkBeforeDelivery, kPostgres);
-INSTANTIATE_TEST_SUITE_P(Postgres, HookOnRollback, kPostgres);
-INSTANTIATE_TEST_SUITE_P(Postgres, LostMark, kPostgres);
-INSTANTIATE_TEST_SUITE_P(Postgres, RereadRows, kPostgres);
+const auto kOnSqlite = ::testing::Values(kSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, MarkBeforeDelivery, kOnSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, HookOnRollback, kOnSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, LostMark, kOnSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, RereadRows, kOnSqlite);
+#ifdef OUTBOX_WITH_POSTGRES
+const auto kOnPostgres = ::testing::Values(kPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, MarkBeforeDelivery, kOnPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, HookOnRollback, kOnPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, LostMark, kOnPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, RereadRows, kOnPostgres);
+#endif
 
 }  // namespace
 }  // namespace outbox::chaos

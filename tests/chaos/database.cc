@@ -1,6 +1,7 @@
 #include "database.h"
 
 #include <chrono>
+#include <stdexcept>
 #include <thread>
 
 #include "outbox/error.h"
@@ -27,8 +28,15 @@ auto patiently(const Call& call) {
 }  // namespace
 
 std::unique_ptr<Database> database_of(const Settings& settings, const Clock* clock) {
-  if (settings.store == StoreKind::postgres) return postgres_database(settings.url, clock);
-  return sqlite_database(database_path(settings.directory));
+  if (settings.store == StoreKind::sqlite) {
+    return sqlite_database(database_path(settings.directory));
+  }
+#ifdef OUTBOX_WITH_POSTGRES
+  return postgres_database(settings.url, clock);
+#else
+  static_cast<void>(clock);
+  throw std::invalid_argument("--store postgres: this program was built without PostgreSQL");
+#endif
 }
 
 std::shared_ptr<Store> open_patiently(Database& database) {

@@ -8,6 +8,8 @@
 #include "database.h"
 #include "outbox/error.h"
 #include "outbox/postgres.h"
+#include "support/postgres.h"
+#include "temporary_database.h"
 
 namespace outbox::chaos {
 namespace {
@@ -97,10 +99,25 @@ class PostgresDatabase final : public Database {
   const Clock* const clock_;
 };
 
+class TemporaryPostgresDatabase final : public Database {
+ public:
+  std::shared_ptr<Store> open() override { return database_.open(); }
+  std::unique_ptr<OwnConnection> connect(Store& store) override { return database_.connect(store); }
+
+ private:
+  const test::Schema schema_;
+  PostgresDatabase database_{test::postgres_url() + "?options=-csearch_path%3D" + schema_.name(),
+                             nullptr};
+};
+
 }  // namespace
 
 std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock) {
   return std::make_unique<PostgresDatabase>(url, clock);
+}
+
+std::unique_ptr<Database> temporary_postgres_database() {
+  return std::make_unique<TemporaryPostgresDatabase>();
 }
 
 }  // namespace outbox::chaos

@@ -6,6 +6,8 @@
 #include "database.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
+#include "support/temporary_directory.h"
+#include "temporary_database.h"
 
 namespace outbox::chaos {
 namespace {
@@ -69,10 +71,24 @@ class SqliteDatabase final : public Database {
   const std::string path_;
 };
 
+class TemporarySqliteDatabase final : public Database {
+ public:
+  std::shared_ptr<Store> open() override { return database_.open(); }
+  std::unique_ptr<OwnConnection> connect(Store& store) override { return database_.connect(store); }
+
+ private:
+  const test::TemporaryDirectory directory_;
+  SqliteDatabase database_{directory_.file("shop.db")};
+};
+
 }  // namespace
 
 std::unique_ptr<Database> sqlite_database(const std::string& path) {
   return std::make_unique<SqliteDatabase>(path);
+}
+
+std::unique_ptr<Database> temporary_sqlite_database() {
+  return std::make_unique<TemporarySqliteDatabase>();
 }
 
 }  // namespace outbox::chaos

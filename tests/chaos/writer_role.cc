@@ -36,7 +36,9 @@ int run_writer(const Settings& settings) {
     if (!settings.direct_url.empty()) {
       // Around the network: a cut would end every transaction that takes its time.
       threads.emplace_back([&](const std::stop_token& stop) {
-        const auto direct = postgres_database(settings.direct_url);
+        Settings around = settings;
+        around.url = settings.direct_url;
+        const auto direct = database_of(around);
         Workload(writer, connect_patiently(*direct, *store), options_of(settings, kThreads))
             .run_slowly(stop);
       });

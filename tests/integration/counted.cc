@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <csignal>
 #include <map>
 #include <mutex>
 #include <set>
@@ -182,40 +181,6 @@ void keep_order_on_sqlite(std::size_t events) {
     }
   }
   EXPECT_EQ(total, events) << "a clean close and a restart lose nothing and repeat nothing";
-}
-
-void share_on_postgres(std::size_t events, const FleetOptions& options) {
-  ASSERT_EQ(events % 5, 0u);
-  Fleet fleet(options);
-  for (int n = 0; n < 2; ++n) fleet.start_instance(events / 5);
-  for (int n = 0; n < 2; ++n) fleet.start_instance();
-  fleet.start_writer(events / 5);
-  for (int n = 0; n < 2; ++n) fleet.start_plain_writer(events / 5);
-  const chaos::Verdict verdict = fleet.finish(events);
-  EXPECT_TRUE(verdict.clean()) << verdict;
-  EXPECT_EQ(fleet.lost_leases(), 0u) << "on a machine this busy nothing can be told";
-}
-
-void share_through_faults_on_postgres(std::size_t events) {
-  ASSERT_EQ(events % 5, 0u);
-  Fleet fleet({.lease = 5s});
-  Fleet::Member& killed = fleet.start_instance();
-  Fleet::Member& stopped = fleet.start_instance();
-  for (int n = 0; n < 2; ++n) fleet.start_instance(events / 5);
-  fleet.wait_for_members(4);
-  for (int n = 0; n < 2; ++n) fleet.start_writer(events / 5);
-  fleet.start_plain_writer(events / 5);
-  fleet.wait_for_arrivals(events / 10);
-  killed.signal(SIGKILL);
-  fleet.wait_for_arrivals(events / 5);
-  stopped.signal(SIGSTOP);
-  fleet.start_instance();
-  fleet.wait_until_forgotten(stopped);
-  stopped.signal(SIGCONT);
-  fleet.wait_for_members(4);
-  const chaos::Verdict verdict = fleet.finish(events, 1);
-  EXPECT_TRUE(verdict.clean()) << verdict;
-  EXPECT_GE(fleet.lost_leases(), 1u);
 }
 
 }  // namespace outbox::counted

@@ -14,15 +14,5 @@ TEST(Counted, KeepsTheOrderOfTwoProcesses) { keep_order_on_sqlite(kEvents); }
 TEST(Counted, DeliversEachOnceOnTheMemoryStore) { deliver_each_once(memory::open(), kEvents); }
 TEST(Counted, DeliversEachOnceOnSqlite) { deliver_each_once(temporary_sqlite(), kEvents); }
 
-class PostgresCounted : public ::testing::Test {
- protected:
-  void SetUp() override { OUTBOX_NEEDS_POSTGRES(); }
-};
-
-TEST_F(PostgresCounted, FourInstancesShareTheEventsInOrder) { share_on_postgres(kEvents); }
-TEST_F(PostgresCounted, FourInstancesClaimEachEventOnce) {
-  share_on_postgres(kEvents, {.ordering = Ordering::none, .row_claims = true});
-}
-
 }  // namespace
 }  // namespace outbox::counted

@@ -6,16 +6,15 @@
 #include <cstdio>
 #include <fstream>
 #include <map>
-#include <optional>
+#include <memory>
 #include <set>
 #include <string>
 
 #include "outbox/outbox.h"
-#include "outbox/postgres.h"
-#include "outbox/sqlite.h"
 #include "outbox/testing.h"
-#include "support/postgres.h"
+#include "support/services.h"
 #include "support/temporary_directory.h"
+#include "temporary_database.h"
 
 namespace outbox {
 namespace {
@@ -31,24 +30,14 @@ constexpr int kFailed = 2;
 constexpr int kDeaths = 5;
 constexpr int kMaxChildren = 12;
 
-enum class Kind { sqlite, postgres };
-
-class KillerTest : public ::testing::TestWithParam<Kind> {
+class KillerTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
  protected:
   void SetUp() override {
-    if (GetParam() != Kind::postgres) return;
-    OUTBOX_NEEDS_POSTGRES();
-    schema_.emplace();
+    if (GetParam().server != nullptr) OUTBOX_NEEDS_SERVICE(GetParam().server);
+    database_ = GetParam().make();
   }
 
-  std::shared_ptr<Store> open() {
-    if (schema_) {
-      return postgres::open(test::postgres_url(),
-                            {.table = schema_->name() + ".outbox_event", .log = no_log()});
-    }
-    return sqlite::open(directory_.file("events.db"),
-                        {.durability = sqlite::Durability::normal, .log = no_log()});
-  }
+  std::shared_ptr<Store> open() { return database_->open(); }
 
   static Logger no_log() {
     return [](LogLevel, std::string_view) {};
@@ -70,8 +59,6 @@ class KillerTest : public ::testing::TestWithParam<Kind> {
     if (child < 0 || waitpid(child, &state, 0) != child || !WIFEXITED(state)) return kFailed;
     return WEXITSTATUS(state);
   }
-
-  std::optional<test::Schema> schema_;  // on PostgreSQL
 
   // How often each event was delivered.
   std::map<std::string, int> delivered() const {
@@ -104,10 +91,13 @@ class KillerTest : public ::testing::TestWithParam<Kind> {
   }
 
   const test::TemporaryDirectory directory_;
+  std::unique_ptr<chaos::Database> database_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, KillerTest, ::testing::Values(Kind::sqlite));
-INSTANTIATE_TEST_SUITE_P(Postgres, KillerTest, ::testing::Values(Kind::postgres));
+INSTANTIATE_TEST_SUITE_P(Sqlite, KillerTest, ::testing::Values(chaos::kSqlite));
+#ifdef OUTBOX_WITH_POSTGRES
+INSTANTIATE_TEST_SUITE_P(Postgres, KillerTest, ::testing::Values(chaos::kPostgres));
+#endif
 
 TEST_P(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDelivered) {
   std::string poison;
@@ -156,9 +146,9 @@ TEST_P(KillerTest, ARowThatCannotBeDecodedBecomesDeadAndThoseAroundItAreDelivere
   auto tx = box.begin();
   const std::string before = tx.write(draft("1", "\"before\""));
   tx.execute(
-      "INSERT INTO " + (schema_ ? schema_->name() + "." : "") +
-          "outbox_event(event_id, event_type, aggregate_type, aggregate_id, headers, payload)"
-          " VALUES ($1, $2, $3, $4, $5, $6)",
+      "INSERT INTO outbox_event"
+      " (event_id, event_type, aggregate_type, aggregate_id, headers, payload)"
+      " VALUES ($1, $2, $3, $4, $5, $6)",
       "broken", "Happened", "Order", "1", "{not json", "\"broken\"");
   const std::string behind = tx.write(draft("1", "\"behind\""));
   const std::string beside = tx.write(draft("2", "\"beside\""));

@@ -1,6 +1,4 @@
 // Following events on a server, where transactions commit in any order.
-#ifdef OUTBOX_CLI_POSTGRES
-
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -82,5 +80,3 @@ TEST_F(PostgresTail, ShowsWhatWasBeingWrittenWhenItBegan) {
 
 }  // namespace
 }  // namespace outbox::cli
-
-#endif

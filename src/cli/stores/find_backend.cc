@@ -10,7 +10,7 @@
 #include "outbox/sqlite.h"
 #include "store/sqlite/url.h"
 
-#ifdef OUTBOX_CLI_POSTGRES
+#ifdef OUTBOX_WITH_POSTGRES
 #include "cli/stores/postgres/postgres_backend.h"
 #include "outbox/postgres.h"
 #endif
@@ -25,7 +25,7 @@ bool is_one_of(const std::string& name, const Scheme& scheme) {
 [[noreturn]] void throw_unknown(const std::string& scheme) {
   std::string message = "no store is known for " + quote(scheme + ":") + "; this binary knows ";
   message += known_urls();
-#ifndef OUTBOX_CLI_POSTGRES
+#ifndef OUTBOX_WITH_POSTGRES
   if (scheme == "postgresql" || scheme == "postgres") {
     throw ConfigurationError(message + ": it was built without PostgreSQL");
   }
@@ -42,7 +42,7 @@ std::unique_ptr<Backend> find_backend(std::string_view url, const std::string& t
   if (is_one_of(scheme, sqlite::scheme())) {
     return std::make_unique<SqliteBackend>(sqlite::path_of_url(url), table);
   }
-#ifdef OUTBOX_CLI_POSTGRES
+#ifdef OUTBOX_WITH_POSTGRES
   if (is_one_of(scheme, postgres::scheme())) {
     return std::make_unique<PostgresBackend>(with_lower_scheme(url), table);
   }
@@ -51,7 +51,7 @@ std::unique_ptr<Backend> find_backend(std::string_view url, const std::string& t
 }
 
 std::string_view known_urls() {
-#ifdef OUTBOX_CLI_POSTGRES
+#ifdef OUTBOX_WITH_POSTGRES
   return "sqlite:PATH and postgresql://USER@HOST:PORT/DATABASE";
 #else
   return "sqlite:PATH";

@@ -43,7 +43,7 @@ TEST(FindBackend, RefusesOthersWithoutShowingTheirPasswords) {
   EXPECT_NE(refusal("sqlite://host/x").find("no host"), std::string::npos);
 }
 
-#ifdef OUTBOX_CLI_POSTGRES
+#ifdef OUTBOX_WITH_POSTGRES
 
 TEST(FindBackend, NamesAPostgresServerWithoutItsPassword) {
   const auto backend = find_backend(

@@ -1,4 +1,4 @@
-#include "fleet.h"
+#include "postgres_fleet.h"
 
 #include <atomic>
 #include <csignal>
