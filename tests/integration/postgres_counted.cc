@@ -20,9 +20,11 @@ void share_on_postgres(std::size_t events, const FleetOptions& options) {
   EXPECT_EQ(fleet.lost_leases(), 0u) << "on a machine this busy nothing can be told";
 }
 
-void share_through_faults_on_postgres(std::size_t events) {
+void share_through_faults_on_postgres(std::size_t events, FleetOptions options) {
   ASSERT_EQ(events % 5, 0u);
-  Fleet fleet({.lease = 5s});
+  options.lease = 5s;
+  options.lock_timeout = 5s;
+  Fleet fleet(options);
   Fleet::Member& killed = fleet.start_instance();
   Fleet::Member& stopped = fleet.start_instance();
   for (int n = 0; n < 2; ++n) fleet.start_instance(events / 5);

@@ -11,8 +11,8 @@ namespace outbox::counted {
 // by plain SQL. Nothing is lost or repeated, nor out of order where there is one.
 void share_on_postgres(std::size_t events, const FleetOptions& options = {});
 
-// The same while one instance is killed, one is stopped beyond its lease and
-// continued, and one joins: what these held may be repeated.
-void share_through_faults_on_postgres(std::size_t events);
+// The same while one instance is killed, one is stopped beyond its lease and its
+// locks and continued, and one joins: what these held may be repeated.
+void share_through_faults_on_postgres(std::size_t events, FleetOptions options = {});
 
 }  // namespace outbox::counted

@@ -24,6 +24,12 @@ TEST_F(PostgresCountedLong, FourInstancesClaimEachEventOnce) {
 TEST_F(PostgresCountedLong, DeathsAndTakeOversLoseNothingAndKeepTheOrder) {
   share_through_faults_on_postgres(kEvents);
 }
+TEST_F(PostgresCountedLong, DeathsAndTakeOversWithoutOrderLoseNothing) {
+  share_through_faults_on_postgres(kEvents, kWithoutOrder);
+}
+TEST_F(PostgresCountedLong, DeathsAndExpiredLocksLoseNothing) {
+  share_through_faults_on_postgres(kEvents, kRowClaims);
+}
 
 }  // namespace
 }  // namespace outbox::counted

@@ -26,6 +26,10 @@ constexpr std::chrono::minutes kPatience{4};
 constexpr const char* kNextNumbers =
     "UPDATE counter SET last = last + $2 WHERE aggregate = $1 RETURNING last";
 
+constexpr const char* kLocksOfTheDead =
+    "SELECT count(*) FROM outbox_event WHERE hold IS NOT NULL"
+    " AND locked_by NOT IN (SELECT owner FROM outbox_event_instance)";
+
 std::string with_search_path(const std::string& url, const std::string& schema) {
   return url + "?options=-csearch_path%3D" + schema;
 }
@@ -103,7 +107,7 @@ Options Fleet::options() const {
           .cold_capacity = kCapacity / 2,
           .poll_interval = 1s,
           .row_claims = options_.row_claims,
-          .lock_timeout = 10min,  // longer than anybody waits here: none may be lost
+          .lock_timeout = options_.lock_timeout,
           .lease = options_.lease,
           .retry = std::make_shared<ExponentialBackoff>(
               ExponentialBackoffOptions{.base = 1ms, .max = 20ms}),
@@ -193,6 +197,7 @@ void Fleet::wait_until_forgotten(const Member& instance) {
     return sql_.value("SELECT count(*) FROM outbox_event_instance WHERE pid = " +
                       std::to_string(instance.pid())) == "0";
   });
+  wait("the end of its locks", [&] { return sql_.value(kLocksOfTheDead) == "0"; });
 }
 
 void Fleet::wait_until_delivered() {

@@ -26,6 +26,9 @@ struct FleetOptions {
   // So short that a take-over can be waited for, so long that a busy machine does
   // not cause one.
   std::chrono::milliseconds lease{15'000};
+
+  // With row claims; longer than anybody waits here.
+  std::chrono::milliseconds lock_timeout{600'000};
 };
 
 // Instances and writers, in a schema of their own, and what they delivered. Every
@@ -56,8 +59,8 @@ class Fleet {
 
   // All wait for minutes if need be, and throw std::runtime_error then.
   void wait_for_arrivals(std::size_t count);
-  void wait_for_members(std::size_t count);  // registered instances
-  void wait_until_forgotten(const Member& instance);
+  void wait_for_members(std::size_t count);           // registered instances
+  void wait_until_forgotten(const Member& instance);  // its lease, and the locks of the dead
   void wait_until_delivered();
 
   // How often an instance that lives on had lost its lease, and registered anew.
