@@ -27,6 +27,7 @@ struct Known {
 constexpr std::array kStores{
     Known{"sqlite", sqlite_subject},
     Known{"postgres", postgres_subject},
+    Known{"mysql", mysql_subject},
 };
 
 struct Benchmark {
@@ -51,7 +52,8 @@ constexpr std::array kBenchmarks{
 };
 
 constexpr const char* kUsage =
-    "usage: outbox_bench [sqlite|postgres] [--rounds N] [--quick] [--only NAME] [--output FILE]\n"
+    "usage: outbox_bench [sqlite|postgres|mysql] [--rounds N] [--quick] [--only NAME]\n"
+    "                    [--output FILE]\n"
     "\n"
     "  --rounds N     measure everything N times (5)\n"
     "  --quick        small sizes and 3 rounds: to see that it works\n"
@@ -61,7 +63,7 @@ constexpr const char* kUsage =
     "  --output FILE  where the figures are saved (bench/results/STORE.jsonl; with\n"
     "                 --only NAME bench/results/STORE_NAME.jsonl)\n"
     "\n"
-    "PostgreSQL is the server that OUTBOX_TEST_POSTGRES names.\n";
+    "The servers are those that OUTBOX_TEST_POSTGRES and OUTBOX_TEST_MYSQL name.\n";
 
 class UsageError : public std::runtime_error {
  public:

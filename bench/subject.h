@@ -135,4 +135,7 @@ std::unique_ptr<Subject> sqlite_subject();
 // On the server that OUTBOX_TEST_POSTGRES names.
 std::unique_ptr<Subject> postgres_subject();
 
+// On the server, MariaDB or MySQL, that OUTBOX_TEST_MYSQL names.
+std::unique_ptr<Subject> mysql_subject();
+
 }  // namespace outbox::bench
