@@ -58,7 +58,10 @@ void drain(const Settings& settings, Subject& subject, Report& report, Finish fi
              at_least(keep ? subject.bars().drain_keep : subject.bars().drain_delete));
   report.add("ours, batch 500 / limit", ratio(rates[kOursLarge], rates[kLimit]), "ratio");
   report.add("ours, ordering none / limit", ratio(rates[kOursUnordered], rates[kLimit]), "ratio");
-  if (keep) report.add("ours / naive", ratio(rates[kOurs], rates[kNaive]), "ratio", at_least(20));
+  if (keep) {
+    report.add("ours / naive", ratio(rates[kOurs], rates[kNaive]), "ratio",
+               at_least(subject.bars().drain_naive));
+  }
   report.print();
   subject.remove(backlog);
 }

@@ -57,6 +57,9 @@ struct Bar {
 };
 inline Bar at_least(double limit) { return {Bar::Side::at_least, limit}; }
 inline Bar at_most(double limit) { return {Bar::Side::at_most, limit}; }
+inline std::optional<Bar> at_most(std::optional<double> limit) {
+  return limit ? std::optional(at_most(*limit)) : std::nullopt;
+}
 
 // Collects the figures of a run; prints each benchmark as a table, and saves
 // all as JSON lines.

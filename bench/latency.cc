@@ -223,8 +223,7 @@ void latency(const Settings& settings, Subject& subject, Report& report) {
   report.begin("latency", "from COMMIT's return to the listener, at half the commit rate");
   const std::size_t events = settings.size(kEvents);
   const Bars bars = subject.bars();
-  const std::optional<Bar> p99 =
-      bars.in_process_p99 ? std::optional(at_most(*bars.in_process_p99)) : std::nullopt;
+  const std::optional<Bar> p99 = at_most(bars.in_process_p99);
   steady_clock::duration period{};
 
   struct Case {

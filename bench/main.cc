@@ -1,13 +1,16 @@
 // outbox_bench: how fast the library is, against what its database can do.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "benchmarks.h"
 #include "harness.h"
@@ -16,42 +19,55 @@
 namespace outbox::bench {
 namespace {
 
-// Some stores have no use for a benchmark.
-enum class On { both, sqlite, postgres };
+struct Known {
+  std::string_view store;
+  std::unique_ptr<Subject> (*subject)();
+};
+
+constexpr std::array kStores{
+    Known{"sqlite", sqlite_subject},
+#ifdef OUTBOX_WITH_POSTGRES
+    Known{"postgres", postgres_subject},
+#endif
+#ifdef OUTBOX_WITH_MYSQL
+    Known{"mysql", mysql_subject},
+#endif
+};
 
 struct Benchmark {
   std::string_view name;
   void (*run)(const Settings&, Subject&, Report&);
-  On on = On::both;
+  std::optional<Trait> of{};
 };
 
 constexpr std::array kBenchmarks{
     Benchmark{"drain_keep", drain_keep},
     Benchmark{"drain_delete", drain_delete},
-    Benchmark{"row_claims", row_claims, On::postgres},
-    Benchmark{"instances", instances, On::postgres},
-    Benchmark{"keep_up", keep_up, On::postgres},
+    Benchmark{"row_claims", row_claims, Trait::server},
+    Benchmark{"instances", instances, Trait::server},
+    Benchmark{"keep_up", keep_up, Trait::server},
     Benchmark{"latency", latency},
     Benchmark{"write", write_one},
-    Benchmark{"write_at_commit", write_at_commit, On::postgres},
-    Benchmark{"write_all", write_all, On::postgres},
-    Benchmark{"notify", notify, On::postgres},
-    Benchmark{"engine", engine, On::sqlite},
+    Benchmark{"write_at_commit", write_at_commit, Trait::insert_at_commit},
+    Benchmark{"write_all", write_all, Trait::server},
+    Benchmark{"notify", notify, Trait::notify},
+    Benchmark{"engine", engine, Trait::embedded},
     Benchmark{"poll_cost", poll_cost},
 };
 
 constexpr const char* kUsage =
-    "usage: outbox_bench [sqlite|postgres] [--rounds N] [--quick] [--only NAME] [--output FILE]\n"
+    "usage: outbox_bench [sqlite|postgres|mysql] [--rounds N] [--quick] [--only NAME]\n"
+    "                    [--output FILE]\n"
     "\n"
     "  --rounds N     measure everything N times (5)\n"
     "  --quick        small sizes and 3 rounds: to see that it works\n"
     "  --only NAME    drain_keep, drain_delete, latency, write or poll_cost; on SQLite also\n"
-    "                 engine; on PostgreSQL also row_claims, instances, keep_up,\n"
-    "                 write_at_commit, write_all or notify\n"
+    "                 engine; on a server also row_claims, instances, keep_up or write_all;\n"
+    "                 on PostgreSQL also write_at_commit or notify\n"
     "  --output FILE  where the figures are saved (bench/results/STORE.jsonl; with\n"
     "                 --only NAME bench/results/STORE_NAME.jsonl)\n"
     "\n"
-    "PostgreSQL is the server that OUTBOX_TEST_POSTGRES names.\n";
+    "The servers are those that OUTBOX_TEST_POSTGRES and OUTBOX_TEST_MYSQL name.\n";
 
 class UsageError : public std::runtime_error {
  public:
@@ -67,6 +83,12 @@ int positive(std::string_view text) {
   return number;
 }
 
+const Known* find_store(std::string_view name) {
+  const auto* found = std::find_if(kStores.begin(), kStores.end(),
+                                   [&](const Known& known) { return known.store == name; });
+  return found == kStores.end() ? nullptr : found;
+}
+
 Settings parse(int argc, char** argv) {
   Settings settings;
   bool rounds_given = false;
@@ -76,7 +98,7 @@ Settings parse(int argc, char** argv) {
       if (++i == argc) throw UsageError(std::string(option) + " needs a value");
       return argv[i];
     };
-    if ((option == "sqlite" || option == "postgres") && i == 1) {
+    if (i == 1 && find_store(option) != nullptr) {
       settings.store = option;
     } else if (option == "--rounds") {
       settings.rounds = positive(value());
@@ -99,30 +121,22 @@ Settings parse(int argc, char** argv) {
   return settings;
 }
 
-bool concerns(const Benchmark& benchmark, const Settings& settings) {
-  if (benchmark.on != On::both && (benchmark.on == On::sqlite) != (settings.store == "sqlite")) {
+bool concerns(const Benchmark& benchmark, const Settings& settings, const Subject& subject) {
+  const std::vector<Trait> traits = subject.traits();
+  if (benchmark.of && std::find(traits.begin(), traits.end(), *benchmark.of) == traits.end()) {
     return false;
   }
   return settings.only.empty() || benchmark.name == settings.only;
 }
 
-std::unique_ptr<Subject> subject_of(const Settings& settings) {
-  if (settings.store == "sqlite") return sqlite_subject();
-#ifdef OUTBOX_WITH_POSTGRES
-  return postgres_subject();
-#else
-  throw UsageError("this benchmark was built without PostgreSQL");
-#endif
-}
-
 void run(const Settings& settings) {
-  const std::unique_ptr<Subject> subject = subject_of(settings);
+  const std::unique_ptr<Subject> subject = find_store(settings.store)->subject();
   Report report(subject->name());
   std::printf("%s\n", subject->about().c_str());
   std::printf("payloads of 200 bytes, %d rounds\n", settings.rounds);
   bool found = false;
   for (const Benchmark& benchmark : kBenchmarks) {
-    if (!concerns(benchmark, settings)) continue;
+    if (!concerns(benchmark, settings, *subject)) continue;
     found = true;
     benchmark.run(settings, *subject, report);
   }

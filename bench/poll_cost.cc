@@ -45,7 +45,9 @@ class Polled {
     return median(micros);
   }
 
-  std::vector<Visited> visited() const { return subject_.visited(database_, kPolled); }
+  std::vector<Visited> visited() {
+    return subject_.visited(database_, kPolled, [this] { poll(); });
+  }
 
  private:
   void poll() {
@@ -104,8 +106,8 @@ void poll_cost(const Settings& settings, Subject& subject, Report& report) {
       variant(std::to_string(many_done) + " done", many_behind_done),
       variant(std::to_string(many_held) + " held", behind_held),
   };
-  const std::vector<const Polled*> polled{&few_pending,     &few_again,        &many_pending,
-                                          &few_behind_done, &many_behind_done, &behind_held};
+  const std::vector<Polled*> polled{&few_pending,     &few_again,        &many_pending,
+                                    &few_behind_done, &many_behind_done, &behind_held};
   const std::vector<Samples> times = interleave(variants, settings.rounds);
   std::vector<std::vector<Visited>> visited;
   for (std::size_t i = 0; i < variants.size(); ++i) {

@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -54,13 +55,25 @@ class BareConnection {
   virtual void exec(const std::string& sql) const = 0;
 };
 
+// What some databases have and others have not: the benchmarks of it are for those
+// that have it.
+enum class Trait {
+  embedded,
+  server,            // for many instances and writers; a statement is a round trip
+  insert_at_commit,  // see Opening
+  notify,
+};
+
 // What the figures have to reach, where stores differ.
 struct Bars {
-  double drain_keep = 0;    // of the limit
-  double drain_delete = 0;  // of its limit
-  double ordered_p50 = 0;   // us
-  double unordered_p50 = 0;
-  double process_p50 = 0;
+  double drain_keep = 0;                // of the limit
+  double drain_delete = 0;              // of its limit
+  double drain_naive = 0;               // of the naive loop
+  double row_claims_naive = 0;          // by 4 instances
+  double write = 0;                     // of the bare writer
+  std::optional<double> ordered_p50{};  // us
+  std::optional<double> unordered_p50{};
+  std::optional<double> process_p50{};
   std::optional<double> in_process_p99{};
 };
 
@@ -70,6 +83,7 @@ class Subject {
   virtual ~Subject() = default;
 
   virtual std::string name() const = 0;
+  virtual std::vector<Trait> traits() const = 0;
   virtual Bars bars() const = 0;
 
   // How many transactions may write at the same time, to be measured.
@@ -111,12 +125,17 @@ class Subject {
   virtual double drain_limit(const std::string& database, std::size_t events, Finish finish) = 0;
 
   // By a poll of so many rows from the lowest on: of what is ready, and of what is due.
-  virtual std::vector<Visited> visited(const std::string& database, std::size_t rows) = 0;
+  // `poll` does one by the library, for those who can count meanwhile; nothing else runs.
+  virtual std::vector<Visited> visited(const std::string& database, std::size_t rows,
+                                       const std::function<void()>& poll) = 0;
 };
 
 std::unique_ptr<Subject> sqlite_subject();
 
 // On the server that OUTBOX_TEST_POSTGRES names.
 std::unique_ptr<Subject> postgres_subject();
+
+// On the server, MariaDB or MySQL, that OUTBOX_TEST_MYSQL names.
+std::unique_ptr<Subject> mysql_subject();
 
 }  // namespace outbox::bench

@@ -21,9 +21,16 @@ class PostgresSubject final : public Subject {
 
   std::string name() const override { return "postgres"; }
 
+  std::vector<Trait> traits() const override {
+    return {Trait::server, Trait::insert_at_commit, Trait::notify};
+  }
+
   Bars bars() const override {
     return {.drain_keep = 0.6,
             .drain_delete = 0.5,
+            .drain_naive = 20,
+            .row_claims_naive = 8,
+            .write = 0.95,
             .ordered_p50 = 250,
             .unordered_p50 = 30,
             .process_p50 = 1'000};
@@ -76,7 +83,8 @@ class PostgresSubject final : public Subject {
   double drain_limit(const std::string& database, std::size_t events, Finish finish) override {
     return postgres_limit(database, events, finish);
   }
-  std::vector<Visited> visited(const std::string& database, std::size_t rows) override {
+  std::vector<Visited> visited(const std::string& database, std::size_t rows,
+                               const std::function<void()>& /*poll*/) override {
     return postgres_visited(database, rows);
   }
 

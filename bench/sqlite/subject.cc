@@ -14,9 +14,13 @@ class SqliteSubject final : public Subject {
  public:
   std::string name() const override { return "sqlite"; }
 
+  std::vector<Trait> traits() const override { return {Trait::embedded}; }
+
   Bars bars() const override {
     return {.drain_keep = 0.6,
             .drain_delete = 0.6,
+            .drain_naive = 20,
+            .write = 0.95,
             .ordered_p50 = 50,
             .unordered_p50 = 20,
             .process_p50 = 2'000,
@@ -59,7 +63,8 @@ class SqliteSubject final : public Subject {
   double drain_limit(const std::string& path, std::size_t events, Finish finish) override {
     return sqlite_limit(path, events, finish);
   }
-  std::vector<Visited> visited(const std::string& path, std::size_t rows) override {
+  std::vector<Visited> visited(const std::string& path, std::size_t rows,
+                               const std::function<void()>& /*poll*/) override {
     return sqlite_visited(path, rows);
   }
 
