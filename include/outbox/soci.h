@@ -1,44 +1,32 @@
-// Events in transactions of SOCI, 4.0 or later, on its PostgreSQL backend.
-//
-// Includes <soci/soci.h> and that backend's header, and so needs that library; link
-// soci_core and soci_postgresql beside outbox::postgres.
+// Events in transactions of SOCI, 4.0 or later, for programs that learn only when they
+// run whether that is on PostgreSQL or on MySQL. Needs both backends and both stores:
+// whoever has one of them includes soci_postgres.h or soci_mysql.h instead.
 #pragma once
 
-#include <soci/postgresql/soci-postgresql.h>
 #include <soci/soci.h>
 
 #include <memory>
+#include <string>
 
 #include "outbox/error.h"
-#include "outbox/postgres.h"
+#include "outbox/soci_mysql.h"
+#include "outbox/soci_postgres.h"
 #include "outbox/store.h"
 
 namespace outbox {
 
-// A session of the user's own, for Writer::write(connection, draft):
-//
-//   auto mine = outbox::borrow(session, *store);     // beside your session
-//   soci::transaction tx{session};
-//   session << "UPDATE ...";
-//   auto token = writer.write(*mine, {.type = "OrderPlaced", ...});
-//   tx.commit();
-//   token.committed();
-//
-// Outside a transaction a write throws MisuseError; after session.reconnect() borrow it
-// anew. If tx.commit() throws because the connection was lost, the outcome is unknown:
-// leave token.committed() out. The rest is as postgres::Borrowed says.
-//
-// Throws MisuseError if the session is not connected, is one of another backend, or
-// `store` is not a PostgreSQL store.
+// postgres::borrow() or mysql::borrow(), as the session's backend is. Throws MisuseError
+// if it is neither, or the store is not one of the same kind.
 inline std::unique_ptr<Connection> borrow(soci::session& session, Store& store) {
   soci::details::session_backend* backend = session.get_backend();
-  if (backend == nullptr || backend->get_backend_name() != "postgresql") {
-    throw MisuseError(
-        "outbox::borrow() was given a soci::session that is not connected by SOCI's PostgreSQL "
-        "backend");
+  if (backend == nullptr) {
+    throw MisuseError("outbox::borrow() was given a soci::session that is not connected");
   }
-  return std::make_unique<postgres::Borrowed>(
-      static_cast<soci::postgresql_session_backend*>(backend)->conn_, store);
+  const std::string name = backend->get_backend_name();
+  if (name == "postgresql") return postgres::borrow(session, store);
+  if (name == "mysql") return mysql::borrow(session, store);
+  throw MisuseError("outbox::borrow() was given a soci::session of SOCI's backend '" + name +
+                    "': it takes those of postgresql and mysql");
 }
 
 }  // namespace outbox

@@ -84,7 +84,7 @@ std::vector<Row> Claims::take(std::span<const Place> places, std::chrono::millis
     std::vector<Seq> seqs;
     for (const Row& row : rows) seqs.push_back(row.ref.seq);
     Built update("claim events", database_.environment().table);
-    update.sql("UPDATE {table} SET locked_by = ").value(owner_);
+    update.sql("UPDATE ").sql(kByNumber).sql(" SET locked_by = ").value(owner_);
     update.sql(", locked_at = utc_timestamp(6) WHERE seq IN (").list(seqs).sql(")");
     session.run(update);
     std::sort(rows.begin(), rows.end(),
@@ -98,7 +98,9 @@ void Claims::unclaim(std::span<const RowRef> rows) {
   std::vector<Seq> seqs;
   for (const RowRef& row : rows) seqs.push_back(row.seq);
   Built update("give claimed events back", database_.environment().table);
-  update.sql("UPDATE {table} SET locked_by = NULL, locked_at = NULL WHERE seq IN (").list(seqs);
+  update.sql("UPDATE ").sql(kByNumber).sql(
+      " SET locked_by = NULL, locked_at = NULL WHERE seq IN (");
+  update.list(seqs);
   update.sql(") AND locked_by = ").value(owner_).sql(" AND status IN (0, 2)");
   again_after_deadlock(database_, [&] { return database_.run(update); });
 }

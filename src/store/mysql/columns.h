@@ -14,4 +14,8 @@ inline constexpr std::string_view kRowColumnNames =
 inline constexpr int kRowColumns = 19;
 inline constexpr int kHoldColumn = 2;
 
+// Where rows are looked for by their numbers. Left to itself, the server looks at all
+// rows of a small table, and waits for those that somebody is writing.
+inline constexpr std::string_view kByNumber = "{table} AS event FORCE INDEX (PRIMARY)";
+
 }  // namespace outbox::mysql

@@ -10,6 +10,7 @@
 #include "store/common/rows.h"
 #include "store/common/shards.h"
 #include "store/mysql/again.h"
+#include "store/mysql/columns.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
@@ -76,9 +77,12 @@ std::vector<Built> Marks::statements_for(std::span<const Mark> marks, std::int64
 Built Marks::finish(std::span<const Mark> marks, std::int64_t epoch) const {
   Built statement(removes() ? "delete delivered events" : "mark events DONE",
                   database_.environment().table);
-  statement.sql(removes()
-                    ? "DELETE FROM {table}"
-                    : "UPDATE {table} SET status = 1, done_at = utc_timestamp(6), hold = NULL");
+  if (removes()) {
+    statement.sql("DELETE event FROM ").sql(kByNumber);
+  } else {
+    statement.sql("UPDATE ").sql(kByNumber);
+    statement.sql(" SET status = 1, done_at = utc_timestamp(6), hold = NULL");
+  }
   statement.sql(" WHERE seq IN (").list(seqs_of(marks)).sql(") AND status IN (0, 2)");
   append_fence(statement, epoch);
   return statement;
@@ -87,7 +91,7 @@ Built Marks::finish(std::span<const Mark> marks, std::int64_t epoch) const {
 // `lane` is where a row waits with others, 0 if alone: then until it is available.
 Built Marks::change(std::span<const Mark> marks, std::int64_t epoch) const {
   Built statement("mark events", database_.environment().table);
-  statement.sql("UPDATE {table} AS event JOIN (");
+  statement.sql("UPDATE (");
   for (const Mark& mark : marks) {
     const bool first = &mark == &marks.front();
     const auto column = [&](std::string_view name, const auto& value) {
@@ -106,7 +110,7 @@ Built Marks::change(std::span<const Mark> marks, std::int64_t epoch) const {
     column("error", null_if_empty(mark.error));
     column("step", null_if_empty(mark.progress));
   }
-  statement.sql(R"sql() AS item ON event.seq = item.number SET
+  statement.sql(") AS item STRAIGHT_JOIN ").sql(kByNumber).sql(R"sql( ON seq = number SET
   event.hold = CASE
     WHEN kind = 5 THEN event.hold
     WHEN kind = 6 THEN NULL
@@ -176,10 +180,9 @@ std::optional<std::vector<bool>> Marks::owned_shards(std::int64_t epoch) {
 Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
                                            const std::vector<bool>& owned) {
   Built select("read the states of events", database_.environment().table);
-  select
-      .sql(
-          "SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard "
-          "FROM {table} WHERE seq IN (")
+  select.sql("SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard FROM ")
+      .sql(kByNumber)
+      .sql(" WHERE seq IN (")
       .list(seqs_of(marks))
       .sql(")");
   const Result states = database_.run(select);

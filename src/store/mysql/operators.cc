@@ -240,7 +240,9 @@ bool Operators::discard(std::string_view event_id) {
 std::int64_t Operators::replay(const std::vector<Seq>& rows, StatusBits statuses) {
   if (rows.empty()) return 0;
   Built update = statement("replay events");
-  update.sql("UPDATE {table} SET progress = CASE WHEN status = 3 THEN progress END, hold = ")
+  update.sql("UPDATE ")
+      .sql(kByNumber)
+      .sql(" SET progress = CASE WHEN status = 3 THEN progress END, hold = ")
       .sql("CASE WHEN hold > 0 THEN hold ELSE -")
       .sql(kNow)
       .sql(
@@ -256,7 +258,8 @@ std::int64_t Operators::replay(const std::vector<Seq>& rows, StatusBits statuses
 std::int64_t Operators::discard(const std::vector<Seq>& rows) {
   if (rows.empty()) return 0;
   Built remove = statement("discard events");
-  remove.sql("DELETE FROM {table} WHERE seq IN (").list(rows).sql(") AND status = 3");
+  remove.sql("DELETE event FROM ").sql(kByNumber);
+  remove.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3");
   return again_after_deadlock(database_, [&] { return database_.run(remove); }).changed();
 }
 
@@ -296,12 +299,12 @@ Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t lim
 std::int64_t Operators::remove(const std::vector<Seq>& rows, Purgeable what, Time before,
                                bool archive) {
   const auto among = [&](Built& sql) -> Built& {
-    sql.sql(" FROM {table} WHERE seq IN (").list(rows).sql(")");
+    sql.sql(" FROM ").sql(kByNumber).sql(" WHERE seq IN (").list(rows).sql(")");
     append_condition(sql, what, before);
     return sql;
   };
   Built purge = statement("purge events");
-  among(purge.sql("DELETE"));
+  among(purge.sql("DELETE event"));
   if (!archive) {
     return again_after_deadlock(database_, [&] { return database_.run(purge); }).changed();
   }

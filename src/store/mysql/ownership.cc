@@ -73,12 +73,12 @@ Tenure Ownership::renew() {
       owned_.clear();
       told_.clear();
     }
-    forget_told();
     if (epoch_ == 0) {
       state = settle();
     } else {
+      const bool possible = if_possible([&] { forget_told(); });
       state = look();
-      if (!settled(state)) state = settle_if_possible(std::move(state));
+      if (possible && !settled(state)) if_possible([&] { state = settle(); });
     }
   } catch (...) {
     failed_ = true;
@@ -127,12 +127,14 @@ bool Ownership::settled(const State& state) const {
 
 // Somebody who was stopped in the middle of a change keeps its locks for a while. Until
 // then everything stays as it is, which is what the lease was renewed for.
-Ownership::State Ownership::settle_if_possible(State state) {
+template <class Change>
+bool Ownership::if_possible(const Change& change) {
   try {
-    return settle();
+    change();
+    return true;
   } catch (const RetryableError&) {
     if (database_.handle() == nullptr || database_.session().broken()) throw;
-    return state;
+    return false;
   }
 }
 
@@ -220,7 +222,8 @@ Tenure Ownership::tenure_of(const State& state) {
   for (const Shard& shard : state.shards) {
     if (shard.epoch != epoch_) continue;
     (shard.leaving ? tenure.leaving : tenure.shards).push_back(shard.number);
-    if (shard.suspects && !shard.leaving) {
+    const bool was_told = std::find(told_.begin(), told_.end(), shard.number) != told_.end();
+    if (shard.suspects && !shard.leaving && !was_told) {
       tenure.inherited.push_back(
           {.shard = shard.number, .suspects = static_cast<std::size_t>(*shard.suspects)});
       told_.push_back(shard.number);
@@ -249,6 +252,7 @@ void Ownership::release(int shard) {
   }
   again_after_deadlock(database_, [&] { return database_.run(sql::kRelease, shard, epoch_); });
   std::erase(owned_, shard);
+  std::erase(told_, shard);
 }
 
 void Ownership::leave() {

@@ -44,7 +44,8 @@ class Ownership {
   State look();
   bool settled(const State& state) const;
   State settle();
-  State settle_if_possible(State state);
+  template <class Change>
+  bool if_possible(const Change& change);
   void enroll(Session& session);
   void bury_dead(Session& session, State& state);
   void apply(Session& session, const Changes& changes, State& state) const;
@@ -65,7 +66,7 @@ class Ownership {
   std::int64_t epoch_ = 0;
   std::vector<int> owned_;
 
-  // Suspects that renew() has told of, to be forgotten.
+  // Shards whose suspects renew() has told of, to be forgotten.
   std::vector<int> told_;
 
   // Whether this instance has heard from the server without a gap. After an outage

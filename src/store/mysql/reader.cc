@@ -47,12 +47,17 @@ Rows Reader::ready(std::span<const int> shards, std::size_t limit) {
   const auto more = [&] {
     return std::any_of(order.begin(), order.end(), [&](int shard) { return part(shard).cut; });
   };
-  std::vector<Seq> seqs;
-  do {
-    look_for_ready(order, limit, seqs);
-  } while (seqs.size() < limit && more());
-  result.more = more();
-  result.rows = fetch(seqs, "hold = 0");
+  try {
+    std::vector<Seq> seqs;
+    do {
+      look_for_ready(order, limit, seqs);
+    } while (seqs.size() < limit && more());
+    result.more = more();
+    result.rows = fetch(seqs, "hold = 0");
+  } catch (...) {
+    rewind(0);  // what was found was not returned
+    throw;
+  }
   return result;
 }
 
@@ -121,7 +126,9 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit,
 std::vector<Row> Reader::fetch(std::span<const Seq> seqs, std::string_view condition) {
   if (seqs.empty()) return {};
   Built select("read events", database_.environment().table);
-  select.sql("SELECT {columns} FROM {table} WHERE seq IN (")
+  select.sql("SELECT {columns} FROM ")
+      .sql(kByNumber)
+      .sql(" WHERE seq IN (")
       .list(seqs)
       .sql(") AND status IN (0, 2)");
   select.sql(" AND ").sql(condition).sql(" ORDER BY seq");
@@ -137,17 +144,9 @@ void Reader::rewind(Seq seq) {
 DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
   DueRows result;
   if (shards.empty()) return result;
-  Built first("read when the first event is due", database_.environment().table);
-  first
-      .sql(
-          "SELECT max(hold), timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) FROM ("
-          "SELECT shard, max(hold) AS hold FROM {table} FORCE INDEX (by_hold) WHERE shard IN (")
-      .list(shards)
-      .sql(") AND hold < 0 GROUP BY shard) AS first");
-  const Result answer = database_.run(first);
-  const std::int64_t now = answer.integer(0, 1);
-  auto next = answer.optional_integer(0, 0);
-  if (next && *next >= -now) {
+  std::optional<Next> next = next_due(shards, 0);
+  if (next && next->hold >= -next->now) {
+    const std::int64_t now = next->now;
     const std::vector<Key> keys = look_for_due(shards, now, limit);
     std::vector<Seq> seqs;
     std::unordered_map<Seq, std::size_t> place;
@@ -160,27 +159,31 @@ DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
       return place.at(a.ref.seq) < place.at(b.ref.seq);
     });
     result.more = keys.size() >= limit;
-    next = next_after(shards, now);
+    next = next_due(shards, now);
   }
-  if (next) result.next_in = internal::bounded(microseconds{-*next - now});
+  if (next) result.next_in = internal::bounded(microseconds{-next->hold - next->now});
   return result;
 }
 
-// The hold of the first row that is due later than now.
-std::optional<std::int64_t> Reader::next_after(std::span<const int> shards, std::int64_t now) {
-  const Result found = database_.run(
-      for_each_shard("read when the next event is due", database_.environment().table, shards,
-                     [&](Built& select, int shard) {
-                       select.sql("SELECT hold FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
-                           .value(shard)
-                           .sql(" AND hold < ")
-                           .value(-now)
-                           .sql(" ORDER BY hold DESC LIMIT 1");
-                     }));
-  std::optional<std::int64_t> first;
+// The first row that is due later than `moment`. One row of each shard: to have the
+// server group them would let MariaDB visit all that wait.
+std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::int64_t moment) {
+  const Result found = database_.run(for_each_shard(
+      "read when the next event is due", database_.environment().table, shards,
+      [&](Built& select, int shard) {
+        select
+            .sql(
+                "SELECT hold, timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) FROM "
+                "{table} FORCE INDEX (by_hold) WHERE shard = ")
+            .value(shard)
+            .sql(" AND hold < ")
+            .value(-moment)
+            .sql(" ORDER BY hold DESC LIMIT 1");
+      }));
+  std::optional<Next> first;
   for (int row = 0; row < found.rows(); ++row) {
     const std::int64_t hold = found.integer(row, 0);
-    if (!first || hold > *first) first = hold;
+    if (!first || hold > first->hold) first = {.hold = hold, .now = found.integer(row, 1)};
   }
   return first;
 }

@@ -43,13 +43,18 @@ class Reader {
     std::int64_t hold;
     Seq seq;
   };
+  // A row that waits, and the server's time, in microseconds.
+  struct Next {
+    std::int64_t hold;
+    std::int64_t now;
+  };
 
   Part& part(int shard) { return parts_[static_cast<std::size_t>(shard)]; }
   std::vector<int> reading_order(std::span<const int> shards) const;
   std::size_t new_rows_of(int shard, std::span<const int> shards, std::size_t limit);
   void look_for_ready(std::span<const int> order, std::size_t limit, std::vector<Seq>& fresh);
   std::vector<Key> look_for_due(std::span<const int> shards, std::int64_t now, std::size_t limit);
-  std::optional<std::int64_t> next_after(std::span<const int> shards, std::int64_t now);
+  std::optional<Next> next_due(std::span<const int> shards, std::int64_t moment);
   std::vector<Row> fetch(std::span<const Seq> seqs, std::string_view condition);
   const JsonCodec& codec() const { return *database_.environment().options.codec; }
 

@@ -9,7 +9,9 @@
 #include <utility>
 
 #include "outbox/error.h"
+#include "outbox/event.h"
 #include "outbox/mysql.h"
+#include "outbox/testing.h"
 #include "store/mysql/database.h"
 #include "store/mysql/environment.h"
 #include "support/mysql.h"
@@ -18,9 +20,13 @@
 namespace outbox::mysql {
 
 using namespace std::chrono_literals;
+using test::begun;
 using test::contains;
 using test::eventually;
+using test::ids;
 using test::message_of;
+using test::simple_event;
+using test::write_event;
 
 inline std::shared_ptr<Environment> environment_at(const std::string& url, Options options = {}) {
   auto environment = std::make_shared<Environment>(url);
@@ -46,6 +52,16 @@ class MysqlTest : public ::testing::Test {
 
   // Past the library.
   test::Mysql& sql() { return *sql_; }
+
+  std::shared_ptr<Store> open_store(Options options = {}) {
+    return open_store_at(url(), std::move(options));
+  }
+  std::shared_ptr<Store> open_store_at(const std::string& url, Options options = {}) {
+    if (!options.log) options.log = log_.log();
+    return mysql::open(url, std::move(options));
+  }
+
+  testing::RecordingLog log_;
 
  private:
   std::unique_ptr<test::Database> database_;

@@ -7,10 +7,10 @@
 namespace outbox::adapters {
 namespace {
 
-class PostgresPqxxTest : public AdapterTest {
+class PostgresPqxxTest : public PostgresAdapterTest {
  protected:
   void SetUp() override {
-    AdapterTest::SetUp();
+    PostgresAdapterTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
     connection_ = std::make_unique<pqxx::connection>(test::postgres_url());
   }
@@ -46,7 +46,7 @@ TEST_F(PostgresPqxxTest, OutsideATransactionItFailsAtOnce) {
   writer_->write(*mine, draft("kept"));
   tx.commit();
   EXPECT_THROW(writer_->write(*mine, draft("late")), MisuseError);
-  EXPECT_EQ(rows(), "1");
+  EXPECT_EQ(rows(), 1);
 }
 
 TEST_F(PostgresPqxxTest, AnEventInAnAbortedSubtransactionIsGoneAndTheOthersStay) {
@@ -68,7 +68,7 @@ TEST_F(PostgresPqxxTest, AnEventInAnAbortedSubtransactionIsGoneAndTheOthersStay)
   writer_->write(*outer, draft("after"));
   tx.commit();
   EXPECT_FALSE(store_->find("inside"));
-  EXPECT_EQ(rows(), "3");
+  EXPECT_EQ(rows(), 3);
 }
 
 TEST_F(PostgresPqxxTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
@@ -99,7 +99,7 @@ TEST_F(PostgresPqxxTest, ManyEventsTakeFewStatementsAndKeepTheirOrder) {
   writer_->write_all(*mine, std::move(drafts));
   EXPECT_THROW(mine->execute("SELECT 1", {}), MisuseError) << "pqxx does that";
   tx.commit();
-  EXPECT_EQ(rows(), "1203");
+  EXPECT_EQ(rows(), 1203);
   EXPECT_EQ(store_->list({}, 0, 3).at(2).row.event.id(), "2");
   EXPECT_LT(store_->find("1202")->hold, 0);
   EXPECT_EQ(store_->find("1201")->hold, 0);
@@ -128,7 +128,7 @@ TEST_F(PostgresPqxxTest, AnIdThatIsTakenIsPqxxsOwnError) {
     part.abort();
   }
   tx.commit();
-  EXPECT_EQ(rows(), "1");
+  EXPECT_EQ(rows(), 1);
 }
 
 TEST_F(PostgresPqxxTest, ALostCommitIsInDoubtAndALostTransactionIsNot) {
@@ -141,7 +141,7 @@ TEST_F(PostgresPqxxTest, ALostCommitIsInDoubtAndALostTransactionIsNot) {
     proxy.drop_reply("COMMIT");
     EXPECT_THROW(tx.commit(), pqxx::in_doubt_error);
   }
-  EXPECT_EQ(rows(), "1");
+  EXPECT_EQ(rows(), 1);
   pqxx::connection lossy(far);
   pqxx::work tx(lossy);
   writer_->write(*borrow(tx, *store_), draft("lost"));

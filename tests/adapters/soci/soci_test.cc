@@ -12,10 +12,10 @@ std::string settings(int port) {
   return "host=127.0.0.1 user=postgres dbname=outbox port=" + std::to_string(port);
 }
 
-class PostgresSociTest : public AdapterTest {
+class PostgresSociTest : public PostgresAdapterTest {
  protected:
   void SetUp() override {
-    AdapterTest::SetUp();
+    PostgresAdapterTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
     session_ = std::make_unique<soci::session>(soci::postgresql,
                                                settings(test::port_of(test::postgres_url())));
@@ -50,7 +50,7 @@ TEST_F(PostgresSociTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
   EXPECT_THROW(*session_ << "SELECT 1 / 0", soci::soci_error);
   EXPECT_THROW(writer_->write(*mine, draft("e")), MisuseError) << "in a failed one, too";
   tx.rollback();
-  EXPECT_EQ(rows(), "0");
+  EXPECT_EQ(rows(), 0);
 }
 
 TEST_F(PostgresSociTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
@@ -63,7 +63,7 @@ TEST_F(PostgresSociTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay
   writer_->write(*mine, draft("after"));
   tx.commit();
   EXPECT_FALSE(store_->find("inside"));
-  EXPECT_EQ(rows(), "2");
+  EXPECT_EQ(rows(), 2);
 }
 
 TEST_F(PostgresSociTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
@@ -88,12 +88,13 @@ TEST_F(PostgresSociTest, ALostCommitIsAnErrorAndTheRowMayExist) {
   writer_->write(*mine, draft("unknown"));
   proxy.drop_reply("COMMIT");
   EXPECT_THROW(tx.commit(), soci::soci_error);
-  EXPECT_EQ(rows(), "1");
+  EXPECT_EQ(rows(), 1);
 }
 
 TEST_F(PostgresSociTest, WhatIsNotConnectedAndOtherStoresAreRefused) {
   soci::session closed;
   EXPECT_THROW(borrow(closed, *store_), MisuseError);
+  EXPECT_THROW(mysql::borrow(*session_, *store_), MisuseError) << "of the other backend";
   EXPECT_THROW(borrow(*session_, *memory::open()), MisuseError);
 }
 

@@ -1,0 +1,243 @@
+#include <future>
+
+#include "outbox/memory.h"
+#include "outbox/writer.h"
+#include "store/mysql/libmariadb.h"
+#include "store/mysql/test_support.h"
+#include "support/tcp_proxy.h"
+
+namespace outbox::mysql {
+namespace {
+
+class MysqlBorrowedTest : public MysqlTest {
+ protected:
+  void SetUp() override {
+    MysqlTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    store_ = open_store();
+    mine_ = std::make_unique<test::Mysql>(url());
+  }
+
+  static void insert(Borrowed& borrowed, const std::string& id) {
+    const Event event = simple_event(id);
+    borrowed.insert({&event, 1}, {});
+  }
+
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<test::Mysql> mine_;  // the user's own connection
+};
+
+TEST_F(MysqlBorrowedTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  EXPECT_FALSE(borrowed.in_transaction());
+  mine_->execute("BEGIN");
+  EXPECT_TRUE(borrowed.in_transaction());
+  insert(borrowed, "lost");
+  mine_->execute("ROLLBACK");
+  mine_->execute("BEGIN");
+  insert(borrowed, "kept");
+  EXPECT_FALSE(store_->find("kept")) << "not committed yet";
+  mine_->execute("COMMIT");
+  EXPECT_FALSE(store_->find("lost"));
+  EXPECT_TRUE(store_->find("kept"));
+}
+
+TEST_F(MysqlBorrowedTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "run BEGIN"));
+  EXPECT_THROW(borrowed.insert({}, {}), MisuseError);
+  mine_->execute("BEGIN; COMMIT");
+  EXPECT_THROW(insert(borrowed, "e"), MisuseError);
+  EXPECT_FALSE(store_->find("e"));
+}
+
+TEST_F(MysqlBorrowedTest, WithoutAutocommitEveryStatementIsInATransaction) {
+  mine_->execute("SET autocommit = 0");
+  Borrowed borrowed(mine_->handle(), *store_);
+  EXPECT_TRUE(borrowed.in_transaction());
+  insert(borrowed, "lost");
+  mine_->execute("ROLLBACK");
+  insert(borrowed, "kept");
+  EXPECT_FALSE(store_->find("kept")) << "not committed yet";
+  mine_->execute("COMMIT");
+  EXPECT_FALSE(store_->find("lost"));
+  EXPECT_TRUE(store_->find("kept"));
+}
+
+TEST_F(MysqlBorrowedTest, AStatementThatFailedLeavesTheTransactionOpen) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  EXPECT_THROW(mine_->execute("SELECT nonsense"), std::runtime_error);
+  EXPECT_TRUE(borrowed.in_transaction());
+  insert(borrowed, "e");
+  mine_->execute("COMMIT");
+  EXPECT_TRUE(store_->find("e"));
+}
+
+// What would follow would be committed by itself.
+TEST_F(MysqlBorrowedTest, AfterADeadlockTheTransactionIsOverAndAWriteIsRefused) {
+  sql().execute("CREATE TABLE accounts (id int PRIMARY KEY, cents int)");
+  sql().execute("INSERT INTO accounts VALUES (1, 0), (2, 0)");
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN; UPDATE accounts SET cents = 1 WHERE id = 1");
+  // The server rolls back whoever has changed less.
+  sql().execute("CREATE TABLE ballast (id int)");
+  sql().execute("BEGIN; INSERT INTO ballast VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)");
+  sql().execute("UPDATE accounts SET cents = 2 WHERE id = 2");
+  auto other = std::async(std::launch::async,
+                          [&] { sql().execute("UPDATE accounts SET cents = 2 WHERE id = 1"); });
+  EXPECT_THROW(mine_->execute("UPDATE accounts SET cents = 1 WHERE id = 2"), std::runtime_error);
+  other.get();
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "deadlock"));
+  EXPECT_FALSE(borrowed.in_transaction());
+  sql().execute("COMMIT");
+  EXPECT_FALSE(store_->find("e"));
+  mine_->execute("BEGIN");
+  insert(borrowed, "e");
+  mine_->execute("COMMIT");
+  EXPECT_TRUE(store_->find("e"));
+}
+
+TEST_F(MysqlBorrowedTest, TheTransactionIsItsOwners) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { borrowed.commit(); }), "commit()"));
+  EXPECT_THROW(borrowed.begin(), MisuseError);
+  EXPECT_THROW(borrowed.rollback(), MisuseError);
+  EXPECT_THROW(borrowed.savepoint("a"), MisuseError);
+  EXPECT_THROW(borrowed.release("a"), MisuseError);
+  EXPECT_THROW(borrowed.rollback_to("a"), MisuseError);
+  EXPECT_THROW(borrowed.execute("COMMIT", {}), MisuseError);
+  EXPECT_TRUE(borrowed.in_transaction());
+}
+
+TEST_F(MysqlBorrowedTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  insert(borrowed, "before");
+  mine_->execute("SAVEPOINT part");
+  insert(borrowed, "inside");
+  mine_->execute("ROLLBACK TO part");
+  insert(borrowed, "after");
+  mine_->execute("COMMIT");
+  EXPECT_TRUE(store_->find("before"));
+  EXPECT_FALSE(store_->find("inside"));
+  EXPECT_TRUE(store_->find("after"));
+}
+
+TEST_F(MysqlBorrowedTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
+  write_event(*store_, simple_event("there"));
+  Borrowed borrowed(mine_->handle(), *store_);
+  mine_->execute("BEGIN");
+  insert(borrowed, "before");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "there"); }), "'there'"));
+  insert(borrowed, "after");
+  mine_->execute("COMMIT");
+  EXPECT_EQ(store_->count({}), 3);
+}
+
+TEST_F(MysqlBorrowedTest, NothingIsLeftPreparedBehind) {
+  const auto prepared = [&] {
+    return mine_->query("SHOW SESSION STATUS LIKE 'Com_stmt_prepare'").at(0).at(1);
+  };
+  const auto before = prepared();
+  {
+    Borrowed borrowed(mine_->handle(), *store_);
+    mine_->execute("BEGIN");
+    for (int i = 0; i < 3; ++i) insert(borrowed, std::to_string(i));
+    mine_->execute("COMMIT");
+  }
+  EXPECT_EQ(prepared(), before);
+}
+
+TEST_F(MysqlBorrowedTest, WhatIsNoOpenConnectionOrNoMysqlStoreIsRefused) {
+  EXPECT_THROW(Borrowed(nullptr, *store_), MisuseError);
+  const auto elsewhere = memory::open();
+  EXPECT_TRUE(
+      contains(message_of<MisuseError>([&] { Borrowed(mine_->handle(), *elsewhere); }), "memory"));
+  const ConnectionHandle closed(mysql_init(nullptr));
+  EXPECT_THROW(Borrowed(closed.get(), *store_), MisuseError);
+}
+
+// Whoever loses the connection in a COMMIT does not know what became of it. What is
+// written after that says so, and does not go elsewhere.
+TEST_F(MysqlBorrowedTest, AfterALostCommitTheRowMayExistAndNothingElseIsWritten) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  test::Mysql lossy(test::with_port(url(), network.port()));
+  const auto ssl = lossy.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'").at(0).at(1);
+  ASSERT_EQ(ssl, "") << "the network could not see the COMMIT";
+  Borrowed borrowed(lossy.handle(), *store_);
+  Writer writer(store_);
+  lossy.execute("BEGIN");
+  const WriteToken token = writer.write(borrowed, {.type = "T", .payload = json("{}"), .id = "e"});
+  network.drop_reply("COMMIT");
+  EXPECT_THROW(lossy.execute("COMMIT"), std::runtime_error);
+  EXPECT_TRUE(store_->find("e"));
+  EXPECT_THROW(insert(borrowed, "later"), RetryableError);
+  EXPECT_FALSE(store_->find("later"));
+}
+
+// Every setting of the owner's session that changes how values are read or written.
+TEST_F(MysqlBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyChanged) {
+  EventFields fields;
+  fields.id = "odd";
+  fields.type = "Grüße";
+  fields.aggregate_type = "Straße";
+  fields.aggregate_id = "日本 \\ ' \" 😀";
+  fields.tenant_id = "ñ";
+  fields.headers = {{"kéy", "välue\\n"}};
+  fields.payload = json(R"({"a":"ü\\ \u20ac 日本 😀 it's"})");
+  fields.occurred_at = Time{std::chrono::microseconds{1'700'000'000'123'456}};
+  fields.available_at = fields.occurred_at;
+  const Event one = Event::restore(fields);
+  fields.id = "delayed";
+  fields.payload = bytes(std::string("\0\xff\x80 \\ '", 7));
+  fields.available_at = host_clock().now() + 24h;
+  const Event two = Event::restore(fields);
+  const Event both[] = {one, two};
+
+  for (const char* setting :
+       {"SET NAMES latin1", "SET NAMES sjis", "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
+        "SET sql_mode = 'ANSI'", "SET sql_mode = ''", "SET time_zone = '+05:45'",
+        "SET auto_increment_increment = 7", "SET collation_connection = utf8mb4_general_ci"}) {
+    const std::string all =
+        "SELECT concat_ws('|', @@character_set_client, @@character_set_results, @@sql_mode, "
+        "@@collation_connection, @@time_zone, @@autocommit, @@auto_increment_increment)";
+    for (const bool together : {true, false}) {
+      sql().execute("TRUNCATE outbox_event");
+      test::Mysql owner(url());
+      owner.execute(setting);
+      const std::string before = owner.value(all);
+      std::vector<RowRef> refs;
+      {
+        Borrowed borrowed(owner.handle(), *store_);
+        owner.execute("BEGIN");
+        if (together) {
+          refs = borrowed.insert(both, {});
+        } else {
+          for (const Event& event : both) refs.push_back(borrowed.insert({&event, 1}, {}).at(0));
+        }
+        owner.execute("COMMIT");
+      }
+      EXPECT_EQ(owner.value(all), before);
+      for (std::size_t i = 0; i < 2; ++i) {
+        const Event& event = both[i];
+        const auto found = store_->find(event.id());
+        ASSERT_TRUE(found) << setting;
+        EXPECT_EQ(found->row.ref.seq, refs.at(i).seq) << setting;
+        EXPECT_EQ(found->row.ref.shard, refs.at(i).shard) << setting;
+        EXPECT_EQ(found->row.event.type(), event.type()) << setting;
+        EXPECT_EQ(found->row.event.aggregate_type(), event.aggregate_type()) << setting;
+        EXPECT_EQ(found->row.event.aggregate_id(), event.aggregate_id()) << setting;
+        EXPECT_EQ(found->row.event.tenant_id(), event.tenant_id()) << setting;
+        EXPECT_EQ(found->row.event.headers(), event.headers()) << setting;
+        EXPECT_EQ(found->row.event.payload(), event.payload()) << setting;
+        EXPECT_EQ(found->row.event.occurred_at(), event.occurred_at()) << setting;
+        EXPECT_EQ(found->row.event.available_at(), event.available_at()) << setting;
+      }
+    }
+  }
+}
+
+}  // namespace
+}  // namespace outbox::mysql

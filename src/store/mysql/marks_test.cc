@@ -1,0 +1,135 @@
+#include "store/mysql/marks.h"
+
+#include <future>
+
+#include "store/mysql/test_support.h"
+
+namespace outbox::mysql {
+namespace {
+
+class MysqlMarksTest : public MysqlTest, public ::testing::WithParamInterface<OnDone> {
+ protected:
+  void SetUp() override {
+    MysqlTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    store_ = open_store({.on_done = GetParam()});
+    instance_ = store_->join({});
+    tenure_ = instance_->renew();
+  }
+
+  std::vector<Row> written(int number) {
+    for (int i = 0; i < number; ++i) write_event(*store_, simple_event(std::to_string(next_++)));
+    return instance_->ready(tenure_.shards, 0, 1'000).rows;
+  }
+  static Mark done(const Row& row) { return {.row = row.ref, .event_id = row.event.id()}; }
+  static Mark retry(const Row& row) {
+    return {.row = row.ref,
+            .event_id = row.event.id(),
+            .kind = Mark::Kind::retry,
+            .attempts = 1,
+            .delay = 1h,
+            .error = "not yet"};
+  }
+  MarkResult mark(const std::vector<Mark>& marks) { return instance_->mark(tenure_.epoch, marks); }
+  std::string unfinished() {
+    return sql().value("SELECT count(*) FROM outbox_event WHERE status IN (0, 2)");
+  }
+
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<Instance> instance_;
+  Tenure tenure_;
+
+ private:
+  int next_ = 0;
+};
+
+TEST_P(MysqlMarksTest, WhoWasTakenForDeadChangesNothing) {
+  const std::vector<Row> rows = written(2);
+  sql().execute("DELETE FROM outbox_event_instance");
+  EXPECT_TRUE(mark({done(rows.at(0)), retry(rows.at(1))}).fenced);
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event WHERE status = 0"), "2");
+}
+
+TEST_P(MysqlMarksTest, RowsOfAShardThatIsSomebodyElsesAreLeftAlone) {
+  const std::vector<Row> rows = written(1);
+  sql().execute("UPDATE outbox_event_shard SET epoch = 999 WHERE shard = " +
+                std::to_string(rows.at(0).ref.shard));
+  const MarkResult result = mark({done(rows.at(0))});
+  EXPECT_FALSE(result.fenced);
+  EXPECT_EQ(result.stale, std::vector<std::size_t>{0});
+  EXPECT_EQ(unfinished(), "1");
+}
+
+// By hand, or by a replay.
+TEST_P(MysqlMarksTest, ARowThatWasMovedSinceItWasReadIsMarkedWhereItIs) {
+  const std::vector<Row> rows = written(3);
+  sql().execute("UPDATE outbox_event SET hold = 77");
+  const MarkResult result = mark({done(rows.at(0)), retry(rows.at(1)), done(rows.at(2))});
+  EXPECT_TRUE(result.stale.empty());
+  EXPECT_EQ(sql().value("SELECT status FROM outbox_event WHERE seq = " +
+                        std::to_string(rows.at(1).ref.seq)),
+            "2");
+  EXPECT_EQ(unfinished(), "1");
+}
+
+TEST_P(MysqlMarksTest, AMarkThatIsRepeatedHasLanded) {
+  const std::vector<Row> rows = written(2);
+  for (int i = 0; i < 2; ++i) {
+    const MarkResult result = mark({done(rows.at(0)), retry(rows.at(1))});
+    EXPECT_FALSE(result.fenced);
+    EXPECT_TRUE(result.stale.empty());
+  }
+}
+
+// Nobody can take over while a mark is under way, and after that it is too late for one.
+TEST_P(MysqlMarksTest, ATakeOverThatWasQuickerFencesAMarkThatWaitedForIt) {
+  const std::vector<Row> rows = written(1);
+  test::Mysql other(url());
+  other.execute("BEGIN; DELETE FROM outbox_event_instance");
+  auto result = std::async(std::launch::async, [&] { return mark({done(rows.at(0))}); });
+  ASSERT_TRUE(eventually([&] {
+    return sql().value(
+               "SELECT count(*) FROM information_schema.innodb_trx WHERE trx_state = "
+               "'LOCK WAIT' AND trx_query LIKE '%" +
+               std::string(GetParam() == OnDone::keep ? "UPDATE" : "DELETE") +
+               "%outbox_event_instance%' AND trx_mysql_thread_id IN (SELECT id FROM "
+               "information_schema.processlist WHERE db = database())") == "1";
+  }));
+  other.execute("COMMIT");
+  EXPECT_TRUE(result.get().fenced);
+  EXPECT_EQ(unfinished(), "1");
+}
+
+// Of a small table the server would rather look at all rows, and wait for those that
+// somebody is writing.
+TEST_P(MysqlMarksTest, TransactionsThatAreOpenHoldUpNeitherMarksNorOperators) {
+  const std::vector<Row> rows = written(40);
+  ASSERT_EQ(rows.size(), 40U);
+  const auto open = begun(*store_);
+  const Event event = simple_event("open");
+  open->insert({&event, 1}, {});
+
+  std::vector<Mark> marks;
+  for (const Row& row : rows) marks.push_back(done(row));
+  marks.resize(10);
+  for (std::size_t i = 10; i < 40; ++i) {
+    marks.push_back(retry(rows[i]));
+    marks.back().kind = Mark::Kind::dead;
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(mark(marks).stale.empty());
+  EXPECT_EQ(store_->replay({.status = {Status::dead}}, 0, 10).rows, 10);
+  EXPECT_EQ(store_->discard({}, 0, 10).rows, 10);
+  EXPECT_EQ(store_->purge(Purgeable::dead, host_clock().now() + 1h, 0, 5, true).rows, 5);
+  EXPECT_EQ(store_->purge(Purgeable::dead, host_clock().now() + 1h, 0, 5, false).rows, 5);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
+  open->rollback();
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MysqlMarksTest, ::testing::Values(OnDone::keep, OnDone::remove),
+                         [](const auto& each) {
+                           return each.param == OnDone::keep ? "Keep" : "Remove";
+                         });
+
+}  // namespace
+}  // namespace outbox::mysql

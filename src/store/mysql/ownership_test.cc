@@ -1,0 +1,114 @@
+#include "store/mysql/ownership.h"
+
+#include "store/mysql/test_support.h"
+#include "support/tcp_proxy.h"
+
+namespace outbox::mysql {
+namespace {
+
+class MysqlOwnershipTest : public MysqlTest {
+ protected:
+  void SetUp() override {
+    MysqlTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    store_ = open_store();
+  }
+
+  // An instance of another host that died with all shards.
+  void leave_a_dead_one() {
+    sql().execute(
+        "INSERT INTO outbox_event_instance (epoch, owner, beat_at, lease, capacity, whole, claims,"
+        " name, host, pid, process) VALUES (5, 'gone', '2020-01-01', 1000, 300, FALSE, FALSE, '',"
+        " 'elsewhere', 1, 'elsewhere/1')");
+    sql().execute("UPDATE outbox_event_shard SET epoch = 5");
+  }
+  std::string instances() { return sql().value("SELECT count(*) FROM outbox_event_instance"); }
+
+  std::shared_ptr<Store> store_;
+};
+
+TEST_F(MysqlOwnershipTest, WhileSomebodyIsStoppedInTheMiddleOfAChangeTheOthersKeepTheirLeases) {
+  const auto one = store_->join({});
+  const Tenure before = one->renew();
+  ASSERT_EQ(before.shards.size(), 16U);
+  const auto two = store_->join({.lease = 60s});
+  two->renew();
+  test::Mysql stopped(url());
+  stopped.execute("BEGIN; SELECT * FROM outbox_event_shard FOR UPDATE");
+  // It is to give up half of its shards now, and cannot.
+  sql().execute("UPDATE outbox_event_instance SET beat_at = '2020-01-01' WHERE epoch = " +
+                std::to_string(before.epoch));
+  const Tenure during = one->renew();
+  EXPECT_EQ(during.epoch, before.epoch);
+  EXPECT_EQ(during.shards, before.shards);
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_instance WHERE beat_at < '2021-01-01'"),
+            "0")
+      << "it has renewed its lease";
+  stopped.execute("ROLLBACK");
+  EXPECT_EQ(one->renew().leaving.size(), 8U);
+}
+
+// To forget the suspects is a change as well.
+TEST_F(MysqlOwnershipTest, WhoHasInheritedSuspectsKeepsItsLeaseToo) {
+  leave_a_dead_one();
+  const auto one = store_->join({});
+  const Tenure before = one->renew();
+  ASSERT_EQ(before.inherited.size(), 16U);
+  EXPECT_EQ(before.inherited.front().suspects, 300U);
+  test::Mysql stopped(url());
+  stopped.execute("BEGIN; SELECT * FROM outbox_event_shard FOR UPDATE");
+  const Tenure during = one->renew();
+  EXPECT_EQ(during.epoch, before.epoch);
+  EXPECT_EQ(during.shards, before.shards);
+  EXPECT_TRUE(during.inherited.empty()) << "it was told of them";
+  stopped.execute("ROLLBACK");
+  EXPECT_TRUE(one->renew().inherited.empty());
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE suspects IS NOT NULL"), "0");
+}
+
+TEST_F(MysqlOwnershipTest, WhoDidNotHearThatItRegisteredIsRegisteredOnce) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
+  const auto instance = store->join({});
+  network.drop_reply(
+      "\x03"
+      "COMMIT");  // the statement, not READ-COMMITTED
+  EXPECT_THROW(instance->renew(), RetryableError);
+  EXPECT_EQ(network.drops(), 1);
+  EXPECT_EQ(instances(), "1") << "it did register";
+  const Tenure tenure = instance->renew();
+  EXPECT_EQ(tenure.shards.size(), 16U);
+  EXPECT_EQ(instances(), "1");
+  EXPECT_EQ(sql().value("SELECT max(epoch) FROM outbox_event_instance"),
+            std::to_string(tenure.epoch));
+  instance->leave();
+  EXPECT_EQ(instances(), "0");
+}
+
+// After an outage everybody's lease looks expired.
+TEST_F(MysqlOwnershipTest, WhoIsBackFirstDoesNotBuryTheOthers) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
+  const auto instance = store->join({});
+  ASSERT_EQ(instance->renew().shards.size(), 16U);
+  network.cut();
+  network.refuse();
+  EXPECT_THROW(instance->renew(), RetryableError);
+  network.admit();
+  leave_a_dead_one();
+  Tenure tenure;
+  ASSERT_TRUE(eventually([&] {
+    try {
+      tenure = instance->renew();
+      return true;
+    } catch (const RetryableError&) {
+      return false;
+    }
+  }));
+  EXPECT_EQ(instances(), "2") << "it may renew its lease yet";
+  instance->renew();
+  EXPECT_EQ(instances(), "1") << "it has had its chance";
+}
+
+}  // namespace
+}  // namespace outbox::mysql

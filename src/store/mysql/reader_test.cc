@@ -1,0 +1,146 @@
+// Rows whose transactions end late, reads that are cut or fail: none is passed over.
+#include "store/mysql/reader.h"
+
+#include <algorithm>
+#include <set>
+
+#include "store/mysql/test_support.h"
+#include "support/tcp_proxy.h"
+
+namespace outbox::mysql {
+namespace {
+
+class MysqlReaderTest : public MysqlTest {
+ protected:
+  void SetUp() override {
+    MysqlTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    store_ = open_store();
+    instance_ = store_->join({});
+    tenure_ = instance_->renew();
+  }
+
+  // At most 1,000.
+  static std::string insert_rows(const std::string& prefix, int number) {
+    const std::string digits =
+        "(SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4"
+        " UNION ALL SELECT 5 UNION ALL SELECT 6 UNION ALL SELECT 7 UNION ALL SELECT 8 UNION ALL"
+        " SELECT 9)";
+    return "INSERT INTO outbox_event (event_id, event_type, payload) SELECT concat('" + prefix +
+           "', a.n + 10 * b.n + 100 * c.n), 'T', '{}' FROM " + digits + " AS a, " + digits +
+           " AS b, " + digits + " AS c WHERE a.n + 10 * b.n + 100 * c.n < " +
+           std::to_string(number);
+  }
+
+  std::vector<Row> ready(std::size_t limit) {
+    return instance_->ready(tenure_.shards, 0, limit).rows;
+  }
+  void finish(const std::vector<Row>& rows) {
+    std::vector<Mark> marks;
+    for (const Row& row : rows) marks.push_back({.row = row.ref, .event_id = row.event.id()});
+    const MarkResult marked = instance_->mark(tenure_.epoch, marks);
+    EXPECT_FALSE(marked.fenced);
+    EXPECT_TRUE(marked.stale.empty());
+  }
+
+  // Reads and marks all that is there; the ids that did not come from `prefix`.
+  std::vector<std::string> deliver(const std::string& prefix, std::size_t limit = 500) {
+    std::vector<std::string> others;
+    Rows rows;
+    do {
+      rows = instance_->ready(tenure_.shards, 0, limit);
+      finish(rows.rows);
+      for (const Row& row : rows.rows) {
+        if (!row.event.id().starts_with(prefix)) others.push_back(row.event.id());
+      }
+    } while (rows.more);
+    return others;
+  }
+
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<Instance> instance_;
+  Tenure tenure_;
+};
+
+TEST_F(MysqlReaderTest, ARowThatIsCommittedLateIsReturnedAfterThousandsThatOvertookIt) {
+  test::Mysql late(url());
+  late.execute("BEGIN");
+  late.execute(insert_rows("late", 1));
+  for (int round = 0; round < 3; ++round) {
+    const std::string prefix = "overtakes" + std::to_string(round) + "_";
+    sql().execute(insert_rows(prefix, 1'000));
+    EXPECT_TRUE(deliver(prefix).empty());
+  }
+  late.execute("COMMIT");
+  EXPECT_EQ(deliver("none"), std::vector<std::string>{"late0"});
+}
+
+TEST_F(MysqlReaderTest, ReadsThatAreCutReturnEveryRowOnceAndKeepNoShardWaiting) {
+  sql().execute(insert_rows("e", 1'000));
+  std::set<std::string> seen;
+  std::set<int> shards;
+  Rows rows;
+  int reads = 0;
+  do {
+    rows = instance_->ready(tenure_.shards, seen.size(), 32);
+    ++reads;
+    EXPECT_LE(rows.rows.size(), 32U);
+    EXPECT_TRUE(std::is_sorted(rows.rows.begin(), rows.rows.end(),
+                               [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; }));
+    for (const Row& row : rows.rows) {
+      EXPECT_TRUE(seen.insert(row.event.id()).second) << row.event.id() << " was returned twice";
+      if (reads <= 4) shards.insert(row.ref.shard);
+    }
+  } while (rows.more);
+  EXPECT_EQ(seen.size(), 1'000U);
+  EXPECT_EQ(shards.size(), tenure_.shards.size()) << "in the first four reads";
+  EXPECT_LE(reads, 1'000 / 32 + 2) << "each as full as it may be";
+}
+
+// Within a shard nothing may pass what was inserted before it.
+TEST_F(MysqlReaderTest, ACutReadReturnsTheFirstRowsOfEachShard) {
+  sql().execute(insert_rows("e", 500));
+  std::map<int, Seq> last;
+  Rows rows;
+  do {
+    rows = instance_->ready(tenure_.shards, 0, 7);
+    for (const Row& row : rows.rows) {
+      EXPECT_GT(row.ref.seq, last[row.ref.shard]);
+      last[row.ref.shard] = row.ref.seq;
+    }
+  } while (rows.more);
+}
+
+TEST_F(MysqlReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
+  sql().execute(insert_rows("e", 9));
+  const std::vector<Row> first = ready(10);
+  ASSERT_EQ(first.size(), 9U);
+  EXPECT_TRUE(ready(10).empty());
+  finish({first[8]});
+  instance_->rewind(first[5].ref.seq);
+  const std::vector<Row> again = ready(10);
+  ASSERT_EQ(again.size(), 3U);
+  EXPECT_EQ(again.front().ref.seq, first[5].ref.seq);
+  instance_->rewind(0);
+  EXPECT_EQ(ready(10).size(), 8U);
+}
+
+// The index is read first, then the rows. What was found in it but did not arrive would
+// have waited for a sweep.
+TEST_F(MysqlReaderTest, RowsOfAReadThatFailedInTheMiddleAreReturnedByTheNextOne) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  const auto environment =
+      environment_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled",
+                     {.codec = default_json_codec()});
+  Database database(environment);
+  const Gains gains;
+  Reader reader(database, gains);
+  sql().execute(insert_rows("e", 5));
+  network.drop_request("payload_bytes");
+  EXPECT_THROW(reader.ready(tenure_.shards, 10), RetryableError);
+  EXPECT_EQ(network.drops(), 1);
+  EXPECT_EQ(reader.ready(tenure_.shards, 10).rows.size(), 5U);
+}
+
+}  // namespace
+}  // namespace outbox::mysql
