@@ -21,6 +21,13 @@ Tables tables_in(const BareMysql& bare) {
   return tables;
 }
 
+void copy_table(const BareMysql& bare, const std::string& original, const std::string& name,
+                const std::string& columns) {
+  const std::string source = original + "." + name;
+  bare.exec("CREATE TABLE " + name + " LIKE " + source);
+  bare.exec("INSERT INTO " + name + " (" + columns + ") SELECT " + columns + " FROM " + source);
+}
+
 // What was written to the tables reaches the disk.
 void write_out(const BareMysql& bare, const Tables& tables) {
   std::string names;
@@ -35,11 +42,7 @@ void copy_mysql(const std::string& from, const std::string& to) {
   const BareMysql bare(to);
   const std::string original = from.substr(from.rfind('/') + 1);
   const Tables tables = tables_in(BareMysql(from));
-  for (const auto& [name, columns] : tables) {
-    const std::string source = original + "." + name;
-    bare.exec("CREATE TABLE " + name + " LIKE " + source);
-    bare.exec("INSERT INTO " + name + " (" + columns + ") SELECT " + columns + " FROM " + source);
-  }
+  for (const auto& [name, columns] : tables) copy_table(bare, original, name, columns);
   write_out(bare, tables);
 }
 
