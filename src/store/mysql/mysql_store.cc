@@ -7,6 +7,7 @@
 #include "store/mysql/connection.h"
 #include "store/mysql/instance.h"
 #include "store/mysql/operators.h"
+#include "store/mysql/watch.h"
 
 namespace outbox::mysql {
 
@@ -41,6 +42,10 @@ std::unique_ptr<Connection> MysqlStore::connect() {
 std::unique_ptr<Instance> MysqlStore::join(InstanceOptions options) {
   environment_->check_process();
   return std::make_unique<MysqlInstance>(environment_, checked(std::move(options)));
+}
+
+std::unique_ptr<Watch> MysqlStore::watch(std::function<void()> on_commit) {
+  return watch_commits(environment_, std::move(on_commit));
 }
 
 bool MysqlStore::has_pending() { return Operators(*operators_->lease()).has_pending(); }

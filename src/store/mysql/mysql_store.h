@@ -20,9 +20,7 @@ class MysqlStore final : public Store {
 
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Instance> join(InstanceOptions options) override;
-
-  // The server cannot tell.
-  std::unique_ptr<Watch> watch(std::function<void()> /*on_commit*/) override { return nullptr; }
+  std::unique_ptr<Watch> watch(std::function<void()> on_commit) override;
 
   bool has_pending() override;
   Counts counts() override;

@@ -16,8 +16,10 @@ namespace {
 
 using std::chrono::microseconds;
 
-// To look for some more costs less than to look again.
+// To look for some more costs less than to look again: a look at all shards costs as
+// much as to fetch a hundred rows.
 constexpr std::size_t kAFew = 4;
+constexpr std::size_t kAhead = 500;
 
 // One SELECT for each shard, all in one statement: the server sees one snapshot.
 template <class Select>
@@ -37,28 +39,47 @@ Built for_each_shard(std::string_view purpose, const TableName& table, std::span
 
 Rows Reader::ready(std::span<const int> shards, std::size_t limit) {
   Rows result;
-  if (shards.empty()) return result;
-  for (const int shard : shards) {
-    Part& known = part(shard);
-    const std::uint64_t gained = gains_.of(shard);
-    if (std::exchange(known.gains_seen, gained) != gained) known.returned.clear();
-  }
-  const std::vector<int> order = reading_order(shards);
-  const auto more = [&] {
-    return std::any_of(order.begin(), order.end(), [&](int shard) { return part(shard).cut; });
-  };
+  if (shards.empty() || limit == 0) return result;
+  forget_what_was_lost(shards);
   try {
+    if (ahead_.empty()) {
+      const std::vector<int> order = reading_order(shards);
+      const std::size_t wanted = std::max(limit, kAhead);
+      do {
+        look_for_ready(order, wanted);
+      } while (ahead_.size() < wanted && more_of(shards));
+    }
     std::vector<Seq> seqs;
-    do {
-      look_for_ready(order, limit, seqs);
-    } while (seqs.size() < limit && more());
-    result.more = more();
+    while (!ahead_.empty() && seqs.size() < limit) {
+      seqs.push_back(ahead_.front().seq);
+      ahead_.pop_front();
+    }
     result.rows = fetch(seqs, "hold = 0");
+    result.more = !ahead_.empty() || more_of(shards);
   } catch (...) {
     rewind(0);  // what was found was not returned
     throw;
   }
   return result;
+}
+
+bool Reader::more_of(std::span<const int> shards) {
+  return std::any_of(shards.begin(), shards.end(), [&](int shard) { return part(shard).cut; });
+}
+
+// Of shards that are not owned any more, or are owned anew.
+void Reader::forget_what_was_lost(std::span<const int> shards) {
+  PerShard<bool> kept{};
+  for (const int shard : shards) {
+    Part& known = part(shard);
+    const std::uint64_t gained = gains_.of(shard);
+    kept[static_cast<std::size_t>(shard)] = std::exchange(known.gains_seen, gained) == gained;
+  }
+  for (int shard = 0; shard < kShards; ++shard) {
+    if (!kept[static_cast<std::size_t>(shard)]) part(shard).found.clear();
+  }
+  std::erase_if(ahead_,
+                [&](const Found& row) { return !kept[static_cast<std::size_t>(row.shard)]; });
 }
 
 // As given, but beginning where the last read was cut.
@@ -80,13 +101,12 @@ std::size_t Reader::new_rows_of(int shard, std::span<const int> shards, std::siz
   return part(shard).cut ? std::max(even, limit / cut + 1) : even;
 }
 
-// Adds rows that are ready and were not returned before, up to `limit`.
-void Reader::look_for_ready(std::span<const int> order, std::size_t limit,
-                            std::vector<Seq>& fresh) {
+// Adds rows that are ready and were not found before, until there are `limit`.
+void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
   PerShard<std::size_t> wanted{};
   for (const int shard : order) {
     wanted[static_cast<std::size_t>(shard)] =
-        part(shard).returned.size() + new_rows_of(shard, order, limit);
+        part(shard).found.size() + new_rows_of(shard, order, limit);
   }
   const Result keys = database_.run(for_each_shard(
       "read ready events", database_.environment().table, order, [&](Built& select, int shard) {
@@ -95,31 +115,33 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit,
             .sql(" AND hold = 0 ORDER BY seq LIMIT ")
             .value(wanted[static_cast<std::size_t>(shard)]);
       }));
-  PerShard<std::vector<Seq>> found;
+  PerShard<std::vector<Seq>> ready;
   for (int row = 0; row < keys.rows(); ++row) {
-    found[static_cast<std::size_t>(keys.integer(row, 0))].push_back(keys.integer(row, 1));
+    ready[static_cast<std::size_t>(keys.integer(row, 0))].push_back(keys.integer(row, 1));
   }
 
   std::optional<int> left_out;
   for (const int shard : order) {
     Part& known = part(shard);
-    const std::vector<Seq>& all = found[static_cast<std::size_t>(shard)];
+    const std::vector<Seq>& all = ready[static_cast<std::size_t>(shard)];
     known.cut = all.size() >= wanted[static_cast<std::size_t>(shard)];
-    std::unordered_set<Seq> returned;
+    std::unordered_set<Seq> found;
     for (const Seq seq : all) {
-      if (!known.returned.contains(seq)) {
-        if (fresh.size() == limit) {
+      if (!known.found.contains(seq)) {
+        if (ahead_.size() >= limit) {
           known.cut = true;
           if (!left_out) left_out = shard;
           continue;
         }
-        fresh.push_back(seq);
+        ahead_.push_back({.shard = shard, .seq = seq});
       }
-      returned.insert(seq);
+      found.insert(seq);
     }
-    known.returned = std::move(returned);
+    known.found = std::move(found);
   }
   begin_with_ = left_out.value_or(begin_with_);
+  std::sort(ahead_.begin(), ahead_.end(),
+            [](const Found& a, const Found& b) { return a.seq < b.seq; });
 }
 
 // In the order of their numbers.
@@ -137,8 +159,10 @@ std::vector<Row> Reader::fetch(std::span<const Seq> seqs, std::string_view condi
 
 void Reader::rewind(Seq seq) {
   for (Part& known : parts_) {
-    std::erase_if(known.returned, [&](Seq returned) { return returned >= seq; });
+    std::erase_if(known.found, [&](Seq found) { return found >= seq; });
   }
+  for (const Found& row : ahead_) part(row.shard).found.erase(row.seq);
+  ahead_.clear();
 }
 
 DueRows Reader::due(std::span<const int> shards, std::size_t limit) {

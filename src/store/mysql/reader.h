@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <optional>
 #include <span>
 #include <string_view>
@@ -17,10 +18,12 @@ namespace outbox::mysql {
 
 // Reads the rows that are ready, due or set aside. Used by one thread at a time.
 //
-// Every read of ready rows begins at the lowest one of each shard, because nothing
-// cheap tells up to where all writers have committed. So it looks at the index alone
-// first, in one snapshot, and then fetches the rows that it has not returned before.
-// What is finished or waits costs nothing.
+// Every look for ready rows begins at the lowest one of each shard, because nothing
+// cheap tells up to where all writers have committed. So it looks at the index alone, in
+// one snapshot, for more rows than are wanted; the next reads fetch them from the table
+// before it looks again. Rows that were committed meanwhile come later, which breaks no
+// order: whoever wrote after them is not in that snapshot either. What is finished or
+// waits costs nothing.
 class Reader {
  public:
   Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
@@ -35,9 +38,13 @@ class Reader {
  private:
   // What is known of a shard from the reads before.
   struct Part {
-    std::unordered_set<Seq> returned;  // and ready still, when it was last looked at
-    bool cut = false;                  // there was more of it
+    std::unordered_set<Seq> found;  // ready when it was last looked at, and not left out
+    bool cut = false;               // there was more of it
     std::uint64_t gains_seen = 0;
+  };
+  struct Found {
+    int shard;
+    Seq seq;
   };
   struct Key {
     std::int64_t hold;
@@ -52,7 +59,9 @@ class Reader {
   Part& part(int shard) { return parts_[static_cast<std::size_t>(shard)]; }
   std::vector<int> reading_order(std::span<const int> shards) const;
   std::size_t new_rows_of(int shard, std::span<const int> shards, std::size_t limit);
-  void look_for_ready(std::span<const int> order, std::size_t limit, std::vector<Seq>& fresh);
+  bool more_of(std::span<const int> shards);
+  void forget_what_was_lost(std::span<const int> shards);
+  void look_for_ready(std::span<const int> order, std::size_t limit);
   std::vector<Key> look_for_due(std::span<const int> shards, std::int64_t now, std::size_t limit);
   std::optional<Next> next_due(std::span<const int> shards, std::int64_t moment);
   std::vector<Row> fetch(std::span<const Seq> seqs, std::string_view condition);
@@ -61,6 +70,9 @@ class Reader {
   Database& database_;
   const Gains& gains_;
   PerShard<Part> parts_{};
+
+  // Found and not fetched yet, by number.
+  std::deque<Found> ahead_;
 
   // Where the last read was cut: the next one begins with the shard behind, so that
   // none is kept waiting by a long one.

@@ -38,6 +38,12 @@ SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDE
 WHERE shard = ? AND hold > ? ORDER BY hold, seq LIMIT 1
 )sql"};
 
+// --- Wake-ups ---
+
+inline constexpr Sql kLastNumber{"look for commits", R"sql(
+SELECT max(seq) FROM {table}
+)sql"};
+
 // --- Ownership ---
 //
 // A renewal is kBeat, kInstances and kShards, each by itself: whoever is stopped in the

@@ -1,0 +1,104 @@
+#include "store/mysql/watch.h"
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cstdint>
+#include <exception>
+#include <optional>
+#include <thread>
+#include <utility>
+
+#include "core/mutex.h"
+#include "core/thread_name.h"
+#include "store/mysql/database.h"
+#include "store/mysql/sql.h"
+
+namespace outbox::mysql {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+constexpr milliseconds kBusy{20};
+constexpr milliseconds kIdle{500};
+constexpr milliseconds kCallLimit{10'000};
+
+// Constructed and destroyed on the user's thread, the rest is its own thread's.
+class CommitWatch final : public Watch {
+ public:
+  CommitWatch(EnvironmentPtr environment, std::function<void()> on_commit)
+      : environment_(std::move(environment)),
+        on_commit_(std::move(on_commit)),
+        database_(environment_) {
+    database_.limit_calls(kCallLimit);
+    thread_ = std::jthread([this] {
+      name_this_thread("outbox-watch");
+      run();
+    });
+  }
+
+  ~CommitWatch() override {
+    // In a child made by fork() there is no such thread, and the mutex may be locked.
+    if (getpid() != environment_->pid) {
+      thread_.detach();
+      return;
+    }
+    MutexLock lock(mutex_);
+    stopped_ = true;
+    changed_.notify_all();
+  }
+  CommitWatch(const CommitWatch&) = delete;
+  CommitWatch& operator=(const CommitWatch&) = delete;
+
+ private:
+  void run() {
+    milliseconds interval = kBusy;
+    std::int64_t last = -1;
+    do {
+      const std::int64_t now = last_number().value_or(last);
+      const bool is_news = now > last;
+      // A lower one means that rows were deleted: numbers are not given out twice.
+      last = now;
+      interval = is_news ? kBusy : std::min(2 * interval, kIdle);
+      if (is_news) on_commit_();
+    } while (!wait(interval));
+  }
+
+  // Absent while the server is away: the engine asks the same one, and says so.
+  std::optional<std::int64_t> last_number() {
+    try {
+      return database_.run(sql::kLastNumber).integer(0, 0);
+    } catch (const std::exception&) {
+      return std::nullopt;
+    }
+  }
+
+  // True if it is to stop.
+  bool wait(milliseconds interval) {
+    const auto until = steady_clock::now() + interval;
+    MutexLock lock(mutex_);
+    while (!stopped_ && changed_.wait_until(mutex_, until)) {
+    }
+    return stopped_;
+  }
+
+  const EnvironmentPtr environment_;
+  const std::function<void()> on_commit_;
+  Database database_;
+
+  Mutex mutex_;
+  CondVar changed_;
+  bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
+  std::jthread thread_;  // last: it uses all of the above
+};
+
+}  // namespace
+
+std::unique_ptr<Watch> watch_commits(EnvironmentPtr environment, std::function<void()> on_commit) {
+  environment->check_process();
+  return std::make_unique<CommitWatch>(std::move(environment), std::move(on_commit));
+}
+
+}  // namespace outbox::mysql
