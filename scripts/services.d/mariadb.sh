@@ -32,6 +32,8 @@ make_mariadb() {
 datadir = $(working_folder mariadb)
 bind_address = 127.0.0.1
 socket = $folder/socket
+# A server that starts deletes what it takes for leftovers in it, also those of others.
+tmpdir = $folder
 loose_mysqlx = OFF
 pid_file = $(pid_file mariadb)
 # Nobody waits for a name server.

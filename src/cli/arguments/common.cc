@@ -49,7 +49,7 @@ std::vector<Status> parse_statuses(const std::vector<std::string>& texts) {
 void add_store_options(CLI::App& command, StoreOptions& options) {
   command
       .add_option("--db", options.db,
-                  "sqlite:PATH, a path, or postgresql://... (default: $OUTBOX_DB)")
+                  "sqlite:PATH, a path, postgresql://... or mysql://... (default: $OUTBOX_DB)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
       ->group("Store");
@@ -62,7 +62,7 @@ void add_store_options(CLI::App& command, StoreOptions& options) {
 std::unique_ptr<Backend> find_backend(const StoreOptions& options) {
   if (options.db.empty()) {
     throw UsageError("which database? Say --db URL, or set OUTBOX_DB; this binary knows " +
-                     std::string(known_urls()));
+                     known_urls());
   }
   return find_backend(options.db, options.table);
 }

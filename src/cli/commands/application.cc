@@ -25,7 +25,9 @@ constexpr const char* kAbout =
 
 constexpr const char* kFooter =
     "Stores are named by --db or the environment variable OUTBOX_DB: sqlite:PATH, or just a path,\n"
-    "or postgresql://USER@HOST:PORT/DATABASE; passwords are best left to ~/.pgpass.\n"
+    "or postgresql://USER@HOST:PORT/DATABASE, or mysql://... (mariadb:// means the same). "
+    "Passwords\n"
+    "are best left to ~/.pgpass or MYSQL_PWD: others can see the command line.\n"
     "Options come after the command. With --json every line of the answer is one JSON object.\n"
     "Color is used on terminals only, and never if NO_COLOR is set.\n"
     "\n"

@@ -74,7 +74,7 @@ std::string offer_for(const std::string& type) {
   constexpr const char* kFrom = "      mapfile -t COMPREPLY < <(compgen ";
   constexpr const char* kFiles = "-f -- \"$current\")\n      compopt -o filenames 2>/dev/null\n";
   if (type == "PATH") return std::string(kFrom) + kFiles;
-  if (type == "URL") return std::string(kFrom) + "-W 'postgresql://' " + kFiles;
+  if (type == "URL") return std::string(kFrom) + "-W 'postgresql:// mysql:// mariadb://' " + kFiles;
   if (type == "STATUS") {
     return std::string(kFrom) + "-W 'NEW RETRY DONE DEAD' -- \"$current\")\n";
   }

@@ -237,15 +237,17 @@ void add_doctor(CLI::App& app, Session& session) {
   add_store_options(command, options->store);
   command.footer(
       "Looks at the schema, who delivers, what waits, what died, and the clock. On SQLite also at\n"
-      "the file and its folder, the disk and the journal; on PostgreSQL at the server's version "
-      "and\n"
-      "encoding, what the role may do, whether notifications come through, free connections, the\n"
-      "vacuum, old transactions, and whether numbers keep the order. Changes nothing.\n"
+      "the file and its folder, the disk and the journal; on servers at their version and "
+      "settings,\n"
+      "what the user may do, free connections, old transactions and what they keep from being\n"
+      "cleaned up, and whether numbers keep the order; on PostgreSQL at notifications, on MariaDB\n"
+      "and MySQL at the tables' engine, collation and indexes as well. Changes nothing.\n"
       "Exit codes: 0 nothing failed (there may be warnings); 1 something failed.\n"
       "\n"
       "Examples:\n"
       "  outbox doctor --db sqlite:shop.db\n"
       "  outbox doctor --db postgresql://shop@db.example/shop --table billing.outbox_event\n"
+      "  outbox doctor --db mysql://shop@db.example/shop\n"
       "  outbox doctor --db sqlite:shop.db --json | jq '.checks[] | select(.verdict != \"ok\")'");
   on_chosen(command, session, options, doctor);
 }

@@ -98,14 +98,17 @@ void add_migrate(CLI::App& app, Session& session) {
       "  outbox migrate up --db sqlite:shop.db       create or update\n"
       "  outbox migrate status --db sqlite:shop.db   exit code 1 if something is missing\n"
       "  outbox migrate print | sqlite3 shop.db      for those who apply SQL by other means\n"
-      "  outbox migrate print --db postgresql:// | psql shop");
+      "  outbox migrate print --db postgresql:// | psql shop\n"
+      "  outbox migrate print --db mariadb:// | mariadb shop");
 
   CLI::App& up_command =
       *group.add_subcommand("up", "Apply what is missing; never destroys anything");
   const auto up_options = std::make_shared<StoreOptions>();
   add_store_options(up_command, *up_options);
   up_command.footer(
-      "Safe while applications run, and when several do it at once: each step is a transaction.\n"
+      "Safe while applications run, and when several do it at once: each step is a transaction, "
+      "or\n"
+      "can be repeated on MariaDB and MySQL, which have no transactions for it.\n"
       "Creates the file of an SQLite database; on a server the database must be there. A schema\n"
       "newer than this binary is left alone.\n"
       "\n"
@@ -131,7 +134,8 @@ void add_migrate(CLI::App& app, Session& session) {
   const auto print_options = std::make_shared<PrintOptions>();
   print_command
       .add_option("--db", print_options->store.db,
-                  "Whose dialect: sqlite:PATH or postgresql:// (default: $OUTBOX_DB, or SQLite)")
+                  "Whose dialect: sqlite:PATH, postgresql://, mariadb:// or mysql:// (default: "
+                  "$OUTBOX_DB, or SQLite)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
       ->group("Store");
@@ -142,7 +146,9 @@ void add_migrate(CLI::App& app, Session& session) {
       ->group("Store");
   print_command.footer(
       "Opens no database. The SQL may be applied again without harm, and records its version, so\n"
-      "that the library and `outbox migrate` know about it.\n"
+      "that the library and `outbox migrate` know about it. mariadb:// and mysql:// differ here: "
+      "the\n"
+      "collations of the two have different names.\n"
       "\n"
       "Examples:\n"
       "  outbox migrate print > 0001_outbox.sql\n"

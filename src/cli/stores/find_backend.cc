@@ -1,6 +1,7 @@
 #include "cli/stores/find_backend.h"
 
 #include <algorithm>
+#include <vector>
 
 #include "cli/errors.h"
 #include "cli/stores/sqlite_backend.h"
@@ -12,25 +13,53 @@
 
 #ifdef OUTBOX_WITH_POSTGRES
 #include "cli/stores/postgres/postgres_backend.h"
-#include "outbox/postgres.h"
+#endif
+#ifdef OUTBOX_WITH_MYSQL
+#include "cli/stores/mysql/mysql_backend.h"
 #endif
 
 namespace outbox::cli {
 namespace {
 
-bool is_one_of(const std::string& name, const Scheme& scheme) {
-  return std::find(scheme.names.begin(), scheme.names.end(), name) != scheme.names.end();
+using Make = std::unique_ptr<Backend> (*)(std::string url, const std::string& table);
+
+template <class Kind>
+std::unique_ptr<Backend> make(std::string url, const std::string& table) {
+  return std::make_unique<Kind>(std::move(url), table);
 }
 
-[[noreturn]] void throw_unknown(const std::string& scheme) {
-  std::string message = "no store is known for " + quote(scheme + ":") + "; this binary knows ";
-  message += known_urls();
-#ifndef OUTBOX_WITH_POSTGRES
-  if (scheme == "postgresql" || scheme == "postgres") {
-    throw ConfigurationError(message + ": it was built without PostgreSQL");
-  }
+#ifdef OUTBOX_WITH_POSTGRES
+constexpr Make kMakePostgres = make<PostgresBackend>;
+#else
+constexpr Make kMakePostgres = nullptr;
 #endif
-  throw ConfigurationError(message + " (for a file with a colon in its name write sqlite:./NAME)");
+#ifdef OUTBOX_WITH_MYSQL
+constexpr Make kMakeMysql = make<MysqlBackend>;
+#else
+constexpr Make kMakeMysql = nullptr;
+#endif
+
+struct Server {
+  std::string_view product;
+  std::vector<std::string_view> schemes;
+  std::string_view url;
+  Make make;  // null: this binary was built without it
+};
+
+const std::vector<Server>& servers() {
+  static const std::vector<Server> all{
+      {"PostgreSQL",
+       {"postgresql", "postgres"},
+       "postgresql://USER@HOST:PORT/DATABASE",
+       kMakePostgres},
+      {"MariaDB and MySQL", {"mysql", "mariadb"}, "mysql://USER@HOST:PORT/DATABASE", kMakeMysql},
+  };
+  return all;
+}
+
+template <class Names>
+bool contains(const Names& names, const std::string& name) {
+  return std::find(names.begin(), names.end(), name) != names.end();
 }
 
 }  // namespace
@@ -39,23 +68,25 @@ std::unique_ptr<Backend> find_backend(std::string_view url, const std::string& t
   const std::string scheme = scheme_of(url);
   if (url.empty()) throw ConfigurationError("the store's URL names no file; write sqlite:PATH");
   if (scheme.empty()) return std::make_unique<SqliteBackend>(std::string(url), table);
-  if (is_one_of(scheme, sqlite::scheme())) {
+  if (contains(sqlite::scheme().names, scheme)) {
     return std::make_unique<SqliteBackend>(sqlite::path_of_url(url), table);
   }
-#ifdef OUTBOX_WITH_POSTGRES
-  if (is_one_of(scheme, postgres::scheme())) {
-    return std::make_unique<PostgresBackend>(with_lower_scheme(url), table);
+  const std::string message =
+      "no store is known for " + quote(scheme + ":") + "; this binary knows " + known_urls();
+  for (const Server& server : servers()) {
+    if (!contains(server.schemes, scheme)) continue;
+    if (server.make != nullptr) return server.make(with_lower_scheme(url), table);
+    throw ConfigurationError(message + ": it was built without " + std::string(server.product));
   }
-#endif
-  throw_unknown(scheme);
+  throw ConfigurationError(message + " (for a file with a colon in its name write sqlite:./NAME)");
 }
 
-std::string_view known_urls() {
-#ifdef OUTBOX_WITH_POSTGRES
-  return "sqlite:PATH and postgresql://USER@HOST:PORT/DATABASE";
-#else
-  return "sqlite:PATH";
-#endif
+std::string known_urls() {
+  std::string text = "sqlite:PATH";
+  for (const Server& server : servers()) {
+    if (server.make != nullptr) text.append(", ").append(server.url);
+  }
+  return text;
 }
 
 }  // namespace outbox::cli

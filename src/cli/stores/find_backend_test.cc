@@ -32,7 +32,7 @@ TEST(FindBackend, TakesAPathOrAUrlForSqlite) {
 }
 
 TEST(FindBackend, RefusesOthersWithoutShowingTheirPasswords) {
-  for (const char* url : {"mysql://hunter2", "nosuch:hunter2", "http://u:hunter2@h"}) {
+  for (const char* url : {"oracle://hunter2", "nosuch:hunter2", "http://u:hunter2@h"}) {
     const std::string message = refusal(url);
     EXPECT_NE(message.find("no store is known for"), std::string::npos) << message;
     EXPECT_NE(message.find("sqlite:PATH"), std::string::npos) << message;
@@ -65,6 +65,44 @@ TEST(FindBackend, SaysThatItWasBuiltWithoutPostgres) {
   for (const char* url : {"postgres://u:hunter2@h/db", "postgresql:hunter2"}) {
     const std::string message = refusal(url);
     EXPECT_NE(message.find("built without PostgreSQL"), std::string::npos) << message;
+    EXPECT_EQ(message.find("hunter2"), std::string::npos) << message;
+  }
+}
+
+#endif
+
+#ifdef OUTBOX_WITH_MYSQL
+
+TEST(FindBackend, NamesAMysqlServerWithoutItsPassword) {
+  for (const char* scheme : {"mysql", "MariaDB"}) {
+    const auto backend = find_backend(
+        std::string(scheme) + "://shop:hunter2@db.example:3307/orders?ssl_mode=required", "x.t");
+    EXPECT_EQ(backend->description(), "MySQL database db.example:3307/orders, table x.t");
+  }
+  EXPECT_EQ(
+      find_backend("mysql://shop:hunter2@db.example/orders?ssl_mode=required", "x.t")->arguments(),
+      "--db 'mysql://shop@db.example/orders?ssl_mode=required' --table x.t");
+  for (const char* url :
+       {"mysql:hunter2", "mariadb://u:hunter2@h/db?bogus=1", "mysql://u:hunter2@[h/db"}) {
+    const std::string message = refusal(url);
+    EXPECT_NE(message.find("the MySQL URL"), std::string::npos) << message;
+    EXPECT_EQ(message.find("hunter2"), std::string::npos) << message;
+  }
+}
+
+TEST(FindBackend, TheSchemeSaysWhoseDialectIsPrinted) {
+  EXPECT_NE(find_backend("mysql://", "t")->schema_sql().find("utf8mb4_0900_bin"),
+            std::string::npos);
+  EXPECT_NE(find_backend("mariadb://", "t")->schema_sql().find("utf8mb4_nopad_bin"),
+            std::string::npos);
+}
+
+#else
+
+TEST(FindBackend, SaysThatItWasBuiltWithoutMysql) {
+  for (const char* url : {"mysql://u:hunter2@h/db", "mariadb:hunter2"}) {
+    const std::string message = refusal(url);
+    EXPECT_NE(message.find("built without MariaDB and MySQL"), std::string::npos) << message;
     EXPECT_EQ(message.find("hunter2"), std::string::npos) << message;
   }
 }

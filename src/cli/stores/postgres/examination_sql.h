@@ -4,7 +4,7 @@
 
 #include <string_view>
 
-namespace outbox::cli::sql {
+namespace outbox::cli::postgres_sql {
 
 inline constexpr std::string_view kServer = R"sql(
 SELECT current_setting('server_version'), current_setting('server_encoding'), current_user,
@@ -123,4 +123,4 @@ inline constexpr std::string_view kPinningSlots = R"sql(
 SELECT slot_name FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active
 )sql";
 
-}  // namespace outbox::cli::sql
+}  // namespace outbox::cli::postgres_sql

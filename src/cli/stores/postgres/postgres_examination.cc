@@ -13,6 +13,7 @@
 #include "cli/arguments/times.h"
 #include "cli/output/figures.h"
 #include "cli/stores/postgres/examination_sql.h"
+#include "cli/stores/server_checks.h"
 #include "core/quote.h"
 #include "core/sql_text.h"
 #include "store/postgres/libpq.h"
@@ -22,7 +23,6 @@
 namespace outbox::cli {
 namespace {
 
-using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 using Verdict = Finding::Verdict;
@@ -31,9 +31,6 @@ using Verdict = Finding::Verdict;
 constexpr std::array kTestedVersions{15, 17, 18};
 constexpr std::string_view kTestedText = "tested on 15, 17 and 18";
 constexpr int kOldestVersion = 13;
-
-// Clocks of hosts differ by less than that.
-constexpr microseconds kClockTolerance = std::chrono::minutes{1};
 
 // For a notification to come back.
 constexpr milliseconds kNotifyTime{2'000};
@@ -153,44 +150,16 @@ Finding check_primary(const Row& facts) {
   return {.check = "primary", .says = "this server takes writes"};
 }
 
-Finding check_time(const Row& facts) {
-  const microseconds there{number(facts[5])};
-  const microseconds here =
-      std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
-  const microseconds apart = std::chrono::abs(there - here);
-  if (apart <= kClockTolerance) return {.check = "time", .says = "the server's clock is like ours"};
-  return {.check = "time",
-          .verdict = Verdict::warning,
-          .says = "the server's clock is " + age_text(apart) +
-                  (there < here ? " behind ours" : " ahead of ours"),
-          .advice =
-              "set the clocks: delays are counted from the writer's clock, and judged by the "
-              "server's"};
-}
-
-// A role of its own for each duty is good practice: one that can do some of them is
-// in order.
 Finding check_privileges(Server& server) {
-  std::string may;
-  std::string lacks;
-  for (const Row& row : server.ask(sql::kPrivileges)) {
-    if (!row[1]) {
-      may += (may.empty() ? "" : ", ") + row[0].value();
-    } else {
-      lacks += "; to " + row[0].value() + " it lacks " + *row[1];
-    }
+  std::vector<Duty> duties;
+  for (const Row& row : server.ask(postgres_sql::kPrivileges)) {
+    duties.push_back({.name = row[0].value(), .lacks = row[1].value_or("")});
   }
-  Finding finding{.check = "privileges",
-                  .says = "the role may " + (may.empty() ? "nothing" : may) + lacks};
-  if (may.empty()) {
-    finding.verdict = Verdict::failure;
-    finding.advice = "grant the role what its duty needs, or use the role that owns the tables";
-  }
-  return finding;
+  return check_duties("the role", duties);
 }
 
 Finding check_order(Server& server) {
-  const std::int64_t cache = number(server.ask_one(sql::kSequenceCache)[0]);
+  const std::int64_t cache = number(server.ask_one(postgres_sql::kSequenceCache)[0]);
   if (cache == 1) return {.check = "order", .says = "the numbers of rows are given out one by one"};
   return {.check = "order",
           .verdict = Verdict::warning,
@@ -200,21 +169,14 @@ Finding check_order(Server& server) {
 }
 
 Finding check_connections(Server& server, const PostgresLimits& limits) {
-  const Row row = server.ask_one(sql::kConnections);
-  const std::int64_t left = number(row[0]);
-  Finding finding{.check = "sessions",
-                  .says = grouped(left) + " of " + grouped(number(row[1])) + " are free"};
-  if (left < limits.free_connections) {
-    finding.verdict = Verdict::warning;
-    finding.advice = "an engine opens up to " + grouped(limits.free_connections) +
-                     ": raise max_connections or the role's or database's CONNECTION LIMIT, or "
-                     "lower postgres::Options::connections";
-  }
-  return finding;
+  const Row row = server.ask_one(postgres_sql::kConnections);
+  return check_sessions(number(row[0]), number(row[1]), limits.free_connections,
+                        "raise max_connections or the role's or database's CONNECTION LIMIT, or "
+                        "lower postgres::Options::connections");
 }
 
 Finding check_vacuum(Server& server, const PostgresLimits& limits) {
-  const Row row = server.ask_one(sql::kVacuum);
+  const Row row = server.ask_one(postgres_sql::kVacuum);
   const std::int64_t living = number(row[0]);
   const std::int64_t dead = number(row[1]);
   Finding finding{
@@ -237,7 +199,7 @@ Finding check_vacuum(Server& server, const PostgresLimits& limits) {
 
 Finding check_old_transactions(Server& server, const PostgresLimits& limits) {
   const std::string seconds = std::to_string(limits.old_transaction.count());
-  const auto old = server.ask(sql::kOldTransactions, std::array{seconds});
+  const auto old = server.ask(postgres_sql::kOldTransactions, std::array{seconds});
   if (!old.empty()) {
     std::string says = printable(old.front()[0].value());
     says += old.front()[0]->starts_with("prepared") ? " has been there for "
@@ -252,7 +214,7 @@ Finding check_old_transactions(Server& server, const PostgresLimits& limits) {
                 "dead rows stay until it ends, and reads get slower: end it "
                 "(pg_terminate_backend, ROLLBACK PREPARED)"};
   }
-  const auto slots = server.ask(sql::kPinningSlots);
+  const auto slots = server.ask(postgres_sql::kPinningSlots);
   if (!slots.empty()) {
     return {.check = "snapshots",
             .verdict = Verdict::warning,
@@ -263,7 +225,7 @@ Finding check_old_transactions(Server& server, const PostgresLimits& limits) {
   Finding finding{
       .check = "snapshots",
       .says = "no transaction has been open for " + age(limits.old_transaction.count())};
-  if (!is_true(server.ask_one(sql::kSeesAllSessions)[0])) {
+  if (!is_true(server.ask_one(postgres_sql::kSeesAllSessions)[0])) {
     finding.says += ", as far as this role can see (it lacks pg_read_all_stats)";
   }
   return finding;
@@ -286,17 +248,6 @@ Finding check_notify(Server& server, const postgres::Target& target,
               "prepare to false; other processes' events are then found by polling"};
 }
 
-// What cannot be told is no reason to leave out the rest.
-Finding try_check(const char* check, const std::function<Finding()>& run) {
-  try {
-    return run();
-  } catch (const std::exception& error) {
-    return {.check = check,
-            .verdict = Verdict::warning,
-            .says = std::string("cannot be told: ") + error.what()};
-  }
-}
-
 }  // namespace
 
 std::vector<Finding> examine_postgres(const std::string& url, const std::string& table,
@@ -306,13 +257,10 @@ std::vector<Finding> examine_postgres(const std::string& url, const std::string&
   std::vector<Finding> findings;
   try {
     Server server(target, name);
-    const Row facts = server.ask_one(sql::kServer);
+    const Row facts = server.ask_one(postgres_sql::kServer);
     findings = {check_version(server, facts), check_encoding(facts), check_primary(facts),
-                check_time(facts)};
-    const bool usable = std::none_of(findings.begin(), findings.end(), [](const Finding& finding) {
-      return finding.verdict == Verdict::failure;
-    });
-    if (!usable) return findings;
+                check_clock(std::chrono::microseconds{number(facts[5])})};
+    if (any_failed(findings)) return findings;
     const auto add = [&](const char* check, const std::function<Finding()>& run) {
       findings.push_back(try_check(check, run));
     };
@@ -320,7 +268,7 @@ std::vector<Finding> examine_postgres(const std::string& url, const std::string&
     add("sessions", [&] { return check_connections(server, limits); });
     add("snapshots", [&] { return check_old_transactions(server, limits); });
     // Without tables the check of the schema says what to do.
-    if (!is_true(server.ask_one(sql::kTables)[0])) return findings;
+    if (!is_true(server.ask_one(postgres_sql::kTables)[0])) return findings;
     add("privileges", [&] { return check_privileges(server); });
     add("order", [&] { return check_order(server); });
     add("vacuum", [&] { return check_vacuum(server, limits); });

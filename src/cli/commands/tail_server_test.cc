@@ -2,26 +2,51 @@
 #include <gtest/gtest.h>
 
 #include <atomic>
+#include <memory>
 #include <optional>
 #include <thread>
 
 #include "cli/commands/tail.h"
 #include "outbox/log.h"
-#include "outbox/postgres.h"
 #include "outbox/writer.h"
+#include "support/services.h"
+
+#ifdef OUTBOX_WITH_POSTGRES
+#include "outbox/postgres.h"
 #include "support/postgres.h"
+#endif
+#ifdef OUTBOX_WITH_MYSQL
+#include "outbox/mysql.h"
+#include "support/mysql.h"
+#endif
 
 namespace outbox::cli {
 namespace {
 
 using namespace std::chrono_literals;
 
-class PostgresTail : public ::testing::Test {
+// A store in a place of its own on a server.
+struct Place {
+  virtual ~Place() = default;
+  virtual std::shared_ptr<Store> open() const = 0;
+};
+
+struct Kind {
+  const char* variable;  // of the environment, that names the server
+  std::unique_ptr<Place> (*make)();
+};
+
+template <class Its>
+std::unique_ptr<Place> make() {
+  return std::make_unique<Its>();
+}
+
+class ServerTail : public ::testing::TestWithParam<Kind> {
  protected:
   void SetUp() override {
-    OUTBOX_NEEDS_POSTGRES();
-    schema_.emplace();
-    store_ = postgres::open(test::postgres_url(), {.table = schema_->name() + ".outbox_event"});
+    OUTBOX_NEEDS_SERVICE(GetParam().variable);
+    place_ = GetParam().make();
+    store_ = place_->open();
     writer_.emplace(store_);
     other_writer_.emplace(store_);
   }
@@ -33,13 +58,13 @@ class PostgresTail : public ::testing::Test {
     return id;
   }
 
-  std::optional<test::Schema> schema_;
+  std::unique_ptr<Place> place_;
   std::shared_ptr<Store> store_;
   std::optional<Writer> writer_;
   std::optional<Writer> other_writer_;
 };
 
-TEST_F(PostgresTail, ShowsWhatWasCommittedAfterARowBehindIt) {
+TEST_P(ServerTail, ShowsWhatWasCommittedAfterARowBehindIt) {
   for (const char* type : {"", "T"}) {
     write("T");
     const Seq before = last_seq(*store_, 0);
@@ -59,7 +84,7 @@ TEST_F(PostgresTail, ShowsWhatWasCommittedAfterARowBehindIt) {
   }
 }
 
-TEST_F(PostgresTail, ShowsWhatWasBeingWrittenWhenItBegan) {
+TEST_P(ServerTail, ShowsWhatWasBeingWrittenWhenItBegan) {
   write("T");
   auto late = other_writer_->begin();
   const std::string late_id = late.write({.type = "T", .payload = json("{}")});
@@ -77,6 +102,29 @@ TEST_F(PostgresTail, ShowsWhatWasBeingWrittenWhenItBegan) {
   });
   EXPECT_EQ(shown.back(), late_id);
 }
+
+// Where none is built in there is nothing to run.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ServerTail);
+
+#ifdef OUTBOX_WITH_POSTGRES
+struct PostgresPlace final : Place {
+  std::shared_ptr<Store> open() const override {
+    return postgres::open(test::postgres_url(), {.table = schema.name() + ".outbox_event"});
+  }
+  const test::Schema schema{};
+};
+INSTANTIATE_TEST_SUITE_P(Postgres, ServerTail,
+                         ::testing::Values(Kind{"OUTBOX_TEST_POSTGRES", make<PostgresPlace>}));
+#endif
+
+#ifdef OUTBOX_WITH_MYSQL
+struct MysqlPlace final : Place {
+  std::shared_ptr<Store> open() const override { return mysql::open(database.url()); }
+  const test::Database database{};
+};
+INSTANTIATE_TEST_SUITE_P(Mysql, ServerTail,
+                         ::testing::Values(Kind{"OUTBOX_TEST_MYSQL", make<MysqlPlace>}));
+#endif
 
 }  // namespace
 }  // namespace outbox::cli

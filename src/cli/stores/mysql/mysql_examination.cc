@@ -1,0 +1,289 @@
+#include "cli/stores/mysql/mysql_examination.h"
+
+#include <mysqld_error.h>
+
+#include <algorithm>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <utility>
+
+#include "cli/arguments/times.h"
+#include "cli/output/figures.h"
+#include "cli/stores/mysql/examination_sql.h"
+#include "cli/stores/server_checks.h"
+#include "outbox/error.h"
+#include "store/mysql/database.h"
+
+namespace outbox::cli {
+namespace {
+
+using std::chrono::seconds;
+using Verdict = Finding::Verdict;
+
+// What the tests run on: MariaDB's version to its second number, MySQL's to its first.
+constexpr unsigned long kTestedMariaDb = 1011;
+constexpr unsigned long kTestedMySql = 9;
+constexpr std::string_view kTestedText = "tested on MariaDB 10.11 and MySQL 9";
+
+// A server that hangs is found out.
+constexpr seconds kCallLimit{30};
+
+mysql::EnvironmentPtr environment_for(const std::string& url, const std::string& table) {
+  auto environment = std::make_shared<mysql::Environment>(url);
+  environment->table = mysql::TableName::parse(table);
+  environment->description = "MySQL database " + environment->target.place();
+  environment->options.prepare = false;
+  return environment;
+}
+
+// A connection that asks. Throws what the library throws.
+class Server {
+ public:
+  Server(const std::string& url, const std::string& table)
+      : database_(environment_for(url, table)) {
+    database_.limit_calls(kCallLimit);
+    database_.ensure_connected();
+  }
+
+  const mysql::TableName& table() const { return database_.environment().table; }
+
+  mysql::Result ask(std::string_view sql) {
+    return database_.session().run_text(mysql::expand(sql, table()), "ask the server");
+  }
+
+  // The same for a question that ends in the names of the tables: all whose name begins
+  // with that of the events', or that one alone.
+  mysql::Result ask_of_tables(std::string_view sql, bool all, std::string_view end = "") {
+    mysql::Built question("ask the server", table());
+    question.sql(sql).sql("table_schema = ");
+    if (table().database.empty()) {
+      question.sql("database()");
+    } else {
+      question.value(table().database);
+    }
+    question.sql(" AND table_name IN (").value(table().table);
+    if (all) {
+      for (const char* suffix : {"_migration", "_instance", "_shard", "_archive"}) {
+        question.sql(", ").value(table().table + suffix);
+      }
+    }
+    question.sql(") ").sql(end);
+    return database_.run(question);
+  }
+
+  // The same for what this user may lack the privilege for: nullopt if so.
+  std::optional<mysql::Result> ask_if_allowed(std::string_view sql) {
+    try {
+      return ask(sql);
+    } catch (const Error&) {
+      const unsigned number = database_.session().last_failure().number;
+      if (number == ER_TABLEACCESS_DENIED_ERROR || number == ER_COLUMNACCESS_DENIED_ERROR ||
+          number == ER_SPECIFIC_ACCESS_DENIED_ERROR) {
+        return std::nullopt;
+      }
+      throw;
+    }
+  }
+
+  bool is_mariadb() const { return mariadb_connection(database_.handle()) != 0; }
+  unsigned long version() const { return mysql_get_server_version(database_.handle()); }
+
+ private:
+  mysql::Database database_;
+};
+
+Finding check_version(const Server& server, const mysql::Result& facts) {
+  Finding finding{.check = "server",
+                  .says = (server.is_mariadb() ? "MariaDB " : "MySQL ") +
+                          std::string(facts.text(0, 0)) + ", as user " +
+                          std::string(facts.text(0, 1))};
+  const bool tested = server.is_mariadb() ? server.version() / 100 == kTestedMariaDb
+                                          : server.version() / 10'000 == kTestedMySql;
+  if (!tested) finding.says.append(" (expected to work; ").append(kTestedText).append(")");
+  return finding;
+}
+
+MysqlSettings settings_of(Server& server) {
+  const mysql::Result rows = server.ask(mysql_sql::kSettings);
+  std::map<std::string, std::string> values;
+  for (int row = 0; row < rows.rows(); ++row) {
+    values.emplace(rows.text(row, 0), rows.text(row, 1));
+  }
+  return MysqlSettings(std::move(values));
+}
+
+Finding check_connections(Server& server, const MysqlSettings& settings,
+                          const MysqlLimits& limits) {
+  std::int64_t most = settings.number("max_connections", 0);
+  std::int64_t left = most - server.ask(mysql_sql::kOpenSessions).integer(0, 1);
+  const mysql::Result own = server.ask(mysql_sql::kOwnSessions);
+  const std::int64_t most_of_user = own.integer(0, 1);
+  if (most_of_user > 0 && most_of_user - own.integer(0, 0) < left) {
+    most = most_of_user;
+    left = most - own.integer(0, 0);
+  }
+  return check_sessions(left, most, limits.free_connections,
+                        "raise max_connections or the user's MAX_USER_CONNECTIONS, or lower "
+                        "mysql::Options::connections");
+}
+
+Finding cannot_see(const char* check, const char* what) {
+  return {.check = check, .says = std::string(what) + " cannot be seen: the user lacks PROCESS"};
+}
+
+Finding check_old_transactions(Server& server, const MysqlLimits& limits) {
+  server.ask(mysql_sql::kZoneOfHost);
+  const auto all = server.ask_if_allowed(mysql_sql::kTransactions);
+  if (!all) return cannot_see("snapshots", "the transactions of others");
+  int old = 0;
+  while (old < all->rows() && seconds{all->integer(old, 1)} >= limits.old_transaction) ++old;
+  if (old == 0) {
+    return {.check = "snapshots",
+            .says = "no transaction has been open for " + age_text(limits.old_transaction)};
+  }
+  const std::int64_t thread = all->integer(0, 0);
+  std::string says = thread == 0 ? "a transaction without a session (XA PREPARE)"
+                                 : "session " + std::to_string(thread);
+  says += thread == 0 ? " has been there for " : " has had a transaction open for ";
+  says += age_text(seconds{all->integer(0, 1)});
+  if (old > 1) says += ", and " + grouped(old - 1) + " more";
+  return {.check = "snapshots",
+          .verdict = Verdict::warning,
+          .says = says,
+          .advice =
+              "old versions of rows stay until it ends, and reads get slower: end it (KILL, XA "
+              "ROLLBACK)"};
+}
+
+Finding check_undo_log(Server& server, const MysqlLimits& limits) {
+  std::optional<std::int64_t> versions;
+  for (const std::string_view question :
+       {mysql_sql::kOldVersionsStatus, mysql_sql::kOldVersionsMetric}) {
+    if (versions) break;
+    const auto answer = server.ask_if_allowed(question);
+    if (answer && answer->rows() > 0) versions = answer->integer(0, 1);
+  }
+  if (!versions) return cannot_see("undo log", "its length");
+  Finding finding{.check = "undo log",
+                  .says = "it holds the changes of " + grouped(*versions) + " transactions"};
+  if (*versions > limits.old_versions) {
+    finding.verdict = Verdict::warning;
+    finding.advice =
+        "the purge is behind, and reads walk over what it has not removed: look for old "
+        "transactions, and raise innodb_purge_threads";
+  }
+  return finding;
+}
+
+Finding check_tables(Server& server) {
+  const mysql::Result engines = server.ask_of_tables(mysql_sql::kEngines, true);
+  for (int row = 0; row < engines.rows(); ++row) {
+    if (engines.text(row, 1) == "InnoDB") continue;
+    return {.check = "tables",
+            .verdict = Verdict::failure,
+            .says = std::string(engines.text(row, 0)) + " is kept by " +
+                    std::string(engines.text(row, 1)) + ", not by InnoDB",
+            .advice = "ALTER TABLE " + std::string(engines.text(row, 0)) +
+                      " ENGINE = InnoDB: events must share the fate of transactions"};
+  }
+  const mysql::Result wrong = server.ask_of_tables(mysql_sql::kCollations, true);
+  if (wrong.rows() > 0) {
+    return {.check = "tables",
+            .verdict = Verdict::failure,
+            .says = std::string(wrong.text(0, 0)) + "." + std::string(wrong.text(0, 1)) +
+                    " has the collation " + std::string(wrong.text(0, 2)) +
+                    ", which takes different texts for the same",
+            .advice = "ALTER TABLE " + std::string(wrong.text(0, 0)) +
+                      " CONVERT TO CHARACTER SET utf8mb4 COLLATE " +
+                      std::string(server.is_mariadb() ? "utf8mb4_nopad_bin" : "utf8mb4_0900_bin")};
+  }
+  return {.check = "tables", .says = "all are InnoDB, and compare texts byte by byte"};
+}
+
+Finding check_indexes(Server& server) {
+  if (!server.ask_if_allowed(mysql_sql::kReadsEvents)) {
+    return {.check = "indexes", .says = "they cannot be seen by a user that may not read events"};
+  }
+  constexpr std::pair<std::string_view, std::string_view> kWanted[] = {
+      {"PRIMARY", "seq"},
+      {"by_id", "event_id"},
+      {"by_hold", "shard,hold,seq"},
+      {"by_death", "dead,seq"},
+  };
+  const mysql::Result found =
+      server.ask_of_tables(mysql_sql::kIndexes, false, "GROUP BY index_name");
+  std::string missing;
+  for (const auto& [name, columns] : kWanted) {
+    bool there = false;
+    for (int row = 0; row < found.rows(); ++row) {
+      there = there || (found.text(row, 0) == name && found.text(row, 1) == columns);
+    }
+    if (there) continue;
+    missing +=
+        (missing.empty() ? "" : ", ") + std::string(name) + " (" + std::string(columns) + ")";
+  }
+  if (missing.empty()) return {.check = "indexes", .says = "all are there"};
+  return {.check = "indexes",
+          .verdict = Verdict::failure,
+          .says = "missing, or not as they were made: " + missing,
+          .advice = "create them as `outbox migrate print` has them: statements name them"};
+}
+
+Finding check_privileges(Server& server) {
+  std::vector<Duty> duties;
+  std::string_view table;  // that the last privilege is lacking on
+  for (const mysql_sql::Need& need : mysql_sql::kNeeds) {
+    if (duties.empty() || duties.back().name != need.duty) {
+      duties.push_back({.name = std::string(need.duty)});
+    }
+    if (server.ask_if_allowed(need.probe)) continue;
+    const std::string on = " on " + server.table().text() + std::string(need.table);
+    std::string& lacks = duties.back().lacks;
+    if (lacks.ends_with(on) && table == need.table) {
+      lacks.insert(lacks.size() - on.size(), ", " + std::string(need.privilege));
+    } else {
+      lacks += (lacks.empty() ? "" : "; ") + std::string(need.privilege) + on;
+    }
+    table = need.table;
+  }
+  return check_duties("the user", duties);
+}
+
+}  // namespace
+
+std::vector<Finding> examine_mysql(const std::string& url, const std::string& table,
+                                   const MysqlLimits& limits) {
+  std::vector<Finding> findings;
+  try {
+    Server server(url, table);
+    const mysql::Result facts = server.ask(mysql_sql::kServer);
+    findings = {check_version(server, facts),
+                check_clock(std::chrono::microseconds{facts.integer(0, 2)})};
+    const MysqlSettings settings = settings_of(server);
+    const std::vector<Finding> judged = judge_settings(settings, limits);
+    findings.insert(findings.end(), judged.begin(), judged.end());
+    if (any_failed(findings)) return findings;
+    const auto add = [&](const char* check, const std::function<Finding()>& run) {
+      findings.push_back(try_check(check, run));
+    };
+    add("sessions", [&] { return check_connections(server, settings, limits); });
+    add("snapshots", [&] { return check_old_transactions(server, limits); });
+    add("undo log", [&] { return check_undo_log(server, limits); });
+    // Without tables the check of the schema says what to do.
+    if (server.ask_of_tables(mysql_sql::kEngines, false).rows() == 0) return findings;
+    add("tables", [&] { return check_tables(server); });
+    add("indexes", [&] { return check_indexes(server); });
+    add("privileges", [&] { return check_privileges(server); });
+  } catch (const std::exception& error) {
+    findings.push_back({.check = "server",
+                        .verdict = Verdict::failure,
+                        .says = error.what(),
+                        .advice = "check --db, that the server runs and can be reached, and its "
+                                  "users"});
+  }
+  return findings;
+}
+
+}  // namespace outbox::cli

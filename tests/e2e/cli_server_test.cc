@@ -1,0 +1,192 @@
+// Every command once on a server, whichever it is.
+#include "cli_server.h"
+
+#include "support/services.h"
+
+namespace outbox::e2e {
+
+void ServerCli::SetUp() {
+  OUTBOX_NEEDS_SERVICE(kind_.variable);
+  server_ = kind_.make();
+}
+
+Result ServerCli::run(const Arguments& arguments, const RunOptions& options) const {
+  Result result = CliTest::run(arguments, options);
+  EXPECT_TRUE(lacks(result.out + result.err, kSecret));
+  return result;
+}
+
+std::string ServerCli::shown_url() const {
+  const std::string secret = ":" + kSecret;
+  std::string shown = url();
+  shown.erase(shown.find(secret), secret.size());
+  return shown.find('?') == std::string::npos ? shown : "'" + shown + "'";
+}
+
+std::pair<std::string, std::string> ServerCli::check(const Result& doctor,
+                                                     const std::string& name) {
+  const Json answer = doctor.json();
+  for (const Json& finding : answer["checks"]) {
+    if (finding["check"] == name) return {finding["verdict"], finding["says"]};
+  }
+  return {"there is no check " + name, ""};
+}
+
+namespace {
+
+// Where no server's store is built there is nothing to run.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(EveryServerCli);
+
+TEST_P(EveryServerCli, Migrates) {
+  Result result = run({"migrate", "status"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.err, "run: outbox migrate up --db " + shown_url()));
+  EXPECT_EQ(run({"status"}).code, 78);
+  EXPECT_TRUE(contains(run({"status"}).err,
+                       "there is no outbox in the " + server().product() + " database"));
+
+  result = run({"migrate", "up"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "applied  001_initial"));
+  EXPECT_EQ(run({"migrate", "up", "--json"}).json()["applied"], 0);
+  EXPECT_EQ(run({"migrate", "status", "--json"}).json()["up_to_date"], true);
+
+  const std::string other = server().place() + ".other";
+  EXPECT_EQ(run({"migrate", "up", "--table", other}).code, 0);
+  EXPECT_EQ(run({"status", "--table", other}).code, 0);
+  EXPECT_EQ(run({"status", "--table", "no such"}).code, 78);
+}
+
+TEST_P(EveryServerCli, PrintsASchemaThatCanBeApplied) {
+  const Result printed = run_on(server().dialect(), {"migrate", "print"});
+  EXPECT_EQ(printed.code, 0) << printed.err;
+  sql(printed.out);
+  EXPECT_EQ(run({"migrate", "status"}).code, 0);
+}
+
+TEST_P(EveryServerCli, RefusesASchemaOfANewerOne) {
+  store();
+  sql("INSERT INTO outbox_event_migration (version, name) VALUES (99, '099_future')");
+  EXPECT_EQ(run({"status"}).code, 78);
+  EXPECT_EQ(run({"migrate", "up"}).code, 78);
+  EXPECT_TRUE(contains(run({"migrate", "status"}).out, "099_future (by a newer outbox)"));
+}
+
+TEST_P(EveryServerCli, PublishesListsShowsAndTailsEvents) {
+  const std::string id = publish("Placed", {"--aggregate-id", "1", "--payload", R"({"n":1})"});
+  publish("Later", {"--deliver-after", "1h"});
+  EXPECT_EQ(run({"events", "list", "--json"}).json_lines().size(), 2u);
+  EXPECT_EQ(run({"events", "list", "--json", "--type", "Placed"}).json()["id"], id);
+  Result result = run({"events", "show", id});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, R"({"n":1})"));
+  EXPECT_EQ(run({"events", "show", "nobody"}).code, 1);
+  result = run({"events", "tail", "--after", "0", "--seconds", "0", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(result.json_lines().size(), 2u);
+}
+
+TEST_P(EveryServerCli, ListsReplaysAndDiscardsTheDead) {
+  std::vector<std::string> ids;
+  for (int n = 0; n < 3; ++n) {
+    ids.push_back(publish("A"));
+    kill(ids.back(), "connection refused");
+  }
+  EXPECT_EQ(run({"dead", "list", "--json"}).json_lines().size(), 3u);
+  EXPECT_TRUE(contains(run({"dead", "show", ids[0]}).out, "connection refused"));
+  EXPECT_EQ(run({"dead", "groups", "--json"}).json()["count"], 3);
+  EXPECT_EQ(run({"dead", "replay", ids[0]}).out, "replayed 1 event\n");
+  EXPECT_EQ(run({"dead", "discard", ids[1], "--yes"}).out, "discarded 1 event\n");
+  EXPECT_EQ(run({"dead", "replay", "--all", "--error", "refused", "--yes"}).out,
+            "replayed 1 event\n");
+  EXPECT_EQ(store()->counts().dead, 0);
+  EXPECT_EQ(store()->counts().pending, 2);
+}
+
+TEST_P(EveryServerCli, Purges) {
+  finish(publish("A"));
+  publish("A");
+  sql("UPDATE outbox_event SET done_at = done_at - INTERVAL '8' DAY");
+  const Result result = run({"purge", "--yes", "--json"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_EQ(store()->count({}), 1);
+}
+
+TEST_P(EveryServerCli, StatusShowsWhoOwnsWhatAndWhatIsHeld) {
+  hold({publish("A", {"--aggregate-id", "42"}), publish("A", {"--aggregate-id", "42"})}, "timeout");
+  const auto kept = store();
+  const auto first = kept->join({.name = "first"});
+  const auto second = kept->join({.name = "second"});
+  first->renew();
+  second->renew();
+  const Tenure leaving = first->renew();
+  for (const int shard : leaving.leaving) first->release(shard);
+  second->renew();
+
+  Result result = run({"status"});
+  EXPECT_EQ(result.code, 0) << result.err;
+  EXPECT_TRUE(contains(result.out, "SHARDS"));
+  EXPECT_TRUE(contains(result.out, "first"));
+  EXPECT_TRUE(contains(result.out, "0-7"));
+  EXPECT_TRUE(contains(result.out, "8-15"));
+  EXPECT_TRUE(contains(result.out, "__GLOBAL__/42"));
+  EXPECT_TRUE(contains(result.out, "timeout"));
+  const Json json = run({"status", "--json"}).json();
+  EXPECT_EQ(json["instances"].size(), 2u);
+  EXPECT_EQ(json["instances"][1]["shards"].size(), 8u);
+  EXPECT_EQ(json["held_aggregates"][0]["waiting"], 1);
+  EXPECT_EQ(check(run({"doctor", "--json"}), "owner").second.find("first and 1 more deliver"), 0u);
+  first->leave();
+  second->leave();
+  EXPECT_TRUE(contains(run({"status"}).out, "No instance delivers from here."));
+}
+
+TEST_P(EveryServerCli, DoctorFindsThatThereAreNoTables) {
+  const Result result = run({"doctor"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.out, "there are no tables"));
+  EXPECT_TRUE(contains(result.out, "-> outbox migrate up --db " + shown_url()));
+}
+
+TEST_P(EveryServerCli, AServerThatIsAwayIsWorthAnotherTry) {
+  const std::string away = server().scheme() + "://shop:" + kSecret + "@127.0.0.1:1/shop";
+  for (const Arguments& arguments :
+       {Arguments{"status"}, Arguments{"migrate", "up"}, Arguments{"migrate", "status"},
+        Arguments{"events", "list"}, Arguments{"events", "tail", "--seconds", "0"},
+        Arguments{"events", "publish", "--type", "A", "--payload", "{}"},
+        Arguments{"dead", "groups"}, Arguments{"purge", "--yes"}}) {
+    const Result result = run_on(away, arguments);
+    EXPECT_EQ(result.code, 69) << arguments[0];
+    EXPECT_TRUE(contains(result.err, "127.0.0.1:1/shop"));
+  }
+  const Result doctor = run_on(away, {"doctor"});
+  EXPECT_EQ(doctor.code, 1);
+  EXPECT_TRUE(contains(doctor.out, "fail  server"));
+}
+
+TEST_P(EveryServerCli, AUrlThatCannotBeUsedIsAConfigurationError) {
+  const std::string scheme = server().scheme();
+  for (const std::string& bad :
+       {scheme + ":" + kSecret, scheme + "://u:" + kSecret + "@h/db?bogus=" + kSecret,
+        scheme + "://u:" + kSecret + "@h:no/db", scheme + "://u:%zz" + kSecret + "@h/db",
+        server().url_of_no_database()}) {
+    EXPECT_EQ(run_on(bad, {"status"}).code, 78) << bad;
+    EXPECT_EQ(run({"status", "--db", bad}).code, 78) << bad;
+  }
+}
+
+TEST_P(EveryServerCli, NeitherHelpNorComplaintsShowThePassword) {
+  for (const Arguments& arguments : {Arguments{"--help"}, Arguments{"status", "--help"},
+                                     Arguments{"migrate", "print", "--help"}}) {
+    EXPECT_EQ(run(arguments).code, 0);
+  }
+  for (const Arguments& arguments :
+       {Arguments{"status", url()}, Arguments{url()}, Arguments{"status", "--bd=" + url()},
+        Arguments{"status", "--bd", url()}, Arguments{"events", "list", "--limit", url()},
+        Arguments{"status", "--json=" + url()}}) {
+    EXPECT_EQ(run(arguments).code, 64);
+  }
+}
+
+}  // namespace
+}  // namespace outbox::e2e
