@@ -147,11 +147,11 @@ TEST_P(ClaimingTest, LeavingGivesAllClaimsBack) {
 
 TEST_P(ClaimingTest, RecentRowsAreLeftToThoseWhoWroteThem) {
   OUTBOX_NEEDS(capabilities().row_claims);
-  write({event({.id = "old", .occurred_at = now() - 1s}), event({.id = "recent"}),
-         event({.id = "old-too", .occurred_at = now() - 1h})});
+  write({event({.id = "old", .occurred_at = now() - 2h}), event({.id = "recent"}),
+         event({.id = "old-too", .occurred_at = now() - 3h})});
   const auto claimer = store().join(kClaimer);
   claimer->renew();
-  EXPECT_EQ(ids(claimer->claim(500ms, 10).rows), (Ids{"old", "old-too"}));
+  EXPECT_EQ(ids(claimer->claim(1h, 10).rows), (Ids{"old", "old-too"}));
   advance(600ms);
   EXPECT_EQ(ids(claimer->claim(500ms, 10).rows), Ids{"recent"});
 }
