@@ -32,7 +32,7 @@ struct Options {
 
   OnDone on_done = OnDone::keep;
 
-  // How many transactions may be open at once. An engine needs three more, and
+  // How many transactions may be open at once. An engine needs four more, and
   // operators' calls up to five.
   std::size_t connections = 8;
 

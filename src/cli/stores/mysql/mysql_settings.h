@@ -15,7 +15,7 @@ namespace outbox::cli {
 // From where on something is worth a warning.
 struct MysqlLimits {
   // How many connections a process with an engine opens at most, by default.
-  std::int64_t free_connections = 16;
+  std::int64_t free_connections = 17;
 
   // Two payloads of 1 MiB in one statement, each written as text of twice its size, and
   // what goes with them.
