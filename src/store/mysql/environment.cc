@@ -24,7 +24,7 @@ std::string settings_for(Use use, bool is_mariadb, std::optional<seconds> limit)
   if (use == Use::transactions) return "SET NAMES utf8mb4, SESSION autocommit = 1";
   std::string sql =
       "SET NAMES utf8mb4 COLLATE utf8mb4_bin, SESSION autocommit = 1,"
-      " SESSION time_zone = '+00:00',"
+      " SESSION time_zone = '+00:00', SESSION group_concat_max_len = 1024,"
       " SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',";
   sql += is_mariadb ? " SESSION tx_isolation = 'READ-COMMITTED'"
                     : " SESSION transaction_isolation = 'READ-COMMITTED'";

@@ -25,6 +25,7 @@ milliseconds call_limit(milliseconds lease) {
 
 std::vector<Peer> peers_in(const Result& rows) {
   std::vector<Peer> peers;
+  peers.reserve(static_cast<std::size_t>(rows.rows()));
   for (int row = 0; row < rows.rows(); ++row) {
     peers.push_back({.epoch = rows.integer(row, 0),
                      .expired = rows.integer(row, 1) != 0,
@@ -40,6 +41,7 @@ std::vector<Peer> peers_in(const Result& rows) {
 
 std::vector<Shard> shards_in(const Result& rows) {
   std::vector<Shard> shards;
+  shards.reserve(static_cast<std::size_t>(rows.rows()));
   for (int row = 0; row < rows.rows(); ++row) {
     shards.push_back({.number = static_cast<int>(rows.integer(row, 0)),
                       .epoch = rows.optional_integer(row, 1),

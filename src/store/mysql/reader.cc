@@ -226,6 +226,7 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
             .value(limit);
       }));
   std::vector<std::int64_t> holds;
+  holds.reserve(static_cast<std::size_t>(moments.rows()));
   for (int row = 0; row < moments.rows(); ++row) holds.push_back(moments.integer(row, 0));
   if (holds.empty()) return {};
   const auto last_place = static_cast<std::ptrdiff_t>(std::min(limit, holds.size())) - 1;
@@ -248,6 +249,7 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
             .value(limit);
       }));
   std::vector<Key> keys;
+  keys.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
     keys.push_back({.hold = found.integer(row, 0), .seq = found.integer(row, 1)});
   }

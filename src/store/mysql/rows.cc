@@ -1,5 +1,6 @@
 #include "store/mysql/rows.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <optional>
@@ -37,8 +38,8 @@ enum Column {
 };
 static_assert(kHold == kHoldColumn && kReadAt + 1 == kRowColumns);
 
-// Rows a statement, and bytes: one must not exceed what the server takes, which is
-// 16 MB unless somebody set less.
+// Rows a statement, and bytes of payloads. As text these may be twice as many, and the
+// other columns come on top: at most a quarter of what the server takes.
 constexpr std::size_t kManyRows = 500;
 constexpr std::size_t kManyBytes = 1 << 20;
 
@@ -114,10 +115,11 @@ struct NewRow {
 };
 
 // As many of the first as one statement takes.
-std::size_t first_portion(std::span<const Event> events) {
+std::size_t first_portion(std::span<const Event> events, std::size_t max_packet) {
+  const std::size_t most = std::min(kManyBytes, max_packet / 4);
   std::size_t bytes = 0;
   std::size_t rows = 0;
-  while (rows < events.size() && rows < kManyRows && (rows == 0 || bytes < kManyBytes)) {
+  while (rows < events.size() && rows < kManyRows && (rows == 0 || bytes < most)) {
     bytes += events[rows++].payload().size();
   }
   return rows;
@@ -199,7 +201,7 @@ std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
   refs.reserve(events.size());
   while (!events.empty()) {
     std::vector<NewRow> rows;
-    for (const Event& event : events.first(first_portion(events))) {
+    for (const Event& event : events.first(first_portion(events, session.max_packet()))) {
       rows.emplace_back(event, now, null_if_empty(options.owner), *store.codec);
     }
     events = events.subspan(rows.size());

@@ -32,6 +32,9 @@ class Session {
   const Environment& environment() const { return *environment_; }
   bool broken() const;
 
+  // How many bytes a statement may have.
+  std::size_t max_packet() const { return max_packet_; }
+
   // As the server said with its last answer that was no error.
   bool in_transaction() const;
 
