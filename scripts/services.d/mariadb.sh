@@ -40,9 +40,12 @@ pid_file = $(pid_file mariadb)
 skip_name_resolve = ON
 character_set_server = utf8mb4
 
-# What is committed stays: tests kill this server.
+# What is committed stays: tests kill this server. Without the binary log, MariaDB shows
+# a commit to others before it is on the disk.
 innodb_flush_log_at_trx_commit = 1
 innodb_doublewrite = ON
+log_bin = binlog
+server_id = 1
 sync_binlog = 1
 
 # Small, and quick to start.

@@ -74,17 +74,16 @@ class CheckerTest : public ::testing::TestWithParam<TemporaryDatabase> {
   }
 
   // Writes so many events, each with its business row.
-  static void write(Writer& writer, int events, const std::string& aggregate = "a") {
+  static void write(Writer& writer, int events, const std::string& aggregate = "a0") {
     for (int n = 0; n < events; ++n) {
       auto tx = writer.begin();
-      const auto last = tx.query(kNextNumber, aggregate);
-      const std::int64_t number = std::get<std::int64_t>(last[0][0]);
+      const std::int64_t number = next_numbers(tx.connection(), aggregate);
       const std::string id =
           tx.write({.type = kEventType,
                     .aggregate_type = kAggregateType,
                     .aggregate_id = aggregate,
                     .payload = json(to_payload({.aggregate = aggregate, .number = number}))});
-      tx.execute(kRecord, id, aggregate, number, 1, 0);
+      record(tx.connection(), {.id = id, .aggregate = aggregate, .number = number});
       tx.commit();
     }
   }
@@ -164,7 +163,7 @@ class HookOnRollback : public CheckerTest {
     Outbox box{store_, listeners(), {.ordering = ordering, .log = log_.log()}};
     box.start();
     // The direct hot path is for owners only.
-    write(box.writer(), 1, "first");
+    write(box.writer(), 1, "a1");
     EXPECT_TRUE(arrivals_->wait_for(1));
     write(box.writer(), 29);
     EXPECT_TRUE(box.wait_idle(20s));
@@ -276,7 +275,7 @@ TEST_P(RereadRows, AreRecognisedByTheGate) {
   EXPECT_EQ(found.delivered, 5u);
 }
 
-// Those on PostgreSQL are named after it.
+// Those on a server are named after it.
 const auto kOnSqlite = ::testing::Values(kSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, MarkBeforeDelivery, kOnSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, HookOnRollback, kOnSqlite);
@@ -288,6 +287,13 @@ INSTANTIATE_TEST_SUITE_P(Postgres, MarkBeforeDelivery, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, HookOnRollback, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, LostMark, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, RereadRows, kOnPostgres);
+#endif
+#ifdef OUTBOX_WITH_MYSQL
+const auto kOnMysql = ::testing::Values(kMysql);
+INSTANTIATE_TEST_SUITE_P(Mysql, MarkBeforeDelivery, kOnMysql);
+INSTANTIATE_TEST_SUITE_P(Mysql, HookOnRollback, kOnMysql);
+INSTANTIATE_TEST_SUITE_P(Mysql, LostMark, kOnMysql);
+INSTANTIATE_TEST_SUITE_P(Mysql, RereadRows, kOnMysql);
 #endif
 
 }  // namespace

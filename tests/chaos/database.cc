@@ -28,15 +28,25 @@ auto patiently(const Call& call) {
 }  // namespace
 
 std::unique_ptr<Database> database_of(const Settings& settings, const Clock* clock) {
-  if (settings.store == StoreKind::sqlite) {
-    return sqlite_database(database_path(settings.directory));
-  }
+  switch (settings.store) {
+    case StoreKind::sqlite:
+      return sqlite_database(database_path(settings.directory));
+    case StoreKind::postgres:
 #ifdef OUTBOX_WITH_POSTGRES
-  return postgres_database(settings.url, clock);
+      return postgres_database(settings.url, clock);
 #else
-  static_cast<void>(clock);
-  throw std::invalid_argument("--store postgres: this program was built without PostgreSQL");
+      break;
 #endif
+    case StoreKind::mysql:
+#ifdef OUTBOX_WITH_MYSQL
+      return mysql_database(settings.url, clock);
+#else
+      break;
+#endif
+  }
+  static_cast<void>(clock);
+  throw std::invalid_argument("--store " + std::string(to_string(settings.store)) +
+                              ": this program was built without it");
 }
 
 std::shared_ptr<Store> open_patiently(Database& database) {

@@ -1,8 +1,10 @@
 // The databases that a run can work on, as its processes use them.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "outbox/store.h"
 #include "settings.h"
@@ -41,11 +43,21 @@ class Database {
   // Both throw RetryableError while the database is away.
   virtual std::shared_ptr<Store> open() = 0;
   virtual std::unique_ptr<OwnConnection> connect(Store& store) = 0;
+
+  // How often engines look for events that nobody has told them of. Long where all
+  // commits are told of: a sweep would find what a read has missed, and so hide it.
+  virtual std::chrono::milliseconds poll_interval() const = 0;
+
+  // One statement each: has the database add a row to the table `registration`, which
+  // has a column `owner`, whenever an instance registers. On servers only.
+  virtual std::vector<std::string> note_registrations() const = 0;
 };
 
-// Each with the tables in the folder, or in the first schema of the search path.
+// Each with the tables in the folder, in the first schema of the search path, or in the
+// database of the URL.
 std::unique_ptr<Database> sqlite_database(const std::string& path);
 std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock = nullptr);
+std::unique_ptr<Database> mysql_database(const std::string& url, const Clock* clock = nullptr);
 
 // The one that a process of the run works on. The clock, if any, is that of the
 // process, and outlives the stores.

@@ -1,3 +1,4 @@
+#include <algorithm>
 #include <atomic>
 #include <memory>
 #include <random>
@@ -49,23 +50,23 @@ class Deliverer {
   std::atomic<std::uint64_t> calls_{0};
 };
 
-// On PostgreSQL every commit is told of, and a sweep would find what a read has
-// missed, and so hide it. But locks of rows that have expired are found by polling.
-std::chrono::milliseconds poll_interval(const Settings& settings) {
-  const bool sweeps = settings.store == StoreKind::sqlite || settings.mode == Mode::claims;
-  return sweeps ? 1s : 600s;
+// Locks of rows that have expired are found by polling.
+std::chrono::milliseconds poll_interval(const Settings& settings, const Database& database) {
+  const std::chrono::milliseconds interval = database.poll_interval();
+  return settings.mode == Mode::claims ? std::min<std::chrono::milliseconds>(interval, 1s)
+                                       : interval;
 }
 
-Options options_of(const Settings& settings) {
+Options options_of(const Settings& settings, const Database& database) {
   const bool claims = settings.mode == Mode::claims;
-  const bool shared = claims || settings.store == StoreKind::postgres;
+  const bool shared = claims || has_server(settings);
   return {.mode = shared ? outbox::Mode::multi_node : outbox::Mode::single_node,
           .workers = kWorkers,
           .ordering = settings.mode == Mode::ordered ? Ordering::per_aggregate : Ordering::none,
           .hot_capacity = kHotCapacity,
           .cold_capacity = kColdCapacity,
           .batch = 20,
-          .poll_interval = poll_interval(settings),
+          .poll_interval = poll_interval(settings, database),
           .row_claims = claims,
           .lock_timeout = lock_timeout(settings),
           .lease = kLease,
@@ -90,7 +91,7 @@ int run_dispatcher(const Settings& settings) {
   on.add(kAggregateType, kEventType, [deliverer](const Event& event, const Delivery& delivery) {
     return (*deliverer)(event, delivery);
   });
-  Outbox box{store, on, options_of(settings)};
+  Outbox box{store, on, options_of(settings, *database)};
   box.start();
 
   std::jthread application([&](const std::stop_token& stop) {

@@ -25,7 +25,7 @@ bool as_expected(const Settings& settings, const Verdict& verdict, const Supervi
 constexpr int kSkipped = 77;
 
 int supervise(Settings settings) {
-  if (settings.store == StoreKind::postgres && !test::services_required()) {
+  if (has_server(settings) && !test::services_required()) {
     std::cout << "skipped: nobody said that servers may be started here; scripts/chaos and"
                  " scripts/test do, with OUTBOX_TEST_REQUIRE_SERVICES=1"
               << std::endl;
@@ -34,8 +34,8 @@ int supervise(Settings settings) {
   test::TemporaryDirectory directory;
   settings.directory = directory.path();
   std::optional<Surroundings> surroundings;
-  if (settings.store == StoreKind::postgres) {
-    surroundings.emplace();
+  if (has_server(settings)) {
+    surroundings.emplace(settings.store);
     settings.url = surroundings->url();
     settings.direct_url = surroundings->direct_url();
   }

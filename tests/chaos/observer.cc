@@ -16,33 +16,39 @@ constexpr std::chrono::seconds kPatience{60};
 
 constexpr const char* kCommitted =
     "SELECT event_id, aggregate, number, ordered, not_before FROM business";
+constexpr const char* kEvents = "SELECT count(*) FROM outbox_event";
 constexpr const char* kPending = "SELECT count(*) FROM outbox_event WHERE status IN (0, 2)";
 constexpr const char* kDead = "SELECT count(*) FROM outbox_event WHERE status = 3";
 constexpr const char* kCrashes =
     "SELECT coalesce(max(crashes), 0) FROM outbox_event WHERE hold IS NOT NULL";
 constexpr const char* kOwners = "SELECT pid FROM outbox_event_instance";
+constexpr const char* kLocksOfTheDead =
+    "SELECT count(*) FROM outbox_event WHERE hold IS NOT NULL"
+    " AND locked_by NOT IN (SELECT owner FROM outbox_event_instance)";
+constexpr const char* kWritten = "SELECT event_id, payload FROM outbox_event";
 constexpr const char* kUnfinished =
-    "SELECT seq || ' ' || event_id || ' aggregate ' || coalesce(aggregate_id, '-')"
-    " || ' status ' || status || ' hold ' || coalesce(CAST(hold AS TEXT), 'NULL')"
-    " || ' attempts ' || attempts || ' crashes ' || crashes"
-    " || ' locked by ' || coalesce(locked_by, '-') || ' error ' || coalesce(last_error, '-')"
+    "SELECT seq, event_id, aggregate_id, status, hold, attempts, crashes, locked_by, last_error"
     " FROM outbox_event WHERE status <> 1 ORDER BY seq LIMIT 10";
+constexpr const char* kUnfinishedNames[] = {"",          " ",           " aggregate ",
+                                            " status ",  " hold ",      " attempts ",
+                                            " crashes ", " locked by ", " error "};
 
-constexpr const char* kNoteRegistrations[] = {
-    "CREATE TABLE registration (owner text NOT NULL)",
-    "CREATE FUNCTION note_registration() RETURNS trigger LANGUAGE plpgsql AS"
-    " 'BEGIN INSERT INTO registration VALUES (NEW.owner); RETURN NULL; END'",
-    "CREATE TRIGGER note_registration AFTER INSERT ON outbox_event_instance"
-    " FOR EACH ROW EXECUTE FUNCTION note_registration()",
-};
+constexpr const char* kRegistrations = "CREATE TABLE registration (owner VARCHAR(512) NOT NULL)";
 constexpr const char* kRegisteredAgain =
     "SELECT count(*) - count(DISTINCT owner) FROM registration";
+
+std::string text_of(const Value& value) {
+  if (const auto* number = std::get_if<std::int64_t>(&value)) return std::to_string(*number);
+  if (const auto* text = std::get_if<std::string>(&value)) return *text;
+  return "-";
+}
 
 }  // namespace
 
 Observer::Observer(Database& database)
-    : store_(open_patiently(database)), own_(database.connect(*store_)) {
+    : database_(database), store_(open_patiently(database)), own_(database.connect(*store_)) {
   for (const char* table : {kBusinessTable, kCounterTable}) own_->execute(table);
+  own_->execute(fill_counters());
 }
 
 Observer::~Observer() = default;
@@ -76,6 +82,18 @@ std::vector<Committed> Observer::committed() {
   return result;
 }
 
+std::vector<Committed> Observer::written() {
+  std::vector<Committed> result;
+  for (const ResultRow& row : query(kWritten)) {
+    const Movement movement = parse_payload(std::get<std::string>(row[1]));
+    result.push_back({.id = std::get<std::string>(row[0]),
+                      .aggregate = movement.aggregate,
+                      .number = movement.number});
+  }
+  return result;
+}
+
+std::size_t Observer::events() { return static_cast<std::size_t>(number(kEvents)); }
 std::size_t Observer::pending() { return static_cast<std::size_t>(number(kPending)); }
 std::size_t Observer::dead() { return static_cast<std::size_t>(number(kDead)); }
 std::int64_t Observer::most_crashes() { return number(kCrashes); }
@@ -88,8 +106,13 @@ std::vector<pid_t> Observer::owners() {
   return pids;
 }
 
+std::size_t Observer::locks_of_the_dead() {
+  return static_cast<std::size_t>(number(kLocksOfTheDead));
+}
+
 void Observer::note_registrations() {
-  for (const char* statement : kNoteRegistrations) own_->execute(statement);
+  own_->execute(kRegistrations);
+  for (const std::string& statement : database_.note_registrations()) own_->execute(statement);
   noted_ = true;
 }
 
@@ -99,7 +122,10 @@ std::size_t Observer::lost_leases() {
 
 std::vector<std::string> Observer::unfinished() {
   std::vector<std::string> lines;
-  for (const ResultRow& row : query(kUnfinished)) lines.push_back(std::get<std::string>(row[0]));
+  for (const ResultRow& row : query(kUnfinished)) {
+    std::string& line = lines.emplace_back();
+    for (std::size_t i = 0; i < row.size(); ++i) line += kUnfinishedNames[i] + text_of(row[i]);
+  }
   return lines;
 }
 

@@ -17,13 +17,18 @@ namespace outbox::chaos {
 // away, for a minute at most. Used by one thread.
 class Observer {
  public:
-  // Creates the outbox's and the application's tables.
+  // Creates the outbox's and the application's tables. The database outlives it.
   explicit Observer(Database& database);
   ~Observer();
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
   std::vector<Committed> committed();
+
+  // The same, where the application has no table of its own: what is in the outbox.
+  std::vector<Committed> written();
+
+  std::size_t events();
   std::size_t pending();
   std::size_t dead();
 
@@ -33,11 +38,14 @@ class Observer {
   // The processes that own events, or owned them last.
   std::vector<pid_t> owners();
 
+  // Unfinished events that are claimed by instances that are not registered any more.
+  std::size_t locks_of_the_dead();
+
   // How often an instance that lived on had lost what it owned, and came back.
   // Only where it is noted; see note_registrations().
   std::size_t lost_leases();
 
-  // Has the database note when an instance registers. On PostgreSQL only.
+  // Has the database note when an instance registers. On servers only.
   void note_registrations();
 
   // A line for each event that is not DONE, up to a few.
@@ -47,6 +55,7 @@ class Observer {
   std::vector<ResultRow> query(const std::string& sql);
   std::int64_t number(const std::string& sql);
 
+  Database& database_;
   const std::shared_ptr<Store> store_;
   const std::unique_ptr<OwnConnection> own_;
   bool noted_ = false;

@@ -93,6 +93,15 @@ class PostgresDatabase final : public Database {
   std::unique_ptr<OwnConnection> connect(Store& store) override {
     return std::make_unique<PostgresConnection>(url_, store);
   }
+  std::chrono::milliseconds poll_interval() const override { return std::chrono::minutes{10}; }
+  std::vector<std::string> note_registrations() const override {
+    return {
+        "CREATE FUNCTION note_registration() RETURNS trigger LANGUAGE plpgsql AS"
+        " 'BEGIN INSERT INTO registration VALUES (NEW.owner); RETURN NULL; END'",
+        "CREATE TRIGGER note_registration AFTER INSERT ON outbox_event_instance"
+        " FOR EACH ROW EXECUTE FUNCTION note_registration()",
+    };
+  }
 
  private:
   const std::string url_;
@@ -103,6 +112,10 @@ class TemporaryPostgresDatabase final : public Database {
  public:
   std::shared_ptr<Store> open() override { return database_.open(); }
   std::unique_ptr<OwnConnection> connect(Store& store) override { return database_.connect(store); }
+  std::chrono::milliseconds poll_interval() const override { return database_.poll_interval(); }
+  std::vector<std::string> note_registrations() const override {
+    return database_.note_registrations();
+  }
 
  private:
   const test::Schema schema_;

@@ -14,8 +14,10 @@ namespace {
 
 constexpr std::array<std::pair<std::string_view, Mode>, 3> kModes{
     {{"ordered", Mode::ordered}, {"none", Mode::none}, {"claims", Mode::claims}}};
-constexpr std::array<std::pair<std::string_view, StoreKind>, 2> kStores{
-    {{"sqlite", StoreKind::sqlite}, {"postgres", StoreKind::postgres}}};
+constexpr std::array<std::pair<std::string_view, StoreKind>, 3> kStores{
+    {{"sqlite", StoreKind::sqlite},
+     {"postgres", StoreKind::postgres},
+     {"mysql", StoreKind::mysql}}};
 constexpr std::array<std::pair<std::string_view, Role>, 4> kRoles{{{"supervisor", Role::supervisor},
                                                                    {"writer", Role::writer},
                                                                    {"dispatcher", Role::dispatcher},
@@ -133,10 +135,17 @@ std::string_view to_string(Mode mode) { return name_of(kModes, mode); }
 std::string_view to_string(Role role) { return name_of(kRoles, role); }
 std::string_view to_string(StoreKind store) { return name_of(kStores, store); }
 
-int dispatchers(const Settings& settings) { return settings.store == StoreKind::sqlite ? 2 : 3; }
+bool has_server(const Settings& settings) { return settings.store != StoreKind::sqlite; }
+
+Settings around_the_network(Settings settings) {
+  settings.url = settings.direct_url;
+  return settings;
+}
+
+int dispatchers(const Settings& settings) { return has_server(settings) ? 3 : 2; }
 
 std::chrono::milliseconds lock_timeout(const Settings& settings) {
-  return settings.store == StoreKind::sqlite ? std::chrono::milliseconds{700} : kLease;
+  return has_server(settings) ? kLease : std::chrono::milliseconds{700};
 }
 
 void print_help(std::ostream& out) {
@@ -148,12 +157,12 @@ void print_help(std::ostream& out) {
          "  --kills N     how many SIGKILLs (default 60)\n"
          "  --seconds N   over which they are spread (default 40)\n"
          "  --mode M      ordered (default), none, or claims (row claims)\n"
-         "  --store S     sqlite (default), or postgres: a server of its own, started by\n"
-         "                scripts/services; transactions stay open for seconds, and one of the\n"
-         "                processes has a clock that steps. One such run at a time\n"
-         "  --cuts N      postgres: how often connections are cut, or lose the request or the\n"
+         "  --store S     sqlite (default), postgres or mysql: these are a server of its own,\n"
+         "                started by scripts/services; transactions stay open for seconds, and\n"
+         "                one of the processes has a clock that steps. One such run at a time\n"
+         "  --cuts N      on servers: how often connections are cut, or lose the request or the\n"
          "                reply of a COMMIT (default 25)\n"
-         "  --server-kills N  postgres: how often the server is killed (default 2)\n"
+         "  --server-kills N  on servers: how often the server is killed (default 2)\n"
          "  --keep        keep the folder with the database, the ledger and the logs; it is kept\n"
          "                after a violation in any case\n"
          "  --fault F     break the dispatchers' store on purpose: mark_before_delivery,\n"

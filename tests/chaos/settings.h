@@ -18,7 +18,7 @@ namespace outbox::chaos {
 enum class Mode { ordered, none, claims };
 
 // What they work on.
-enum class StoreKind { sqlite, postgres };
+enum class StoreKind { sqlite, postgres, mysql };
 
 enum class Role { supervisor, writer, dispatcher, receiver };
 
@@ -31,7 +31,7 @@ struct Settings {
   bool keep = false;
   bool help = false;
 
-  // Of PostgreSQL: how often connections are cut or lose a message, and how often
+  // Of a server: how often connections are cut or lose a message, and how often
   // the server is killed.
   int cuts = 25;
   int server_kills = 2;
@@ -48,7 +48,7 @@ struct Settings {
   int incarnation = 0;
   bool wrong_clock = false;  // its time of day steps
 
-  // Of PostgreSQL: through the network that fails, and around it.
+  // Of a server: through the network that fails, and around it.
   std::string url{};
   std::string direct_url{};
 };
@@ -80,7 +80,13 @@ std::string path_of(std::string_view kind, const Settings& settings, int thread)
 inline constexpr const char* kAggregateType = "Account";
 inline constexpr const char* kEventType = "Moved";
 
-// On SQLite one of them stands by; on PostgreSQL they share the work.
+// Or a file.
+bool has_server(const Settings& settings);
+
+// What must not depend on the network that fails.
+Settings around_the_network(Settings settings);
+
+// On SQLite one of them stands by; on a server they share the work.
 int dispatchers(const Settings& settings);
 
 // Small, so that the bound on duplicates means something.

@@ -56,7 +56,7 @@ TEST(ChaosSettings, NamesWhatItRefuses) {
   EXPECT_EQ(refusal({"--kills"}), "--kills needs a value; try --help");
   EXPECT_EQ(refusal({"--mode", "fast"}), "--mode must be one of ordered, none, claims; got 'fast'");
   EXPECT_EQ(refusal({"--store", "oracle"}),
-            "--store must be one of sqlite, postgres; got 'oracle'");
+            "--store must be one of sqlite, postgres, mysql; got 'oracle'");
   EXPECT_EQ(refusal({"--fault", "bad_luck"}),
             "a fault must be one of drop_fence, mark_before_delivery, lose_marks, reread, "
             "hook_on_rollback; got 'bad_luck'");

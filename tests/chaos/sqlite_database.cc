@@ -66,6 +66,8 @@ class SqliteDatabase final : public Database {
   std::unique_ptr<OwnConnection> connect(Store& store) override {
     return std::make_unique<SqliteConnection>(path_, store);
   }
+  std::chrono::milliseconds poll_interval() const override { return std::chrono::seconds{1}; }
+  std::vector<std::string> note_registrations() const override { return {}; }
 
  private:
   const std::string path_;
@@ -75,6 +77,10 @@ class TemporarySqliteDatabase final : public Database {
  public:
   std::shared_ptr<Store> open() override { return database_.open(); }
   std::unique_ptr<OwnConnection> connect(Store& store) override { return database_.connect(store); }
+  std::chrono::milliseconds poll_interval() const override { return database_.poll_interval(); }
+  std::vector<std::string> note_registrations() const override {
+    return database_.note_registrations();
+  }
 
  private:
   const test::TemporaryDirectory directory_;

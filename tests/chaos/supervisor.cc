@@ -47,12 +47,6 @@ std::vector<std::string> lines_of(std::string_view kind, const std::string& dire
   return lines;
 }
 
-// What the supervisor itself sees must not depend on the network that it breaks.
-Settings around_the_network(Settings settings) {
-  settings.url = settings.direct_url;
-  return settings;
-}
-
 }  // namespace
 
 Supervisor::Supervisor(const Settings& settings, Surroundings* surroundings, std::ostream& out)
@@ -191,7 +185,7 @@ void Supervisor::hurt_network() {
   } else if (kind == 1) {
     network.drop_request("COMMIT");
   } else {
-    network.drop_reply("COMMIT", "COMMIT");
+    surroundings_->drop_reply_of_commit();
   }
 }
 
@@ -394,12 +388,12 @@ void Supervisor::drain() {
 }
 
 // What the contract allows: at the death of a dispatcher, all that it held; at
-// the death of the receiver, the calls that it had not answered. On PostgreSQL
+// the death of the receiver, the calls that it had not answered. On servers
 // also what was held when a lease was lost (a stopped one that is restarted may
 // not have noticed). A connection that is cut allows none: the marks go on.
 // With row claims also what was held while anything outlasted the lock timeout,
 // as any stop on SQLite may, because one inside a transaction keeps everybody's
-// marks out, and as the loss of the server or of a connection may on PostgreSQL.
+// marks out, and as the loss of the server or of a connection may elsewhere.
 std::size_t Supervisor::duplicate_bound() {
   const bool claims = settings_.mode == Mode::claims;
   const std::size_t delivering = claims || surroundings_ != nullptr ? slots_.size() - 2 : 1;

@@ -37,7 +37,7 @@ struct Faulted {
 // Used by one thread.
 class Supervisor {
  public:
-  // `surroundings` are those of PostgreSQL, null on SQLite.
+  // `surroundings` are those of a server, null on SQLite.
   Supervisor(const Settings& settings, Surroundings* surroundings, std::ostream& out);
 
   // The whole run. What went wrong besides the verdict (a process that ended by

@@ -20,21 +20,30 @@ constexpr const char* kName = "chaos-run";
 constexpr const char* kScript = OUTBOX_SOURCE_FOLDER "/scripts/services";
 constexpr const char* kEnvironment = OUTBOX_SOURCE_FOLDER "/build/services/chaos-run/environment";
 
-std::string url_in_environment() {
-  constexpr std::string_view kVariable = "OUTBOX_TEST_POSTGRES=";
+// As scripts/services calls it, and the variable that it tells the URL by.
+struct Service {
+  const char* name;
+  std::string_view variable;
+};
+Service service_of(StoreKind store) {
+  if (store == StoreKind::mysql) return {"mariadb", "OUTBOX_TEST_MYSQL="};
+  return {"postgres", "OUTBOX_TEST_POSTGRES="};
+}
+
+std::string url_in_environment(const Service& service) {
   std::ifstream file(kEnvironment);
   for (std::string line; std::getline(file, line);) {
-    if (line.starts_with(kVariable)) return line.substr(kVariable.size());
+    if (line.starts_with(service.variable)) return line.substr(service.variable.size());
   }
-  throw std::runtime_error(std::string(kEnvironment) + " names no PostgreSQL");
+  throw std::runtime_error(std::string(kEnvironment) + " names no " + service.name);
 }
 
 }  // namespace
 
-Server::Server() {
+Server::Server(StoreKind store) : store_(store) {
   run("stop");
   run("start");
-  url_ = url_in_environment();
+  url_ = url_in_environment(service_of(store));
 }
 
 Server::~Server() {
@@ -45,8 +54,9 @@ Server::~Server() {
   }
 }
 
-void Server::run(const char* command) {
-  const std::array<std::string, 5> texts{kScript, command, "--name", kName, "postgres"};
+void Server::run(const char* command) const {
+  const std::array<std::string, 5> texts{kScript, command, "--name", kName,
+                                         service_of(store_).name};
   std::array<char*, 6> argv{};
   for (std::size_t i = 0; i < texts.size(); ++i) argv[i] = const_cast<char*>(texts[i].c_str());
   pid_t pid = 0;
@@ -61,8 +71,14 @@ void Server::run(const char* command) {
   }
 }
 
-Surroundings::Surroundings() : network_("127.0.0.1", test::port_of(server_.url())) {}
+Surroundings::Surroundings(StoreKind store)
+    : store_(store), server_(store), network_("127.0.0.1", test::port_of(server_.url())) {}
 
 std::string Surroundings::url() const { return test::with_port(server_.url(), network_.port()); }
+
+void Surroundings::drop_reply_of_commit() {
+  // PostgreSQL may still be answering what was sent before.
+  network_.drop_reply("COMMIT", store_ == StoreKind::postgres ? "COMMIT" : "");
+}
 
 }  // namespace outbox::chaos

@@ -1,8 +1,9 @@
-// What is around the processes of a run on PostgreSQL: a server, and a network.
+// What is around the processes of a run on a server: that, and a network.
 #pragma once
 
 #include <string>
 
+#include "settings.h"
 #include "support/tcp_proxy.h"
 
 namespace outbox::chaos {
@@ -12,7 +13,7 @@ namespace outbox::chaos {
 class Server {
  public:
   // Throws std::runtime_error if the script fails; it says why.
-  Server();
+  explicit Server(StoreKind store);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -26,15 +27,16 @@ class Server {
   void start() { run("start"); }
 
  private:
-  static void run(const char* command);
+  void run(const char* command) const;
 
+  const StoreKind store_;
   std::string url_;
 };
 
 // The processes reach the server by a network that fails. Not thread-safe.
 class Surroundings {
  public:
-  Surroundings();
+  explicit Surroundings(StoreKind store);
 
   std::string direct_url() const { return server_.url(); }
   std::string url() const;
@@ -42,7 +44,11 @@ class Surroundings {
   Server& server() { return server_; }
   test::TcpProxy& network() { return network_; }
 
+  // Of the next COMMIT, whoever sends it.
+  void drop_reply_of_commit();
+
  private:
+  const StoreKind store_;
   Server server_;
   test::TcpProxy network_;
 };

@@ -9,6 +9,7 @@ namespace outbox::chaos {
 
 std::unique_ptr<Database> temporary_sqlite_database();
 std::unique_ptr<Database> temporary_postgres_database();
+std::unique_ptr<Database> temporary_mysql_database();
 
 // What a test that holds on each of them takes as its parameter.
 struct TemporaryDatabase {
@@ -18,5 +19,7 @@ struct TemporaryDatabase {
 inline constexpr TemporaryDatabase kSqlite{.make = temporary_sqlite_database};
 inline constexpr TemporaryDatabase kPostgres{.server = "OUTBOX_TEST_POSTGRES",
                                              .make = temporary_postgres_database};
+inline constexpr TemporaryDatabase kMysql{.server = "OUTBOX_TEST_MYSQL",
+                                          .make = temporary_mysql_database};
 
 }  // namespace outbox::chaos

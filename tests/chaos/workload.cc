@@ -16,15 +16,37 @@ namespace {
 using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
-constexpr int kAggregates = 16;
+constexpr int kBusyAggregates = 16;
 constexpr microseconds kAfterAFailure{20'000};
-
-constexpr const char* kHappened = "SELECT count(*) FROM business WHERE event_id = $1";
 
 constexpr std::string_view kThere = " there";
 constexpr std::string_view kAbsent = " absent";
 
+// Nothing in a run has a quote in it.
+std::string quoted(const std::string& text) { return "'" + text + "'"; }
+
 }  // namespace
+
+std::string fill_counters() {
+  std::string sql =
+      "INSERT INTO counter (aggregate, last) VALUES ('', 0), ('slow0', 0), ('slow1', 0)";
+  for (int n = 0; n < kAggregates; ++n) sql += ", ('a" + std::to_string(n) + "', 0)";
+  return sql;
+}
+
+std::int64_t next_numbers(Connection& connection, const std::string& aggregate, std::size_t count) {
+  const std::string row = " WHERE aggregate = " + quoted(aggregate);
+  connection.execute("UPDATE counter SET last = last + " + std::to_string(count) + row, {});
+  return std::get<std::int64_t>(connection.query("SELECT last FROM counter" + row, {}).at(0).at(0));
+}
+
+void record(Connection& connection, const Committed& row) {
+  connection.execute(
+      "INSERT INTO business (event_id, aggregate, number, ordered, not_before) VALUES (" +
+          quoted(row.id) + ", " + quoted(row.aggregate) + ", " + std::to_string(row.number) + ", " +
+          (row.ordered ? "1" : "0") + ", " + std::to_string(row.not_before) + ")",
+      {});
+}
 
 std::string to_line(const Resolved& outcome) {
   return outcome.id + std::string(outcome.happened ? kThere : kAbsent);
@@ -108,8 +130,9 @@ void Workload::resolve(const std::stop_token& stop) {
     try {
       own_->recover();
       own_->begin();
-      own_->connection().query(kNextNumber, std::vector<Value>{first_aggregate_});
-      const auto found = own_->connection().query(kHappened, std::vector<Value>{first_id_});
+      next_numbers(own_->connection(), first_aggregate_);
+      const auto found = own_->connection().query(
+          "SELECT count(*) FROM business WHERE event_id = " + quoted(first_id_), {});
       own_->recover();
       outcomes_.append(
           to_line(Resolved{.id = first_id_, .happened = std::get<std::int64_t>(found[0][0]) > 0}));
@@ -217,10 +240,10 @@ void Workload::by_plain_sql() {
   const std::string id = "sql-" + new_id();
   own_->execute(
       "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
-      " VALUES ('" +
-      id + "', '" + kEventType + "', '" + kAggregateType + "', " +
-      (event.aggregate_id.empty() ? "NULL" : "'" + event.aggregate_id + "'") + ", '" +
-      event.payload.data() + "')");
+      " VALUES (" +
+      quoted(id) + ", " + quoted(kEventType) + ", " + quoted(kAggregateType) + ", " +
+      (event.aggregate_id.empty() ? "NULL" : quoted(event.aggregate_id)) + ", " +
+      quoted(event.payload.data()) + ")");
   record(connection, id, event);
   own_->commit();
 }
@@ -246,7 +269,8 @@ WriteToken Workload::write_on_own(const Plan& plan) {
 Workload::Plan Workload::plan() {
   const int kind = dice(20);
   if (kind == 0) return {};  // without an aggregate id: no order
-  return {.aggregate = "a" + std::to_string(dice(kAggregates)), .delayed = delays_ && kind == 1};
+  return {.aggregate = "a" + std::to_string(dice(kBusyAggregates)),
+          .delayed = delays_ && kind == 1};
 }
 
 std::string Workload::write(Transaction& tx) {
@@ -257,10 +281,8 @@ std::string Workload::write(Transaction& tx) {
 }
 
 Draft Workload::draft(Connection& connection, const Plan& plan) {
-  const std::vector<Value> key{plan.aggregate};
-  const auto rows = connection.query(kNextNumber, key);
   const Movement movement{.aggregate = plan.aggregate,
-                          .number = std::get<std::int64_t>(rows[0][0])};
+                          .number = next_numbers(connection, plan.aggregate)};
   Draft result{.type = kEventType,
                .aggregate_type = kAggregateType,
                .aggregate_id = plan.aggregate,
@@ -276,12 +298,13 @@ Draft Workload::draft(Connection& connection, const Plan& plan) {
 
 void Workload::record(Connection& connection, const std::string& id, const Draft& draft) {
   const Movement movement = parse_payload(draft.payload.data());
-  const bool ordered = !movement.aggregate.empty() && !draft.deliver_at;
-  const std::int64_t not_before =
-      draft.deliver_at ? draft.deliver_at->time_since_epoch().count() : 0;
-  const std::vector<Value> values{id, movement.aggregate, movement.number,
-                                  std::int64_t{ordered ? 1 : 0}, not_before};
-  connection.execute(kRecord, values);
+  chaos::record(
+      connection,
+      {.id = id,
+       .aggregate = movement.aggregate,
+       .number = movement.number,
+       .ordered = !movement.aggregate.empty() && !draft.deliver_at,
+       .not_before = draft.deliver_at ? draft.deliver_at->time_since_epoch().count() : 0});
   if (!first_id_.empty()) return;
   first_id_ = id;
   first_aggregate_ = movement.aggregate;

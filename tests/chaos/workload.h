@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <random>
@@ -10,24 +11,30 @@
 
 #include "database.h"
 #include "ledger.h"
+#include "oracle.h"
 #include "outbox/writer.h"
 
 namespace outbox::chaos {
 
-// The tables of the application, beside the outbox. One statement each.
+// The tables of the application, beside the outbox. One statement each, in an SQL that
+// all databases understand; so values stand in them, and no parameters.
 inline constexpr const char* kBusinessTable =
-    "CREATE TABLE IF NOT EXISTS business (event_id TEXT PRIMARY KEY, aggregate TEXT NOT NULL,"
+    "CREATE TABLE business (event_id VARCHAR(64) PRIMARY KEY, aggregate VARCHAR(64) NOT NULL,"
     " number BIGINT NOT NULL, ordered INTEGER NOT NULL, not_before BIGINT NOT NULL)";
 inline constexpr const char* kCounterTable =
-    "CREATE TABLE IF NOT EXISTS counter (aggregate TEXT PRIMARY KEY, last BIGINT NOT NULL)";
+    "CREATE TABLE counter (aggregate VARCHAR(64) PRIMARY KEY, last BIGINT NOT NULL)";
 
-// Takes the next number of the aggregate $1, and with it the aggregate's lock.
-inline constexpr const char* kNextNumber =
-    "INSERT INTO counter (aggregate, last) VALUES ($1, 1)"
-    " ON CONFLICT (aggregate) DO UPDATE SET last = counter.last + 1 RETURNING last";
-inline constexpr const char* kRecord =
-    "INSERT INTO business (event_id, aggregate, number, ordered, not_before)"
-    " VALUES ($1, $2, $3, $4, $5)";
+// The aggregates that may have numbers: a0, a1, ..., two slow ones, and none at all.
+inline constexpr int kAggregates = 40;
+std::string fill_counters();  // one statement
+
+// Takes the next numbers of the aggregate, and with them the aggregate's lock, until the
+// transaction ends. The last of them.
+std::int64_t next_numbers(Connection& connection, const std::string& aggregate,
+                          std::size_t count = 1);
+
+// Adds the business row.
+void record(Connection& connection, const Committed& row);
 
 // What a transaction whose COMMIT was not answered did, as the database said
 // when it was asked.

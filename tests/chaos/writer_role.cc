@@ -36,9 +36,7 @@ int run_writer(const Settings& settings) {
     if (!settings.direct_url.empty()) {
       // Around the network: a cut would end every transaction that takes its time.
       threads.emplace_back([&](const std::stop_token& stop) {
-        Settings around = settings;
-        around.url = settings.direct_url;
-        const auto direct = database_of(around);
+        const auto direct = database_of(around_the_network(settings));
         Workload(writer, connect_patiently(*direct, *store), options_of(settings, kThreads))
             .run_slowly(stop);
       });

@@ -98,6 +98,9 @@ INSTANTIATE_TEST_SUITE_P(Sqlite, KillerTest, ::testing::Values(chaos::kSqlite));
 #ifdef OUTBOX_WITH_POSTGRES
 INSTANTIATE_TEST_SUITE_P(Postgres, KillerTest, ::testing::Values(chaos::kPostgres));
 #endif
+#ifdef OUTBOX_WITH_MYSQL
+INSTANTIATE_TEST_SUITE_P(Mysql, KillerTest, ::testing::Values(chaos::kMysql));
+#endif
 
 TEST_P(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDelivered) {
   std::string poison;
@@ -146,10 +149,9 @@ TEST_P(KillerTest, ARowThatCannotBeDecodedBecomesDeadAndThoseAroundItAreDelivere
   auto tx = box.begin();
   const std::string before = tx.write(draft("1", "\"before\""));
   tx.execute(
-      "INSERT INTO outbox_event"
-      " (event_id, event_type, aggregate_type, aggregate_id, headers, payload)"
-      " VALUES ($1, $2, $3, $4, $5, $6)",
-      "broken", "Happened", "Order", "1", "{not json", "\"broken\"");
+      "INSERT INTO outbox_event(event_id, event_type, aggregate_type, aggregate_id, headers, "
+      "payload)"
+      " VALUES ('broken', 'Happened', 'Order', '1', '{not json', '\"broken\"')");
   const std::string behind = tx.write(draft("1", "\"behind\""));
   const std::string beside = tx.write(draft("2", "\"beside\""));
   tx.commit();

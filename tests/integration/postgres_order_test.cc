@@ -1,6 +1,5 @@
-// Order and completeness on PostgreSQL, where a row takes its place in the table
-// long before anybody can see it. Sweeps are far away here: what only a sweep would
-// find counts as lost.
+// What order_test.cc cannot ask of every server. Sweeps are far away here: what only a
+// sweep would find counts as lost.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -8,7 +7,6 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "outbox/outbox.h"
@@ -35,7 +33,7 @@ class PostgresOrderTest : public ::testing::Test {
     store_ = postgres::open(url_, {.log = log_.log()});
     test::Sql(url_).execute(
         "CREATE TABLE aggregate (id text PRIMARY KEY, version bigint NOT NULL);"
-        "INSERT INTO aggregate VALUES ('slow', 0), ('shared', 0)");
+        "INSERT INTO aggregate VALUES ('slow', 0)");
     start();
   }
 
@@ -111,22 +109,6 @@ class PostgresOrderTest : public ::testing::Test {
   std::unique_ptr<Outbox> box_;
 };
 
-TEST_F(PostgresOrderTest, ATransactionThatTookItsPlaceEarlyAndCommitsLateIsNotPassedOver) {
-  test::Sql late(url_);
-  late.execute("BEGIN");
-  late.execute(plain_event("slow"));
-  deliver_many();
-  std::jthread next([&] { write_next(box_->writer(), "slow"); });  // waits for the lock
-  deliver_many();
-  EXPECT_FALSE(delivered().contains("slow"));
-  late.execute(plain_event("slow"));
-  late.execute("COMMIT");
-  next.join();
-  ASSERT_TRUE(box_->wait_idle(kPatience));
-  EXPECT_EQ(delivered()["slow"], one_to(3));
-  EXPECT_EQ(recorder_->count(), 2u * kMany + 3);
-}
-
 TEST_F(PostgresOrderTest, APreparedTransactionThatCommitsLateIsNotPassedOver) {
   const std::string name = "'" + schema_->name() + "'";
   {
@@ -143,24 +125,6 @@ TEST_F(PostgresOrderTest, APreparedTransactionThatCommitsLateIsNotPassedOver) {
   ASSERT_TRUE(box_->wait_idle(kPatience));
   EXPECT_EQ(delivered()["slow"], one_to(2));
   EXPECT_EQ(recorder_->count(), 2u * kMany + 2);
-}
-
-TEST_F(PostgresOrderTest, TwoWritersOfOneAggregateAndPlainSqlBetweenThemKeepItsOrder) {
-  constexpr int kEach = 150;
-  Writer elsewhere{postgres::open(url_, {.log = log_.log()})};
-  {
-    std::vector<std::jthread> writers;
-    for (Writer* writer : {&box_->writer(), &elsewhere}) {
-      writers.emplace_back([writer] {
-        for (int n = 0; n < kEach; ++n) write_next(*writer, "shared");
-      });
-    }
-    test::Sql plain(url_);
-    for (int n = 0; n < kEach; ++n) plain.execute("BEGIN;" + plain_event("shared") + "COMMIT");
-  }
-  write_next(box_->writer(), "shared");  // tells of what plain SQL wrote last
-  ASSERT_TRUE(box_->wait_idle(kPatience));
-  EXPECT_EQ(delivered()["shared"], one_to(3 * kEach + 1));
 }
 
 // By their clock the event occurs tomorrow.

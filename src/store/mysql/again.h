@@ -31,8 +31,7 @@ auto again_after_deadlock(Database& database, const Work& work) {
     try {
       return work();
     } catch (const RetryableError&) {
-      const bool deadlock = database.handle() != nullptr &&
-                            database.session().last_failure().number == ER_LOCK_DEADLOCK;
+      const bool deadlock = database.last_failure().number == ER_LOCK_DEADLOCK;
       if (!deadlock || left == 1) throw;
     }
   }

@@ -14,17 +14,24 @@ bool Database::ensure_connected() {
   drop();
   connection_ = environment_->connect(use_, limit_);
   session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
-  if (idle_limit_) {
-    const auto seconds = std::chrono::ceil<std::chrono::seconds>(*idle_limit_).count();
-    try {
-      session_->run_text("SET SESSION wait_timeout = " + std::to_string(seconds),
-                         "set the connection up");
-    } catch (...) {
-      drop();
-      throw;
-    }
+  try {
+    set_up();
+  } catch (...) {
+    drop();
+    throw;
   }
   return true;
+}
+
+void Database::set_up() {
+  std::string settings;
+  const auto set = [&](const std::string& name, std::chrono::seconds value) {
+    settings += (settings.empty() ? "SET SESSION " : ", SESSION ") + name + " = " +
+                std::to_string(value.count());
+  };
+  if (lock_limit_) set("innodb_lock_wait_timeout", *lock_limit_);
+  if (idle_limit_) set("wait_timeout", std::chrono::ceil<std::chrono::seconds>(*idle_limit_));
+  if (!settings.empty()) session_->run_text(settings, "set the connection up");
 }
 
 bool Database::healthy() const {

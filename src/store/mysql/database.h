@@ -26,6 +26,10 @@ class Database {
   // See Environment::connect(); holds for all connections to come.
   void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
 
+  // A statement that waited so long for a lock fails; without it, a little before the
+  // call would. Holds for all connections to come.
+  void limit_locks(std::chrono::seconds limit) { lock_limit_ = limit; }
+
   // The server closes a connection that was idle for so long, in whole seconds: whoever
   // was stopped in the middle of a transaction does not keep its locks. Holds for all
   // connections to come.
@@ -50,6 +54,10 @@ class Database {
   // told without asking it.
   bool healthy() const;
 
+  // The last error on the connection; its number is 0 if there was none, or no connection.
+  // Does not connect.
+  Failure last_failure() const { return session_ ? session_->last_failure() : Failure{}; }
+
   // Closes the connection; the next call makes another one.
   void drop() noexcept;
 
@@ -60,9 +68,12 @@ class Database {
   Result run(const Built& statement) { return session().run(statement); }
 
  private:
+  void set_up();
+
   const EnvironmentPtr environment_;
   const Use use_;
   std::optional<std::chrono::milliseconds> limit_;
+  std::optional<std::chrono::seconds> lock_limit_;
   std::optional<std::chrono::milliseconds> idle_limit_;
   ConnectionHandle connection_;
   std::optional<Session> session_;  // on connection_

@@ -12,6 +12,10 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
+// The server waits for a lock for a second at least. Whoever gave up then as well would
+// lose the connection instead of hearing of it.
+constexpr seconds kShortestLimit{2};
+
 void run(MYSQL* connection, const std::string& text, const std::string& where) {
   if (mysql_real_query(connection, text.data(), text.size()) != 0) {
     throw_failure(Failure::of(connection), "set the connection up", where);
@@ -30,7 +34,7 @@ std::string settings_for(Use use, bool is_mariadb, std::optional<seconds> limit)
                     : " SESSION transaction_isolation = 'READ-COMMITTED'";
   if (limit) {
     // Else the server would go on waiting for the lock when nobody waits for it.
-    const auto wait = std::to_string(std::max<seconds::rep>(1, limit->count() - 1));
+    const auto wait = std::to_string(limit->count() - 1);
     sql += ", SESSION innodb_lock_wait_timeout = " + wait + ", SESSION lock_wait_timeout = " + wait;
   }
   return sql;
@@ -49,7 +53,7 @@ ConnectionHandle Environment::connect(Use use, std::optional<milliseconds> limit
   check_process();
   reconnection.check(steady_clock::now());
   std::optional<seconds> limit_in_seconds;
-  if (limit) limit_in_seconds = std::chrono::ceil<seconds>(*limit);
+  if (limit) limit_in_seconds = std::max(kShortestLimit, std::chrono::ceil<seconds>(*limit));
   try {
     ConnectionHandle connection = target.connect(limit_in_seconds);
     const bool is_mariadb = mariadb_connection(connection.get()) != 0;

@@ -53,7 +53,7 @@ struct Environment {
 
   // A new connection, set up. With a limit, a call gives up when the server was silent
   // for so long, and the server when it waited a little less for a lock; in whole
-  // seconds, rounded up. Throws RetryableError or PermanentError.
+  // seconds, rounded up, and two at least. Throws RetryableError or PermanentError.
   ConnectionHandle connect(Use use,
                            std::optional<std::chrono::milliseconds> limit = std::nullopt) const;
 

@@ -11,6 +11,10 @@ namespace {
 // A read or mark that takes longer has met a server that hangs.
 constexpr std::chrono::milliseconds kCallLimit{30'000};
 
+// A mark that waits for somebody's lock keeps the lock on its instance's row, for which
+// the next renewal waits in turn.
+constexpr std::chrono::seconds kMarksLockLimit{1};
+
 }  // namespace
 
 MysqlInstance::MysqlInstance(EnvironmentPtr environment, InstanceOptions options)
@@ -26,6 +30,7 @@ MysqlInstance::MysqlInstance(EnvironmentPtr environment, InstanceOptions options
     database->limit_calls(kCallLimit);
     database->limit_idle(options_.lease);
   }
+  marking_.limit_locks(kMarksLockLimit);
 }
 
 std::optional<std::chrono::milliseconds> MysqlInstance::lease() const { return options_.lease; }

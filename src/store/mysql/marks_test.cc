@@ -2,7 +2,7 @@
 
 #include <future>
 
-#include "store/mysql/test_support.h"
+#include "store/mysql/lock_test_support.h"
 
 namespace outbox::mysql {
 namespace {
@@ -86,14 +86,10 @@ TEST_P(MysqlMarksTest, ATakeOverThatWasQuickerFencesAMarkThatWaitedForIt) {
   const std::vector<Row> rows = written(1);
   test::Mysql other(url());
   other.execute("BEGIN; DELETE FROM outbox_event_instance");
-  auto result = std::async(std::launch::async, [&] { return mark({done(rows.at(0))}); });
-  const std::string verb = GetParam() == OnDone::keep ? "UPDATE" : "DELETE";
-  ASSERT_TRUE(eventually([&] {
-    return sql().value(
-               "SELECT count(*) FROM information_schema.processlist WHERE db = database() AND "
-               "info LIKE '" +
-               verb + "%'") == "1";
-  }));
+  auto result = std::async(std::launch::async, [&] {
+    return mark_patiently(*instance_, tenure_.epoch, {done(rows.at(0))});
+  });
+  ASSERT_TRUE(wait_for_waiters(sql(), 1));
   other.execute("COMMIT");
   EXPECT_TRUE(result.get().fenced);
   EXPECT_EQ(unfinished(), "1");

@@ -135,7 +135,7 @@ bool Ownership::if_possible(const Change& change) {
     change();
     return true;
   } catch (const RetryableError&) {
-    if (database_.handle() == nullptr || database_.session().broken()) throw;
+    if (!database_.healthy()) throw;
     return false;
   }
 }

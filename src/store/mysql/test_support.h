@@ -36,6 +36,19 @@ inline std::shared_ptr<Environment> environment_at(const std::string& url, Optio
   return environment;
 }
 
+// Tries again until it works: at most the longest pause between attempts to connect.
+template <class Work>
+bool works_again(Work work) {
+  return eventually([&] {
+    try {
+      work();
+      return true;
+    } catch (const RetryableError&) {
+      return false;
+    }
+  });
+}
+
 // A database of its own for each test.
 class MysqlTest : public ::testing::Test {
  protected:

@@ -1,69 +1,22 @@
 // A server that ends, in good order or not, and comes back: on a server of its own.
-#include <unistd.h>
-
-#include <cstdlib>
-#include <fstream>
-
 #include "outbox/outbox.h"
 #include "store/postgres/test_support.h"
+#include "support/own_server.h"
 
 namespace outbox::postgres {
 namespace {
-
-// Started and stopped by scripts/services under a name of its own.
-class OwnServer {
- public:
-  OwnServer() {
-    run("start");
-    std::ifstream file(OUTBOX_TEST_ROOT "/build/services/" + name_ + "/environment");
-    std::string line;
-    while (std::getline(file, line)) {
-      const std::string key = "OUTBOX_TEST_POSTGRES=";
-      if (line.starts_with(key)) url_ = line.substr(key.size());
-    }
-    if (url_.empty()) throw std::runtime_error("scripts/services names no server");
-  }
-  ~OwnServer() {
-    try {
-      run("stop");
-    } catch (const std::exception& error) {
-      ADD_FAILURE() << error.what();
-    }
-  }
-  OwnServer(const OwnServer&) = delete;
-  OwnServer& operator=(const OwnServer&) = delete;
-
-  const std::string& url() const { return url_; }
-
-  void run(const std::string& command) const {
-    const std::string line =
-        OUTBOX_TEST_ROOT "/scripts/services " + command + " --name " + name_ + " postgres >&2";
-    if (std::system(line.c_str()) != 0) throw std::runtime_error("failed: " + line);
-  }
-
- private:
-  // The tests run side by side.
-  const std::string name_ = "restart-test-" + std::to_string(getpid());
-  std::string url_;
-};
 
 class PostgresRestartTest : public ::testing::Test {
  protected:
   void SetUp() override {
     OUTBOX_NEEDS_POSTGRES();
-    server_ = std::make_unique<OwnServer>();
+    server_ = std::make_unique<test::OwnServer>("postgres");
   }
 
   std::shared_ptr<Store> open_store() { return open(server_->url(), {.log = log_.log()}); }
 
-  void restart(bool in_good_order) {
-    if (in_good_order) return server_->run("restart");
-    server_->run("kill");
-    server_->run("start");
-  }
-
   testing::RecordingLog log_;
-  std::unique_ptr<OwnServer> server_;
+  std::unique_ptr<test::OwnServer> server_;
 };
 
 // Tries again until it works: at most the longest pause between attempts.
@@ -93,7 +46,7 @@ TEST_F(PostgresRestartTest, PoolInstanceAndWatchSurviveIt) {
     open->query("SELECT 1", {});
     ASSERT_TRUE(eventually([&] { return instance->ready(tenure.shards, 0, 10).rows.size() == 1; }));
     const std::size_t before = seen.count();
-    restart(in_good_order);
+    server_->restart(in_good_order);
 
     EXPECT_THROW(open->commit(), Error) << "its transaction is lost";
     EXPECT_TRUE(works_again([&] { begun(*store); }));
@@ -137,7 +90,7 @@ TEST_F(PostgresRestartTest, AnEngineGoesOnAndDeliversEverythingOnce) {
   write();
   EXPECT_TRUE(box.wait_idle(20s));
   for (const bool in_good_order : {true, false}) {
-    restart(in_good_order);
+    server_->restart(in_good_order);
     for (int i = 0; i < 20; ++i) EXPECT_TRUE(works_again(write));
     EXPECT_TRUE(listener->wait_for(written));
     EXPECT_TRUE(box.wait_idle(20s));

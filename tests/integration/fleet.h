@@ -1,4 +1,4 @@
-// Many instances on one PostgreSQL, each in a process of its own.
+// Many instances on one server, each in a process of its own.
 #pragma once
 
 #include <chrono>
@@ -14,8 +14,8 @@
 #include "oracle.h"
 #include "outbox/outbox.h"
 #include "process.h"
-#include "support/postgres.h"
 #include "support/temporary_directory.h"
+#include "temporary_database.h"
 
 namespace outbox::counted {
 
@@ -31,7 +31,7 @@ struct FleetOptions {
   std::chrono::milliseconds lock_timeout{600'000};
 };
 
-// Instances and writers, in a schema of their own, and what they delivered. Every
+// Instances and writers, on a database of their own, and what they delivered. Every
 // writer takes the next numbers of an aggregate, and with them its lock, before it
 // writes; the numbers tell the order.
 //
@@ -44,7 +44,7 @@ class Fleet {
   // How many events an instance holds at most.
   static constexpr std::size_t kCapacity = 128;
 
-  explicit Fleet(const FleetOptions& options = {});
+  explicit Fleet(const chaos::TemporaryDatabase& database, const FleetOptions& options = {});
   ~Fleet();  // kills what still runs
   Fleet(const Fleet&) = delete;
   Fleet& operator=(const Fleet&) = delete;
@@ -75,20 +75,17 @@ class Fleet {
   int deliver(std::size_t events);
   int write(std::size_t events);
   int write_by_sql(std::size_t events);
+  bool has_member(const Member& instance);
   void wait(const std::string& what, const std::function<bool()>& condition);
   Options options() const;
 
   // Constant after construction.
   const FleetOptions options_;
   const test::TemporaryDirectory directory_;
-  const test::Schema schema_;
-  const std::string url_;  // with the schema as search path
-
   const std::unique_ptr<chaos::Database> database_;
 
   chaos::Ledger ledger_;
   chaos::Observer observer_;
-  test::Sql sql_;
   std::vector<std::unique_ptr<Member>> instances_;
   std::vector<std::unique_ptr<Member>> writers_;
 };

@@ -1,4 +1,4 @@
-#include "postgres_counted.h"
+#include "sharing.h"
 
 #include <gtest/gtest.h>
 
@@ -8,9 +8,10 @@ namespace outbox::counted {
 
 using namespace std::chrono_literals;
 
-void share_on_postgres(std::size_t events, const FleetOptions& options) {
+void share(const chaos::TemporaryDatabase& database, std::size_t events,
+           const FleetOptions& options) {
   ASSERT_EQ(events % 5, 0u);
-  Fleet fleet(options);
+  Fleet fleet(database, options);
   for (int n = 0; n < 2; ++n) fleet.start_instance(events / 5);
   for (int n = 0; n < 2; ++n) fleet.start_instance();
   fleet.start_writer(events / 5);
@@ -20,11 +21,12 @@ void share_on_postgres(std::size_t events, const FleetOptions& options) {
   EXPECT_EQ(fleet.lost_leases(), 0u) << "on a machine this busy nothing can be told";
 }
 
-void share_through_faults_on_postgres(std::size_t events, FleetOptions options) {
+void share_through_faults(const chaos::TemporaryDatabase& database, std::size_t events,
+                          FleetOptions options) {
   ASSERT_EQ(events % 5, 0u);
   options.lease = 5s;
   options.lock_timeout = 5s;
-  Fleet fleet(options);
+  Fleet fleet(database, options);
   Fleet::Member& killed = fleet.start_instance();
   Fleet::Member& stopped = fleet.start_instance();
   for (int n = 0; n < 2; ++n) fleet.start_instance(events / 5);

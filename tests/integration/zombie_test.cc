@@ -4,6 +4,7 @@
 #include <chrono>
 #include <csignal>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -11,11 +12,11 @@
 
 #include "ledger.h"
 #include "outbox/outbox.h"
-#include "outbox/postgres.h"
 #include "process.h"
 #include "role_signals.h"
-#include "support/postgres.h"
+#include "support/services.h"
 #include "support/temporary_directory.h"
+#include "temporary_database.h"
 
 namespace outbox {
 namespace {
@@ -48,14 +49,13 @@ class StaleMarks final : public Metrics {
   chaos::Ledger& ledger_;
 };
 
-class PostgresZombieTest : public ::testing::Test {
+class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
  protected:
   void SetUp() override {
-    OUTBOX_NEEDS_POSTGRES();
-    schema_.emplace();
-    url_ = test::postgres_url() + "?options=-csearch_path%3D" + schema_->name();
-    postgres::migrate(url_);
-    test::Sql(url_).execute(
+    OUTBOX_NEEDS_SERVICE(GetParam().server);
+    database_ = GetParam().make();
+    const auto store = database_->open();
+    database_->connect(*store)->execute(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
         " VALUES ('the-one', 'Happened', 'Order', '1', '1')");
   }
@@ -66,7 +66,7 @@ class PostgresZombieTest : public ::testing::Test {
     chaos::Ledger marks(directory_.file("marks"));
     Listeners on;
     on.add("Order", "Happened", [&](const Event&, const Delivery&) { return answer(); });
-    Outbox box{postgres::open(url_),
+    Outbox box{database_->open(),
                on,
                {.lease = 2s, .log = no_log(), .metrics = std::make_shared<StaleMarks>(marks)}};
     box.start();
@@ -86,18 +86,17 @@ class PostgresZombieTest : public ::testing::Test {
   }
 
   std::string state() {
-    return sql_->value(
-        "SELECT status || ', ' || attempts || ' attempts, ' || coalesce(last_error, 'no error')"
-        " FROM outbox_event");
+    const EventRecord record = store_->find("the-one").value();
+    return std::to_string(static_cast<int>(record.row.status)) + ", " +
+           std::to_string(record.row.attempts) + " attempts, " + record.last_error;
   }
 
   test::TemporaryDirectory directory_;
-  std::optional<test::Schema> schema_;
-  std::string url_;
-  std::optional<test::Sql> sql_;
+  std::unique_ptr<chaos::Database> database_;
+  std::shared_ptr<Store> store_;
 };
 
-TEST_F(PostgresZombieTest, ItsLateMarkChangesNothing) {
+TEST_P(ZombieTest, ItsLateMarkChangesNothing) {
   chaos::Process first([this] {
     return deliver([this] {
       say("inside");
@@ -109,7 +108,7 @@ TEST_F(PostgresZombieTest, ItsLateMarkChangesNothing) {
   first.signal(SIGSTOP);
   chaos::Process second(
       [this] { return deliver([] { return Outcome::failed("the second one's opinion", 1h); }); });
-  sql_.emplace(url_);
+  store_ = database_->open();
   const std::string by_the_second = "2, 1 attempts, the second one's opinion";
   ASSERT_TRUE(eventually([&] { return state() == by_the_second; })) << state();
   say("taken over");
@@ -122,6 +121,13 @@ TEST_F(PostgresZombieTest, ItsLateMarkChangesNothing) {
   }
   EXPECT_EQ(state(), by_the_second);
 }
+
+#ifdef OUTBOX_WITH_POSTGRES
+INSTANTIATE_TEST_SUITE_P(Postgres, ZombieTest, ::testing::Values(chaos::kPostgres));
+#endif
+#ifdef OUTBOX_WITH_MYSQL
+INSTANTIATE_TEST_SUITE_P(Mysql, ZombieTest, ::testing::Values(chaos::kMysql));
+#endif
 
 }  // namespace
 }  // namespace outbox

@@ -1,18 +1,20 @@
-// Counts what many instances on one PostgreSQL deliver of many events.
+// Counts what many instances on one server deliver of many events.
 #pragma once
 
 #include <cstddef>
 
-#include "postgres_fleet.h"
+#include "fleet.h"
 
 namespace outbox::counted {
 
 // Four instances in processes of their own; writers in two of those, in others, and
 // by plain SQL. Nothing is lost or repeated, nor out of order where there is one.
-void share_on_postgres(std::size_t events, const FleetOptions& options = {});
+void share(const chaos::TemporaryDatabase& database, std::size_t events,
+           const FleetOptions& options = {});
 
 // The same while one instance is killed, one is stopped beyond its lease and its
 // locks and continued, and one joins: what these held may be repeated.
-void share_through_faults_on_postgres(std::size_t events, FleetOptions options = {});
+void share_through_faults(const chaos::TemporaryDatabase& database, std::size_t events,
+                          FleetOptions options = {});
 
 }  // namespace outbox::counted

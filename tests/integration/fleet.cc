@@ -1,5 +1,6 @@
-#include "postgres_fleet.h"
+#include "fleet.h"
 
+#include <algorithm>
 #include <atomic>
 #include <csignal>
 #include <functional>
@@ -8,7 +9,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "outbox/postgres.h"
 #include "role_signals.h"
 #include "workload.h"
 
@@ -18,25 +18,8 @@ namespace {
 using namespace std::chrono_literals;
 using chaos::Movement;
 
-constexpr int kAggregates = 40;
 constexpr std::size_t kAtOnce = 10;  // events of one transaction
 constexpr std::chrono::minutes kPatience{4};
-
-// The next $2 numbers of the aggregate $1; the last of them.
-constexpr const char* kNextNumbers =
-    "UPDATE counter SET last = last + $2 WHERE aggregate = $1 RETURNING last";
-
-constexpr const char* kLocksOfTheDead =
-    "SELECT count(*) FROM outbox_event WHERE hold IS NOT NULL"
-    " AND locked_by NOT IN (SELECT owner FROM outbox_event_instance)";
-
-std::string with_search_path(const std::string& url, const std::string& schema) {
-  return url + "?options=-csearch_path%3D" + schema;
-}
-
-std::shared_ptr<Store> open(const std::string& url) {
-  return postgres::open(url, {.log = [](LogLevel, std::string_view) {}});
-}
 
 // Another one each time, and in another order in each process.
 class Aggregates {
@@ -45,7 +28,7 @@ class Aggregates {
 
  private:
   std::mt19937 random_{static_cast<std::mt19937::result_type>(getpid())};
-  std::uniform_int_distribution<int> number_{0, kAggregates - 1};
+  std::uniform_int_distribution<int> number_{0, chaos::kAggregates - 1};
 };
 
 void write_events(Writer& writer, std::size_t events) {
@@ -54,12 +37,11 @@ void write_events(Writer& writer, std::size_t events) {
     const std::size_t count = std::min(left, kAtOnce);
     const std::string aggregate = aggregates.next();
     auto tx = writer.begin();
-    const auto last = tx.query(kNextNumbers, aggregate, static_cast<std::int64_t>(count));
+    const std::int64_t last = chaos::next_numbers(tx.connection(), aggregate, count);
     std::vector<Draft> drafts;
     for (std::size_t n = count; n-- > 0;) {
-      const Movement movement{
-          .aggregate = aggregate,
-          .number = std::get<std::int64_t>(last[0][0]) - static_cast<std::int64_t>(n)};
+      const Movement movement{.aggregate = aggregate,
+                              .number = last - static_cast<std::int64_t>(n)};
       drafts.push_back({.type = "Moved",
                         .aggregate_type = "Account",
                         .aggregate_id = aggregate,
@@ -73,16 +55,12 @@ void write_events(Writer& writer, std::size_t events) {
 
 }  // namespace
 
-Fleet::Fleet(const FleetOptions& options)
+Fleet::Fleet(const chaos::TemporaryDatabase& database, const FleetOptions& options)
     : options_(options),
-      url_(with_search_path(test::postgres_url(), schema_.name())),
-      database_(chaos::postgres_database(url_)),
+      database_(database.make()),
       ledger_(directory_.file("ledger")),
-      observer_(*database_),
-      sql_(url_) {
+      observer_(*database_) {
   observer_.note_registrations();
-  sql_.execute("INSERT INTO counter SELECT 'a' || n, 0 FROM generate_series(0, " +
-               std::to_string(kAggregates - 1) + ") n");
 }
 
 Fleet::~Fleet() = default;
@@ -105,7 +83,7 @@ Options Fleet::options() const {
           .ordering = options_.ordering,
           .hot_capacity = kCapacity / 2,
           .cold_capacity = kCapacity / 2,
-          .poll_interval = 1s,
+          .poll_interval = std::min<std::chrono::milliseconds>(1s, database_->poll_interval()),
           .row_claims = options_.row_claims,
           .lock_timeout = options_.lock_timeout,
           .lease = options_.lease,
@@ -134,7 +112,7 @@ int Fleet::deliver(std::size_t events) {
     ledger_.append(line);
     return Outcome::done();
   });
-  Outbox box{open(url_), on, options()};
+  Outbox box{database_->open(), on, options()};
   box.start();
   {
     const std::jthread writer([&] { write_events(box.writer(), events); });
@@ -146,26 +124,33 @@ int Fleet::deliver(std::size_t events) {
 }
 
 int Fleet::write(std::size_t events) {
-  Writer writer{open(url_)};
+  Writer writer{database_->open()};
   write_events(writer, events);
   return 0;
 }
 
 int Fleet::write_by_sql(std::size_t events) {
-  test::Sql sql(url_);
+  const auto store = database_->open();
+  const auto own = database_->connect(*store);
   Aggregates aggregates;
   for (std::size_t left = events; left > 0;) {
-    const std::string count = std::to_string(std::min(left, kAtOnce));
+    const std::size_t count = std::min(left, kAtOnce);
     const std::string aggregate = aggregates.next();
-    sql.execute("WITH mine AS (UPDATE counter SET last = last + " + count + " WHERE aggregate = '" +
-                aggregate +
-                "' RETURNING last)"
-                " INSERT INTO outbox_event"
-                " (event_id, event_type, aggregate_type, aggregate_id, payload)"
-                " SELECT gen_random_uuid(), 'Moved', 'Account', '" +
-                aggregate + "', '{\"number\":' || n || ',\"aggregate\":\"" + aggregate +
-                "\"}' FROM mine, generate_series(last - " + count + " + 1, last) AS n ORDER BY n");
-    left -= std::min(left, kAtOnce);
+    own->begin();
+    const std::int64_t last = chaos::next_numbers(own->connection(), aggregate, count);
+    std::string rows;
+    for (std::size_t n = count; n-- > 0;) {
+      const Movement movement{.aggregate = aggregate,
+                              .number = last - static_cast<std::int64_t>(n)};
+      rows += (rows.empty() ? "('" : ", ('") + new_id() + "', 'Moved', 'Account', '" + aggregate +
+              "', '" + chaos::to_payload(movement) + "')";
+    }
+    own->execute(
+        "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
+        " VALUES " +
+        rows);
+    own->commit();
+    left -= count;
   }
   return 0;
 }
@@ -187,17 +172,17 @@ void Fleet::wait_for_arrivals(std::size_t count) {
 }
 
 void Fleet::wait_for_members(std::size_t count) {
-  wait(std::to_string(count) + " members", [&] {
-    return sql_.value("SELECT count(*) FROM outbox_event_instance") == std::to_string(count);
-  });
+  wait(std::to_string(count) + " members", [&] { return observer_.owners().size() == count; });
 }
 
 void Fleet::wait_until_forgotten(const Member& instance) {
-  wait("a take-over", [&] {
-    return sql_.value("SELECT count(*) FROM outbox_event_instance WHERE pid = " +
-                      std::to_string(instance.pid())) == "0";
-  });
-  wait("the end of its locks", [&] { return sql_.value(kLocksOfTheDead) == "0"; });
+  wait("a take-over", [&] { return !has_member(instance); });
+  wait("the end of its locks", [&] { return observer_.locks_of_the_dead() == 0; });
+}
+
+bool Fleet::has_member(const Member& instance) {
+  const std::vector<pid_t> pids = observer_.owners();
+  return std::find(pids.begin(), pids.end(), instance.pid()) != pids.end();
 }
 
 void Fleet::wait_until_delivered() {
@@ -211,8 +196,7 @@ void Fleet::wait_until_delivered() {
 }
 
 chaos::Verdict Fleet::finish(std::size_t events, std::size_t deaths) {
-  wait("all events in the table",
-       [&] { return sql_.value("SELECT count(*) FROM outbox_event") == std::to_string(events); });
+  wait("all events in the table", [&] { return observer_.events() == events; });
   wait_until_delivered();
   for (const auto& instance : instances_) instance->signal(SIGTERM);
   for (const auto& instance : instances_) {
@@ -221,15 +205,10 @@ chaos::Verdict Fleet::finish(std::size_t events, std::size_t deaths) {
       throw std::runtime_error("an instance ended with " + ended.value_or("nothing"));
     }
   }
-  std::vector<chaos::Committed> committed;
-  for (const test::Row& row : sql_.query("SELECT event_id, payload FROM outbox_event")) {
-    const Movement movement = chaos::parse_payload(*row[1]);
-    committed.push_back(
-        {.id = *row[0], .aggregate = movement.aggregate, .number = movement.number});
-  }
-  chaos::Verdict verdict = chaos::judge(committed, chaos::read_ledger(directory_.file("ledger")),
-                                        {.ordered = options_.ordering == Ordering::per_aggregate,
-                                         .duplicate_bound = (deaths + lost_leases()) * kCapacity});
+  chaos::Verdict verdict =
+      chaos::judge(observer_.written(), chaos::read_ledger(directory_.file("ledger")),
+                   {.ordered = options_.ordering == Ordering::per_aggregate,
+                    .duplicate_bound = (deaths + lost_leases()) * kCapacity});
   verdict.dead = observer_.dead();
   return verdict;
 }

@@ -1,0 +1,124 @@
+// Locks that marks wait for, and that others wait for while a mark has them.
+#include <atomic>
+#include <thread>
+
+#include "outbox/testing.h"
+#include "store/mysql/lock_test_support.h"
+
+namespace outbox::mysql {
+namespace {
+
+class MysqlLocksTest : public MysqlTest {
+ protected:
+  void SetUp() override {
+    MysqlTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    store_ = open(url(), {.log = log_.log()});
+  }
+
+  // The mark that says DONE of each event.
+  std::vector<Mark> done(const std::vector<std::string>& events) {
+    std::vector<Mark> marks;
+    for (const std::string& id : events) {
+      marks.push_back({.row = store_->find(id)->row.ref, .event_id = id});
+    }
+    return marks;
+  }
+
+  Status status(const std::string& id) { return store_->find(id)->row.status; }
+
+  testing::RecordingLog log_;
+  std::shared_ptr<Store> store_;
+};
+
+TEST_F(MysqlLocksTest, AMarkThatWaitsForAStrangersLockDoesNotCostTheLease) {
+  const auto instance = store_->join({.lease = 3s});
+  const Tenure tenure = instance->renew();
+  write_event(*store_, simple_event("free"));
+  write_event(*store_, simple_event("locked"));
+  test::Mysql stranger(url());
+  stranger.execute("BEGIN; SELECT * FROM outbox_event WHERE event_id = 'locked' FOR UPDATE");
+
+  std::atomic<bool> landed{false};
+  std::jthread marking([&, marks = done({"free", "locked"})] {
+    const MarkResult result = mark_patiently(*instance, tenure.epoch, marks);
+    EXPECT_FALSE(result.fenced);
+    EXPECT_TRUE(result.stale.empty());
+    landed = true;
+  });
+  // For two leases.
+  const auto end = std::chrono::steady_clock::now() + 6s;
+  while (std::chrono::steady_clock::now() < end) {
+    try {
+      EXPECT_EQ(instance->renew().epoch, tenure.epoch);
+    } catch (const RetryableError&) {
+      // One in a lease is enough.
+    }
+    EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_instance "
+                          "WHERE beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6)"),
+              "0");
+    std::this_thread::sleep_for(300ms);
+  }
+  EXPECT_FALSE(landed);
+  stranger.execute("ROLLBACK");
+  marking.join();
+  EXPECT_EQ(status("locked"), Status::done);
+}
+
+// Else the mark could land after it.
+TEST_F(MysqlLocksTest, ATakeOverWaitsForAMarkThatIsUnderWay) {
+  const auto dead = store_->join({.lease = 60s});
+  const Tenure tenure = dead->renew();
+  write_event(*store_, simple_event("free"));
+  write_event(*store_, simple_event("locked"));
+  test::Mysql stranger(url());
+  stranger.execute("BEGIN; SELECT * FROM outbox_event WHERE event_id = 'locked' FOR UPDATE");
+  MarkResult result;
+  std::jthread marking([&, marks = done({"free", "locked"})] {
+    result = mark_patiently(*dead, tenure.epoch, marks);
+  });
+  ASSERT_TRUE(wait_for_waiters(sql(), 1));
+
+  std::atomic<bool> taken{false};
+  std::jthread taking_over([&] {
+    test::Mysql heir(url());
+    heir.execute("DELETE FROM outbox_event_instance");
+    taken = true;
+  });
+  ASSERT_TRUE(wait_for_waiters(sql(), 2));
+  EXPECT_FALSE(taken);
+  stranger.execute("ROLLBACK");
+  marking.join();
+  EXPECT_FALSE(result.fenced);
+  EXPECT_TRUE(result.stale.empty());
+  EXPECT_EQ(status("locked"), Status::done);
+}
+
+// The server chooses the one that has changed less: that is the mark.
+TEST_F(MysqlLocksTest, AMarkThatWasTheVictimOfADeadlockIsRepeated) {
+  const auto instance = store_->join({.lease = 60s});
+  const Tenure tenure = instance->renew();
+  write_event(*store_, simple_event("first"));
+  write_event(*store_, simple_event("second"));
+  test::Mysql stranger(url());
+  stranger.execute(
+      "CREATE TABLE ballast (n INT); BEGIN;"
+      "INSERT INTO ballast WITH RECURSIVE numbers(n) AS"
+      " (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 500) SELECT n FROM numbers;"
+      "SELECT * FROM outbox_event WHERE event_id = 'second' FOR UPDATE");
+  MarkResult result;
+  std::jthread marking([&, marks = done({"first", "second"})] {
+    result = mark_patiently(*instance, tenure.epoch, marks);
+  });
+  ASSERT_TRUE(wait_for_waiters(sql(), 1));
+  stranger.execute("SELECT * FROM outbox_event WHERE event_id = 'first' FOR UPDATE");
+  stranger.execute("COMMIT");
+  marking.join();
+  EXPECT_FALSE(result.fenced);
+  EXPECT_TRUE(result.stale.empty());
+  EXPECT_EQ(status("first"), Status::done);
+  EXPECT_EQ(status("second"), Status::done);
+}
+
+}  // namespace
+}  // namespace outbox::mysql

@@ -1,0 +1,80 @@
+// A server that ends, in good order or not, and comes back: on a server of its own.
+#include "outbox/outbox.h"
+#include "outbox/testing.h"
+#include "store/mysql/test_support.h"
+#include "support/own_server.h"
+
+namespace outbox::mysql {
+namespace {
+
+class MysqlRestartTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    OUTBOX_NEEDS_MYSQL();
+    server_ = std::make_unique<test::OwnServer>("mariadb");
+  }
+
+  std::shared_ptr<Store> open_store() { return open(server_->url(), {.log = log_.log()}); }
+
+  testing::RecordingLog log_;
+  std::unique_ptr<test::OwnServer> server_;
+};
+
+TEST_F(MysqlRestartTest, PoolAndInstanceSurviveIt) {
+  const auto store = open_store();
+  const auto instance = store->join({.lease = 60s});
+  const Tenure tenure = instance->renew();
+  for (const bool in_good_order : {true, false}) {
+    const std::string id = in_good_order ? "restarted" : "killed";
+    write_event(*store, simple_event(id));
+    const auto open = begun(*store);
+    open->query("SELECT 1", {});
+    ASSERT_TRUE(eventually([&] { return instance->ready(tenure.shards, 0, 10).rows.size() == 1; }));
+    server_->restart(in_good_order);
+
+    EXPECT_THROW(open->commit(), Error) << "its transaction is lost";
+    EXPECT_TRUE(works_again([&] { begun(*store); }));
+    EXPECT_TRUE(works_again([&] { EXPECT_EQ(instance->renew().epoch, tenure.epoch); }));
+    Rows rows;
+    EXPECT_TRUE(works_again([&] {
+      instance->rewind(0);
+      rows = instance->ready(tenure.shards, 0, 10);
+    }));
+    ASSERT_EQ(ids(rows.rows), std::vector<std::string>{id});
+    const Mark done{.row = rows.rows.front().ref, .event_id = id};
+    EXPECT_TRUE(works_again([&] {
+      const MarkResult marked = instance->mark(tenure.epoch, {&done, 1});
+      EXPECT_FALSE(marked.fenced);
+      EXPECT_TRUE(marked.stale.empty());
+    }));
+  }
+}
+
+TEST_F(MysqlRestartTest, AnEngineGoesOnAndDeliversEverythingOnce) {
+  const auto listener = std::make_shared<testing::RecordingListener>();
+  Listeners listeners;
+  listeners.add(kGlobalAggregate, "Happened", listener);
+  outbox::Options options{.mode = Mode::multi_node, .log = log_.log()};
+  options.poll_interval = 200ms;
+  Outbox box(open_store(), listeners, std::move(options));
+  box.start();
+  std::size_t written = 0;
+  const auto write = [&] {
+    auto tx = box.begin();
+    tx.write({.type = "Happened", .payload = json("{}"), .id = std::to_string(written)});
+    tx.commit();
+    ++written;
+  };
+  write();
+  EXPECT_TRUE(box.wait_idle(20s));
+  for (const bool in_good_order : {true, false}) {
+    server_->restart(in_good_order);
+    for (int i = 0; i < 20; ++i) EXPECT_TRUE(works_again(write));
+    EXPECT_TRUE(listener->wait_for(written));
+    EXPECT_TRUE(box.wait_idle(20s));
+  }
+  EXPECT_EQ(listener->count(), written);
+}
+
+}  // namespace
+}  // namespace outbox::mysql

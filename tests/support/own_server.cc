@@ -1,0 +1,44 @@
+#include "support/own_server.h"
+
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <stdexcept>
+#include <utility>
+
+namespace outbox::test {
+
+OwnServer::OwnServer(std::string service)
+    : service_(std::move(service)), name_("restart-test-" + std::to_string(getpid())) {
+  run("start");
+  const std::string key = service_ == "postgres" ? "OUTBOX_TEST_POSTGRES=" : "OUTBOX_TEST_MYSQL=";
+  std::ifstream file(OUTBOX_SOURCE_FOLDER "/build/services/" + name_ + "/environment");
+  for (std::string line; std::getline(file, line);) {
+    if (line.starts_with(key)) url_ = line.substr(key.size());
+  }
+  if (url_.empty()) throw std::runtime_error("scripts/services names no " + service_);
+}
+
+OwnServer::~OwnServer() {
+  try {
+    run("stop");
+  } catch (const std::exception& error) {
+    std::fprintf(stderr, "the server stays behind: %s\n", error.what());
+  }
+}
+
+void OwnServer::restart(bool in_good_order) {
+  if (in_good_order) return run("restart");
+  run("kill");
+  run("start");
+}
+
+void OwnServer::run(const std::string& command) const {
+  const std::string line = OUTBOX_SOURCE_FOLDER "/scripts/services " + command + " --name " +
+                           name_ + " " + service_ + " >&2";
+  if (std::system(line.c_str()) != 0) throw std::runtime_error("failed: " + line);
+}
+
+}  // namespace outbox::test
