@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <optional>
+#include <thread>
 
 #include "outbox/mysql.h"
 #include "support/mysql.h"
@@ -148,7 +150,14 @@ TEST_F(MysqlExamination, WarnsWhenConnectionsAreShort) {
 TEST_F(MysqlExamination, WarnsOfOldTransactions) {
   sql_->execute("BEGIN; SELECT count(*) FROM outbox_event");
   EXPECT_EQ(find("snapshots", {.old_transaction = std::chrono::hours{24}}).verdict, Verdict::ok);
-  const Finding finding = find("snapshots", {.old_transaction = std::chrono::seconds{0}});
+  // The server shows an old list to those who ask more often than every 100 ms, and the
+  // other tests ask, too.
+  Finding finding;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+  while (finding.verdict != Verdict::warning && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{150});
+    finding = find("snapshots", {.old_transaction = std::chrono::seconds{0}});
+  }
   EXPECT_EQ(finding.verdict, Verdict::warning);
   EXPECT_NE(finding.says.find("has had a transaction open for"), std::string::npos) << finding.says;
 }

@@ -36,6 +36,10 @@ Finding check_binlog(const MysqlSettings& settings) {
           .advice = "set binlog_format to ROW, or to MIXED"};
 }
 
+bool is_tidb(const MysqlSettings& settings) {
+  return settings.text("version").find("TiDB") != std::string::npos;
+}
+
 Finding check_durability(const MysqlSettings& settings) {
   std::string problems;
   const auto expect_one = [&](const std::string& name) {
@@ -45,15 +49,24 @@ Finding check_durability(const MysqlSettings& settings) {
   };
   expect_one("innodb_flush_log_at_trx_commit");
   if (settings.is_on("log_bin")) expect_one("sync_binlog");
-  if (problems.empty()) {
-    return {.check = "durability", .says = "what was committed is on the disk"};
+  if (!problems.empty()) {
+    return {.check = "durability",
+            .verdict = Verdict::warning,
+            .says = "a crash of the server can lose the last commits: " + problems,
+            .advice =
+                "set it to 1; or accept that events of such commits may have been delivered, and "
+                "that lost marks mean repeats"};
   }
-  return {.check = "durability",
-          .verdict = Verdict::warning,
-          .says = "a crash of the server can lose the last commits: " + problems,
-          .advice =
-              "set it to 1; or accept that events of such commits may have been delivered, and "
-              "that lost marks mean repeats"};
+  if (!is_tidb(settings) && !settings.is_on("log_bin")) {
+    return {.check = "durability",
+            .verdict = Verdict::warning,
+            .says =
+                "without a binary log (log_bin is OFF) others see a commit before it is on the "
+                "disk: an event may be delivered whose transaction is lost when the server "
+                "crashes in that moment",
+            .advice = "start the server with log_bin, and sync_binlog = 1"};
+  }
+  return {.check = "durability", .says = "what was committed is on the disk"};
 }
 
 Finding check_packet(const MysqlSettings& settings, const MysqlLimits& limits) {
@@ -102,7 +115,7 @@ Finding check_defaults(const MysqlSettings& settings, const MysqlLimits& limits)
 
 // Why rows may not be numbered in the order of their transactions; empty if they are.
 std::string disorder(const MysqlSettings& settings) {
-  if (settings.text("version").find("TiDB") != std::string::npos) {
+  if (is_tidb(settings)) {
     return "this is TiDB, each node of which gives out numbers from a stock of its own";
   }
   if (settings.is_on("wsrep_on")) {

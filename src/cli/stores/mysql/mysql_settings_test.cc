@@ -66,7 +66,11 @@ TEST(MysqlSettings, ALogOfStatementsIsRefused) {
 TEST(MysqlSettings, CommitsThatACrashCanLoseAreWarnedOf) {
   expect(Verdict::warning, "durability", {{"innodb_flush_log_at_trx_commit", "2"}}, "is 2");
   expect(Verdict::warning, "durability", {{"sync_binlog", "0"}}, "sync_binlog is 0");
-  expect(Verdict::ok, "durability", {{"sync_binlog", "0"}, {"log_bin", "OFF"}}, "");
+}
+
+TEST(MysqlSettings, CommitsThatAreSeenTooEarlyAreWarnedOf) {
+  expect(Verdict::warning, "durability", {{"sync_binlog", "0"}, {"log_bin", "OFF"}}, "log_bin");
+  expect(Verdict::ok, "durability", {{"version", "8.0.11-TiDB-v8.5.0"}, {"log_bin", "OFF"}}, "");
 }
 
 TEST(MysqlSettings, APacketMustHoldTheLargestEvents) {
