@@ -352,13 +352,19 @@ void Supervisor::end(Slot& slot) {
   slot.stopped = false;
   slot.due.reset();
   slot.process->signal(SIGTERM);
-  const auto ended = slot.process->wait(kEndTimeout);
+  // The others go on meanwhile: it may wait for a lock of one that was stopped inside a
+  // transaction.
+  const auto process = std::move(slot.process);
+  auto ended = process->wait(0ms);
+  for (const auto deadline = Clock::now() + kEndTimeout; !ended && Clock::now() < deadline;) {
+    serve_until(Clock::now() + kObserveInterval);
+    ended = process->wait(0ms);
+  }
   if (!ended) {
     violation(std::string(to_string(slot.role)) + " did not end when it was asked to");
   } else if (!ended->empty()) {
     violation(std::string(to_string(slot.role)) + " ended with " + *ended);
   }
-  slot.process.reset();
 }
 
 // Whether the application's part of every dispatcher has come to its end.
