@@ -36,6 +36,7 @@ std::vector<Claims::Place> Claims::look_around(std::chrono::milliseconds skip_re
   }
   const Result found = database_.run(look);
   std::vector<Place> places;
+  places.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
     places.push_back(all[static_cast<std::size_t>(found.integer(row, 0))]);
   }
@@ -82,6 +83,7 @@ std::vector<Row> Claims::take(std::span<const Place> places, std::chrono::millis
     }
     if (rows.empty()) return rows;
     std::vector<Seq> seqs;
+    seqs.reserve(rows.size());
     for (const Row& row : rows) seqs.push_back(row.ref.seq);
     Built update("claim events", database_.environment().table);
     update.sql("UPDATE ").sql(kByNumber).sql(" SET locked_by = ").value(owner_);
@@ -96,6 +98,7 @@ std::vector<Row> Claims::take(std::span<const Place> places, std::chrono::millis
 void Claims::unclaim(std::span<const RowRef> rows) {
   if (rows.empty()) return;
   std::vector<Seq> seqs;
+  seqs.reserve(rows.size());
   for (const RowRef& row : rows) seqs.push_back(row.seq);
   Built update("give claimed events back", database_.environment().table);
   update.sql("UPDATE ").sql(kByNumber).sql(
