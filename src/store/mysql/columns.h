@@ -11,8 +11,6 @@ inline constexpr std::string_view kRowColumnNames =
     "seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,"
     " attempts, crashes, available_at, created_at, content_type, progress, headers, payload,"
     " payload_bytes, utc_timestamp(6)";
-inline constexpr int kRowColumns = 19;
-inline constexpr int kHoldColumn = 2;
 
 // Where rows are looked for by their numbers. Left to itself, the server looks at all
 // rows of a small table, and waits for those that somebody is writing.

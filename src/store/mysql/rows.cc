@@ -14,30 +14,6 @@
 namespace outbox::mysql {
 namespace {
 
-// As kRowColumnNames lists them.
-enum Column {
-  kSeq,
-  kShard,
-  kHold,
-  kEventId,
-  kEventType,
-  kAggregateType,
-  kAggregateId,
-  kTenantId,
-  kStatus,
-  kAttempts,
-  kCrashes,
-  kAvailableAt,
-  kCreatedAt,
-  kContentType,
-  kProgress,
-  kHeaders,
-  kPayload,
-  kPayloadBytes,
-  kReadAt,
-};
-static_assert(kHold == kHoldColumn && kReadAt + 1 == kRowColumns);
-
 // Rows a statement, and bytes of payloads. As text these may be twice as many, and the
 // other columns come on top: at most a quarter of what the server takes.
 constexpr std::size_t kManyRows = 500;
@@ -151,39 +127,6 @@ void insert(Session& session, std::span<const NewRow> rows, std::vector<RowRef>&
 }
 
 }  // namespace
-
-Row decode_row(const Result& result, int row, const JsonCodec& codec) {
-  const bool is_json = !result.is_null(row, kPayload);
-  return decode({.ref = {.seq = result.integer(row, kSeq),
-                         .shard = static_cast<int>(result.integer(row, kShard)),
-                         .hold = result.integer(row, kHold)},
-                 .event_id = result.text(row, kEventId),
-                 .event_type = result.text(row, kEventType),
-                 .aggregate_type = result.text(row, kAggregateType),
-                 .aggregate_id = result.text(row, kAggregateId),
-                 .tenant_id = result.text(row, kTenantId),
-                 .status = result.integer(row, kStatus),
-                 .attempts = result.integer(row, kAttempts),
-                 .crashes = result.integer(row, kCrashes),
-                 .available_at = result.time(row, kAvailableAt),
-                 .created_at = result.time(row, kCreatedAt),
-                 .content_type = result.is_null(row, kContentType)
-                                     ? std::nullopt
-                                     : OptionalText(result.text(row, kContentType)),
-                 .progress = result.text(row, kProgress),
-                 .headers = result.text(row, kHeaders),
-                 .is_json = is_json,
-                 .payload = result.text(row, is_json ? kPayload : kPayloadBytes),
-                 .read_at = result.time(row, kReadAt)},
-                codec);
-}
-
-std::vector<Row> decode_rows(const Result& result, const JsonCodec& codec) {
-  std::vector<Row> rows;
-  rows.reserve(static_cast<std::size_t>(result.rows()));
-  for (int row = 0; row < result.rows(); ++row) rows.push_back(decode_row(result, row, codec));
-  return rows;
-}
 
 int shard_of(const Event& event) {
   Crc32 crc;

@@ -8,14 +8,11 @@
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "outbox/store.h"
+#include "store/common/row_columns.h"
 #include "store/mysql/columns.h"
 #include "store/mysql/session.h"
 
 namespace outbox::mysql {
-
-// Contents that cannot be decoded make a defect, never an error.
-Row decode_row(const Result& result, int row, const JsonCodec& codec);
-std::vector<Row> decode_rows(const Result& result, const JsonCodec& codec);
 
 // The shard that the table's generated column puts an event into.
 int shard_of(const Event& event);

@@ -108,6 +108,10 @@ class Result {
   // Text and bytes; empty if NULL.
   std::string_view text(int row, int column) const;
 
+  std::optional<std::string_view> optional_text(int row, int column) const {
+    return is_null(row, column) ? std::nullopt : std::optional(text(row, column));
+  }
+
   // A DATETIME, which is taken for UTC. NULL is 1970, and a zero date the earliest.
   Time time(int row, int column) const;
   std::optional<Time> optional_time(int row, int column) const {

@@ -10,6 +10,7 @@
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "outbox/store.h"
+#include "store/common/row_columns.h"
 #include "store/common/rows.h"
 #include "store/postgres/session.h"
 #include "store/postgres/statement.h"
@@ -24,12 +25,6 @@ inline constexpr std::string_view kRowColumnNames =
     "seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,"
     " attempts, crashes, available_at, created_at, content_type, progress, headers, payload,"
     " payload_bytes, clock_timestamp() AS read_at";
-inline constexpr int kRowColumns = 19;
-inline constexpr int kHoldColumn = 2;
-
-// Contents that cannot be decoded make a defect, never an error.
-Row decode_row(const Result& result, int row, const JsonCodec& codec);
-std::vector<Row> decode_rows(const Result& result, const JsonCodec& codec);
 
 // While it lives, text goes to the server in UTF-8, whatever encoding the owner of the
 // open transaction has set.
