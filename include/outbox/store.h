@@ -404,13 +404,16 @@ struct HeldAggregate {
   std::int64_t waiting = 0;  // rows behind the head, counted up to 1,000
 };
 
+// Whose SQL a store speaks: that execute() and query() take.
+enum class Dialect : std::uint8_t { none, sqlite, postgres, mysql };
+
 // What a store can do; the conformance suite tests what is set, and the engine
 // refuses options that need what is not.
 struct Capabilities {
   int shards = 1;
   bool expiring_leases = false;  // tenure is judged by time
   bool row_claims = false;
-  bool sql = false;  // execute() and query() work
+  Dialect dialect = Dialect::none;  // none: execute() and query() throw
   bool many_processes = false;
 };
 
@@ -430,6 +433,10 @@ class OUTBOX_EXPORT Store {
   virtual std::string description() const = 0;
   virtual Capabilities capabilities() const = 0;
   virtual const Clock& clock() const = 0;
+
+  // The quoted name of the table `<table>_<name>` that stands beside the events', for SQL.
+  // Throws MisuseError if the store speaks none.
+  virtual std::string side_table(std::string_view name) const = 0;
 
   // A connection from the pool. Waits while all are in use, up to a deadline;
   // then throws RetryableError that says which limit was hit.

@@ -107,6 +107,7 @@ class FaultyStore final : public Store {
 
   std::string description() const override { return to_->description(); }
   Capabilities capabilities() const override { return to_->capabilities(); }
+  std::string side_table(std::string_view name) const override { return to_->side_table(name); }
   const Clock& clock() const override { return to_->clock(); }
   std::unique_ptr<Connection> connect() override {
     return between(*faults_, "connect", [&]() -> std::unique_ptr<Connection> {

@@ -82,6 +82,7 @@ class FaultyStore final : public Store {
 
   std::string description() const override { return inner_->description(); }
   Capabilities capabilities() const override { return inner_->capabilities(); }
+  std::string side_table(std::string_view name) const override { return inner_->side_table(name); }
   const Clock& clock() const override { return inner_->clock(); }
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Instance> join(InstanceOptions options) override;

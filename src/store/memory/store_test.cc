@@ -18,7 +18,8 @@ TEST(MemoryStore, RefusesOptionsThatMakeNoSense) {
 
 TEST(MemoryStore, KnowsNoSql) {
   const auto store = open();
-  EXPECT_FALSE(store->capabilities().sql);
+  EXPECT_EQ(store->capabilities().dialect, Dialect::none);
+  EXPECT_THROW(store->side_table("inbox"), MisuseError);
   const auto connection = store->connect();
   connection->begin();
   EXPECT_THROW(connection->execute("DELETE FROM orders", {}), MisuseError);

@@ -31,8 +31,12 @@ Capabilities MysqlStore::capabilities() const {
   return {.shards = kShards,
           .expiring_leases = true,
           .row_claims = true,
-          .sql = true,
+          .dialect = Dialect::mysql,
           .many_processes = true};
+}
+
+std::string MysqlStore::side_table(std::string_view name) const {
+  return environment_->table.qualified(name);
 }
 
 std::unique_ptr<Connection> MysqlStore::connect() {

@@ -32,8 +32,12 @@ Capabilities PostgresStore::capabilities() const {
   return {.shards = kShards,
           .expiring_leases = true,
           .row_claims = true,
-          .sql = true,
+          .dialect = Dialect::postgres,
           .many_processes = true};
+}
+
+std::string PostgresStore::side_table(std::string_view name) const {
+  return environment_->table.qualified(name);
 }
 
 std::unique_ptr<Connection> PostgresStore::connect() {

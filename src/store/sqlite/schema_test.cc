@@ -13,7 +13,7 @@ TEST_F(SchemaTest, OpeningTwiceAppliesEachMigrationOnce) {
   open_store();
   const ForeignConnection db(path());
   const auto applied = db.column("SELECT version || ' ' || name FROM outbox_event_migration");
-  EXPECT_EQ(applied, (std::vector<std::string>{"1 001_outbox", "2 002_archive"}));
+  EXPECT_EQ(applied, (std::vector<std::string>{"1 001_outbox", "2 002_archive", "3 003_patterns"}));
   const auto schema = db.column("SELECT sql FROM sqlite_schema ORDER BY name");
   open_store();
   EXPECT_EQ(db.column("SELECT sql FROM sqlite_schema ORDER BY name"), schema);
@@ -26,6 +26,9 @@ void make_version_1(const ForeignConnection& db) {
   db.run("DELETE FROM outbox_event_migration WHERE version > 1");
   db.run("DROP TABLE outbox_event_archive");
   db.run("DROP INDEX outbox_event_dead_row");
+  for (const char* later : {"inbox", "version", "creation"}) {
+    db.run(std::string("DROP TABLE outbox_event_") + later);
+  }
 }
 
 TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "core/instance_options.h"
+#include "core/sql_text.h"
 #include "store/common/rows.h"
 #include "store/sqlite/connection.h"
 #include "store/sqlite/instance.h"
@@ -34,8 +35,12 @@ Capabilities SqliteStore::capabilities() const {
   return {.shards = 1,
           .expiring_leases = false,
           .row_claims = true,
-          .sql = true,
+          .dialect = Dialect::sqlite,
           .many_processes = true};
+}
+
+std::string SqliteStore::side_table(std::string_view name) const {
+  return quoted_name(environment_->options.table + "_" + std::string(name));
 }
 
 std::unique_ptr<Connection> SqliteStore::connect() {

@@ -17,6 +17,7 @@ class SqliteStore final : public Store {
 
   std::string description() const override { return environment_->description; }
   Capabilities capabilities() const override;
+  std::string side_table(std::string_view name) const override;
   const Clock& clock() const override { return *environment_->options.clock; }
 
   std::unique_ptr<Connection> connect() override;

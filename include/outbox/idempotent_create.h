@@ -1,0 +1,143 @@
+// A request that creates something, made safe to repeat.
+//
+// A client that got no answer sends its request again, with the same key. The
+// creation runs once, in one transaction with its events and with the record of its
+// result; every repetition gets that result:
+//
+//   outbox::IdempotentCreate create{box.writer()};
+//   auto order = create.run({.tenant_id = "acme", .key = request.header("Idempotency-Key"),
+//                            .body = request.body()},
+//       [&](outbox::Transaction& tx, const outbox::NewIds& ids) {
+//         tx.execute("INSERT INTO orders(id, number) VALUES (?, ?)", ids.internal_id,
+//         ids.public_id); publisher.publish(tx, OrderPlaced{.order = ids.public_id}); return
+//         ids.public_id;                       // the result_ref
+//       });
+//   if (order.in_progress()) return http(409);
+//   return http(order.repeated() ? 200 : 201, order.result_ref);
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+
+#include "outbox/error.h"
+#include "outbox/export.h"
+#include "outbox/log.h"
+#include "outbox/store.h"
+#include "outbox/transaction.h"
+#include "outbox/writer.h"
+
+namespace outbox {
+
+// In code points.
+inline constexpr std::size_t kMaxRequestKeyLength = 128;
+inline constexpr std::size_t kMaxResultRefLength = 255;
+
+// The key was used before, by a request with another body: a mistake of the client's
+// (HTTP: 422).
+class OUTBOX_EXPORT KeyReusedError final : public Error {
+ public:
+  using Error::Error;
+};
+
+struct CreateRequest {
+  std::string tenant_id{};  // may be empty
+  std::string key{};        // of the client's choice; unique for the tenant
+
+  // Two requests with one key must be equal: give the body, or a hash of your own
+  // (at most 64 characters) if not every byte of it counts. Exactly one of the two.
+  std::string_view body{};
+  std::string hash{};
+};
+
+// What a creation is given. Both stay the same when it is tried again.
+struct NewIds {
+  std::string internal_id{};  // a ULID: for keys, in the order of time
+  std::string public_id{};    // for others to see: tells neither time nor number
+};
+
+// What came of a request.
+struct Creation {
+  enum class State : std::uint8_t {
+    created,      // by this call
+    repeated,     // by an earlier one
+    in_progress,  // another call is at it and did not end in time
+  };
+  State state = State::created;
+  std::string result_ref{};  // unless in progress
+  NewIds ids{};
+  std::chrono::milliseconds retry_after{0};  // in progress: when to ask again, at the latest
+
+  bool created() const noexcept { return state == State::created; }
+  bool repeated() const noexcept { return state == State::repeated; }
+  bool in_progress() const noexcept { return state == State::in_progress; }
+};
+
+struct CreateOptions {
+  // Before the public id: "ord" gives "ord_7Q2M...". Empty: nothing.
+  std::string public_id_prefix{};
+
+  // A call that has not ended after so long is taken for dead, and the next one takes
+  // over; if it lives after all, its transaction is rolled back.
+  std::chrono::milliseconds lease{30'000};
+
+  // How long a second call waits for the first one's result before it is told
+  // "in progress"; 0: not at all.
+  std::chrono::milliseconds wait{0};
+
+  // How long results are remembered, and the purge as in InboxOptions.
+  std::chrono::seconds retention{std::chrono::hours{7 * 24}};
+  std::chrono::milliseconds purge_interval{std::chrono::hours{1}};
+  std::size_t purge_batch = 500;
+
+  Logger log{};  // empty: standard_error_log()
+};
+
+// Thread-safe. After fork() the child must not use it.
+class OUTBOX_EXPORT IdempotentCreate {
+ public:
+  // Creates, and returns the reference of the result, by which the caller finds it again:
+  // mostly the public id. What it throws rolls everything back and goes on to the caller.
+  using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
+
+  // The writer must outlive it. Throws MisuseError if its store speaks no SQL or the
+  // options make no sense.
+  explicit IdempotentCreate(Writer& writer, CreateOptions options = {});
+  ~IdempotentCreate();  // closes
+  IdempotentCreate(const IdempotentCreate&) = delete;
+  IdempotentCreate& operator=(const IdempotentCreate&) = delete;
+
+  // In a transaction of its own, also if this thread has another one open (on SQLite,
+  // which has one writer at a time, that throws MisuseError). A claim is committed
+  // first, so that others see at once that the request is in progress and can take it
+  // over after a crash. A failure is recorded after the rollback, in a transaction of
+  // its own, and the next call tries again.
+  //
+  // Throws KeyReusedError; MisuseError for a request that makes no sense; RetryableError
+  // if this call lost its claim to another; OutcomeUnknownError as Transaction::commit()
+  // does: repeat the request, and it will tell.
+  Creation run(const CreateRequest& request, const Work& work);
+
+  // In the caller's transaction, which decides about it all: nothing is recorded unless
+  // it commits. A second call with the same key waits until that transaction has ended,
+  // so it never sees "in progress" from another such call. If the work throws, the
+  // transaction is rolled back and over, and the failure recorded.
+  Creation join(Transaction& tx, const CreateRequest& request, const Work& work);
+
+  // As Inbox::purge() and its likes. Requests in progress are kept until their lease
+  // is over.
+  std::int64_t purge(std::stop_token stop = {});
+  void start();
+  void close();
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace outbox

@@ -1,0 +1,69 @@
+#include "patterns/dialect.h"
+
+#include "core/sql_text.h"
+#include "outbox/error.h"
+
+namespace outbox::internal {
+namespace {
+
+// What the dialects spell differently.
+struct Spelling {
+  std::string_view now;
+  std::string_view after;
+  std::string_view before;
+  std::string_view insert;
+  std::string_view unless_there;
+};
+
+// The time is in milliseconds by the host's clock, spelt so that old versions of SQLite
+// understand it.
+constexpr Spelling kSqlite{.now =
+                               "(CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
+                               " + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000)",
+                           .after = "({now} + ?)",
+                           .before = "({now} - ?)",
+                           .insert = "INSERT OR IGNORE INTO",
+                           .unless_there = ""};
+
+constexpr Spelling kPostgres{.now = "clock_timestamp()",
+                             .after = "({now} + CAST(? AS bigint) * interval '1 microsecond')",
+                             .before = "({now} - CAST(? AS bigint) * interval '1 microsecond')",
+                             .insert = "INSERT INTO",
+                             .unless_there = "ON CONFLICT DO NOTHING"};
+
+constexpr Spelling kMysql{.now = "utc_timestamp(6)",
+                          .after = "({now} + INTERVAL ? MICROSECOND)",
+                          .before = "({now} - INTERVAL ? MICROSECOND)",
+                          .insert = "INSERT IGNORE INTO",
+                          .unless_there = ""};
+
+const Spelling& spelling_of(const Store& store, std::string_view user) {
+  switch (store.capabilities().dialect) {
+    case Dialect::sqlite:
+      return kSqlite;
+    case Dialect::postgres:
+      return kPostgres;
+    case Dialect::mysql:
+      return kMysql;
+    case Dialect::none:
+      break;
+  }
+  throw MisuseError(std::string(user) + " needs a database that speaks SQL, and the " +
+                    store.description() + " does not: use outbox::sqlite, postgres or mysql");
+}
+
+}  // namespace
+
+std::string spelt(std::string_view text, const Store& store, std::string_view user) {
+  const Spelling& spelling = spelling_of(store, user);
+  return expand_names(text, [&](std::string_view name) {
+    if (name == "now") return std::string(spelling.now);
+    if (name == "after ?") return spelt(spelling.after, store, user);
+    if (name == "before ?") return spelt(spelling.before, store, user);
+    if (name == "insert") return std::string(spelling.insert);
+    if (name == "unless there") return std::string(spelling.unless_there);
+    return store.side_table(name);
+  });
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,23 @@
+// SQL of the patterns, in the dialect of a store.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "outbox/store.h"
+
+namespace outbox::internal {
+
+// Spells out what SQL text leaves open in braces:
+//
+//   {inbox}, {version}, {creation}   the table of that name beside the events'
+//   {now}                            the time, by the database's clock
+//   {after ?}, {before ?}            so many microseconds from now, or ago
+//   {insert}, {unless there}         INSERT INTO t ... that leaves alone what has its key:
+//                                    the number of rows it changed tells whether it did
+//
+// `user`: what is given the store, for messages. Throws MisuseError if the store speaks
+// no SQL.
+std::string spelt(std::string_view text, const Store& store, std::string_view user);
+
+}  // namespace outbox::internal
