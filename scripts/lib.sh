@@ -87,7 +87,7 @@ begin_services() {
   for service in "${all_services[@]}"; do
     if ! "$root/scripts/services" status "$service" >/dev/null; then
       services_begun+=("$service")
-      "$root/scripts/services" start "$service"
+      "$root/scripts/services" start --in-memory "$service"
     fi
   done
   use_services "$root/build/services/environment"

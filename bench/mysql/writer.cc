@@ -22,7 +22,7 @@ mysql::Parameters values(std::uint64_t number) {
 class MysqlWriter final : public BareWriter {
  public:
   explicit MysqlWriter(const std::string& url)
-      : bare_(url, mysql::Use::transactions), insert_(bare_.prepare(mysql::sql::kInsert.text)) {}
+      : bare_(url, mysql::Use::transactions), insert_(bare_.prepare(mysql::sql::kInsert<1>.text)) {}
 
   void write(std::uint64_t number) override {
     bare_.exec("BEGIN");

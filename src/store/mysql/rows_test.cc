@@ -74,6 +74,147 @@ TEST_F(MysqlRowsTest, NumbersAreRightAlsoWhereTheServerCountsInLargerSteps) {
   }
 }
 
+// Statements kept prepared, or all sent as text.
+class MysqlManyRowsTest : public MysqlTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  static std::vector<Event> events(std::size_t number, const std::string& prefix) {
+    std::vector<Event> result;
+    for (std::size_t i = 0; i < number; ++i) {
+      result.push_back(simple_event(prefix + "." + std::to_string(i)));
+    }
+    return result;
+  }
+
+  static Event large_event(const std::string& id, Payload payload) {
+    Draft draft{.type = "Large", .payload = std::move(payload)};
+    draft.id = id;
+    return make_event(std::move(draft));
+  }
+
+  std::shared_ptr<Store> store() { return open_store({.prepare = GetParam()}); }
+
+  static std::int64_t statements(Connection& connection) {
+    const auto rows = connection.query("SHOW SESSION STATUS LIKE 'Com_insert'", {});
+    return std::stoll(std::get<std::string>(rows.at(0).at(1)));
+  }
+
+  // The ids in the order of the numbers that the rows were said to have.
+  void expect_rows(const std::map<Seq, std::string>& expected) {
+    const auto rows = sql().query("SELECT seq, event_id FROM outbox_event ORDER BY seq");
+    ASSERT_EQ(rows.size(), expected.size());
+    auto next = expected.begin();
+    for (const auto& row : rows) {
+      EXPECT_EQ(row.at(0), std::to_string(next->first));
+      EXPECT_EQ(row.at(1), next->second);
+      ++next;
+    }
+  }
+};
+
+TEST_P(MysqlManyRowsTest, AnyNumberGoesInInOrderWithFewStatements) {
+  struct Case {
+    std::size_t rows;
+    std::int64_t prepared;  // statements
+    std::int64_t as_text;
+  };
+  const auto store = this->store();
+  const auto connection = begun(*store);
+  std::map<Seq, std::string> expected;
+  Seq last = 0;
+  for (const auto& [number, prepared, as_text] :
+       {Case{0, 0, 0}, Case{1, 1, 1}, Case{2, 1, 1}, Case{3, 1, 1}, Case{4, 1, 1}, Case{19, 1, 1},
+        Case{20, 1, 1}, Case{21, 2, 1}, Case{63, 4, 1}, Case{64, 4, 1}, Case{65, 4, 1},
+        Case{99, 5, 1}, Case{100, 1, 1}, Case{101, 2, 1}, Case{121, 3, 1}, Case{500, 5, 1},
+        Case{501, 6, 2}}) {
+    SCOPED_TRACE(number);
+    const std::vector<Event> events = this->events(number, std::to_string(number));
+    const std::int64_t before = statements(*connection);
+    const std::vector<RowRef> refs = connection->insert(events, {});
+    EXPECT_EQ(statements(*connection) - before, GetParam() ? prepared : as_text);
+    ASSERT_EQ(refs.size(), number);
+    for (std::size_t i = 0; i < number; ++i) {
+      EXPECT_GT(refs[i].seq, last);
+      last = refs[i].seq;
+      expected[last] = events[i].id();
+    }
+  }
+  connection->commit();
+  expect_rows(expected);
+}
+
+TEST_P(MysqlManyRowsTest, WhatDoesNotFitIntoOneStatementIsSplit) {
+  open_store();  // for its table
+  const auto environment = this->environment(
+      {.prepare = GetParam(), .codec = default_json_codec(), .clock = &host_clock()});
+  const ConnectionHandle handle = environment->connect(Use::transactions);
+  constexpr std::size_t kPacket = 64 << 10;
+  environment->max_packet = kPacket;
+  Session session(handle.get(), environment, Session::Prepare::at_once);
+  std::map<Seq, std::string> expected;
+  const auto write = [&](const std::vector<Event>& events) {
+    const std::vector<RowRef> refs = insert_rows(session, events, {});
+    ASSERT_EQ(refs.size(), events.size());
+    for (std::size_t i = 0; i < refs.size(); ++i) expected[refs[i].seq] = events[i].id();
+  };
+  session.run_text("BEGIN", "begin");
+  // Each fits, also as text; what comes before or behind it may not fit beside it.
+  int number = 0;
+  for (const std::size_t size :
+       {std::size_t{100}, kPacket / 100, kPacket / 40, kPacket / 4, kPacket / 2 - 2'000}) {
+    for (const std::size_t rows :
+         {std::size_t{1}, std::size_t{2}, std::size_t{25}, std::size_t{130}}) {
+      SCOPED_TRACE(std::to_string(rows) + " of " + std::to_string(size));
+      std::vector<Event> events;
+      for (std::size_t i = 0; i < rows; ++i) {
+        const std::string id = std::to_string(number++);
+        events.push_back(i % 3 == 0 ? large_event(id, json("\"" + std::string(10, 'x') + "\""))
+                                    : large_event(id, bytes(std::string(size, '\\'))));
+      }
+      write(events);
+    }
+  }
+  session.run_text("COMMIT", "commit");
+  expect_rows(expected);
+}
+
+TEST_P(MysqlManyRowsTest, OneThatFitsNowhereTakesTheOthersAlong) {
+  const auto store = this->store();
+  const std::size_t limit = std::stoull(sql().value("SELECT @@max_allowed_packet"));
+  std::vector<Event> events = this->events(150, "e");
+  EventFields fields;
+  fields.id = "large";
+  fields.type = "T";
+  fields.payload = bytes(std::string(limit, 'x'));
+  events.push_back(Event::restore(std::move(fields)));
+  const auto connection = begun(*store);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { connection->insert(events, {}); }),
+                       "max_allowed_packet"));
+  connection->commit();
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event"), "0");
+}
+
+TEST_P(MysqlManyRowsTest, AListWithADuplicateLeavesNothingBehindEvenIfCommitted) {
+  const auto store = this->store();
+  write_event(*store, simple_event("there"));
+  for (const std::size_t at : {3u, 120u, 599u, 630u}) {
+    std::vector<Event> events = this->events(631, std::to_string(at));
+    events[at] = simple_event("there");
+    const auto connection = begun(*store);
+    const Event before = simple_event("before" + std::to_string(at));
+    const Event after = simple_event("after" + std::to_string(at));
+    connection->insert({&before, 1}, {});
+    EXPECT_TRUE(
+        contains(message_of<MisuseError>([&] { connection->insert(events, {}); }), "'there'"));
+    connection->insert({&after, 1}, {});
+    connection->commit();
+  }
+  EXPECT_EQ(sql().value("SELECT group_concat(event_id ORDER BY seq) FROM outbox_event"),
+            "there,before3,after3,before120,after120,before599,after599,before630,after630");
+}
+
+INSTANTIATE_TEST_SUITE_P(Ways, MysqlManyRowsTest, ::testing::Bool(),
+                         [](const auto& way) { return way.param ? "Prepared" : "AsText"; });
+
 TEST_F(MysqlRowsTest, AnIdThatIsTakenIsNamed) {
   const auto store = open_store();
   write_event(*store, simple_event("taken"));

@@ -137,6 +137,13 @@ bool Session::try_text(std::string_view text) noexcept {
   }
 }
 
+void Session::undo(std::string_view text) noexcept {
+  if (broken()) return;
+  Failure first = std::exchange(last_failure_, {});
+  try_text(text);
+  if (!last_failure_.lost_connection()) last_failure_ = std::move(first);
+}
+
 std::int64_t Session::auto_increment_step() {
   if (auto_increment_step_ == 0) {
     auto_increment_step_ =

@@ -35,6 +35,9 @@ class Session {
   // How many bytes a statement may have.
   std::size_t max_packet() const { return max_packet_; }
 
+  // Whether statements are kept prepared, or all are sent as text.
+  bool prepares() const { return prepare_ != Prepare::never; }
+
   // As the server said with its last answer that was no error.
   bool in_transaction() const;
 
@@ -55,6 +58,10 @@ class Session {
 
   // The same for a text that may fail in any way. False if it did.
   bool try_text(std::string_view text) noexcept;
+
+  // Runs a text that undoes what has failed, if there is still anything to undo. The
+  // last failure stays what it was unless the connection is lost.
+  void undo(std::string_view text) noexcept;
 
   // How far apart the numbers are that AUTO_INCREMENT gives to the rows of an INSERT.
   std::int64_t auto_increment_step();

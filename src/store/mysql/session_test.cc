@@ -165,6 +165,19 @@ TEST_F(MysqlSessionTest, StatementsThatSomebodyThrewAwayAreDoneWithout) {
   EXPECT_FALSE(own.ensure_connected());
 }
 
+TEST_F(MysqlSessionTest, WhatUndoesAFailureIsNotTakenForIt) {
+  Database own(environment(), Use::transactions);
+  own.run(kInsert, 1, "kept", Bytes{""}, kNoon);
+  EXPECT_THROW(own.session().run_text("SELECT * FROM missing", "look"), PermanentError);
+  const unsigned number = own.last_failure().number;
+  ASSERT_NE(number, 0U);
+  own.session().undo("ROLLBACK TO SAVEPOINT missing");
+  EXPECT_EQ(own.last_failure().number, number);
+  own.session().undo("DELETE FROM outbox_event");
+  EXPECT_EQ(own.last_failure().number, number);
+  EXPECT_EQ(own.run(kSelect).rows(), 0);
+}
+
 TEST_F(MysqlSessionTest, UsersValuesComeBackAsTheyWere) {
   Database own(environment(), Use::transactions);
   const std::vector<Value> values{nullptr, std::int64_t{-5}, 0.1, hard_text(), Blob{every_byte()}};

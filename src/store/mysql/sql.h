@@ -8,6 +8,11 @@
 // choice: its statistics are those of yesterday's table.
 #pragma once
 
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <string_view>
+
 #include "store/mysql/statement.h"
 
 namespace outbox::mysql::sql {
@@ -16,14 +21,40 @@ namespace outbox::mysql::sql {
 //
 // Whether an event is delayed was decided by the writer's clock: hold says so. One
 // that is not must not wait because the server's clock is behind: least(). The values
-// are those of Insertion.
+// are those of NewRow.
 
-inline constexpr Sql kInsert{"insert an event", R"sql(
-INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
-  headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, least(?, coalesce(?, utc_timestamp(6))), ?, ?,
-  if(?, utc_timestamp(6), NULL))
-)sql"};
+inline constexpr std::string_view kInsertHead =
+    "INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id,"
+    " content_type, headers, payload, payload_bytes, created_at, available_at, hold, locked_by,"
+    " locked_at) VALUES ";
+inline constexpr std::size_t kInsertParameters = 15;
+
+namespace internal {
+
+inline constexpr std::string_view kInsertRow =
+    "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, least(?, coalesce(?, utc_timestamp(6))), ?, ?,"
+    " if(?, utc_timestamp(6), NULL))";
+
+template <std::size_t Rows>
+constexpr auto insert_text() {
+  std::array<char, kInsertHead.size() + Rows*(kInsertRow.size() + 1) - 1> text{};
+  auto end = std::copy(kInsertHead.begin(), kInsertHead.end(), text.begin());
+  for (std::size_t row = 0; row < Rows; ++row) {
+    if (row > 0) *end++ = ',';
+    end = std::copy(kInsertRow.begin(), kInsertRow.end(), end);
+  }
+  return text;
+}
+
+template <std::size_t Rows>
+inline constexpr auto kInsertText = insert_text<Rows>();
+
+}  // namespace internal
+
+template <std::size_t Rows>
+inline constexpr Sql kInsert{
+    Rows == 1 ? "insert an event" : "insert events",
+    {internal::kInsertText<Rows>.data(), internal::kInsertText<Rows>.size()}};
 
 // --- Reading ---
 

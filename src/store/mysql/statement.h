@@ -36,7 +36,7 @@ class Parameters {
   template <class... Args>
   explicit Parameters(const Args&... args) {
     values_.reserve(sizeof...(args));
-    (add(args), ...);
+    add_all(args...);
   }
 
   // Those of a user.
@@ -59,6 +59,12 @@ class Parameters {
     add(nullptr);
   }
 
+  template <class... Args>
+  void add_all(const Args&... args) {
+    (add(args), ...);
+  }
+
+  void reserve(std::size_t size) { values_.reserve(size); }
   std::size_t size() const { return values_.size(); }
 
   // How many bytes they take on their way, at most.
