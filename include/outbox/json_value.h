@@ -111,7 +111,7 @@ class OUTBOX_EXPORT JsonValue {
   // Removes the member and returns its value, if it was there.
   std::optional<JsonValue> take(std::string_view key);
 
-  friend OUTBOX_EXPORT bool operator==(const JsonValue& a, const JsonValue& b);
+  bool operator==(const JsonValue& other) const;
 
  private:
   struct Boolean {

@@ -388,6 +388,6 @@ std::optional<JsonValue> JsonValue::take(std::string_view key) {
   return value;
 }
 
-bool operator==(const JsonValue& a, const JsonValue& b) { return a.data_ == b.data_; }
+bool JsonValue::operator==(const JsonValue& other) const { return data_ == other.data_; }
 
 }  // namespace outbox
