@@ -183,6 +183,17 @@ class OUTBOX_EXPORT Listeners {
                      {.fan_out = std::move(handlers), .options = std::move(options)});
   }
 
+  // For events that are described (describe.h): the pair of names is that of T. Include
+  // domain_event.h, which defines them. `function` takes (const T&), (const T&, const Event&) or
+  // (const T&, const Event&, const Delivery&), or is a shared_ptr<Listener>.
+  //
+  //   on.on<OrderPlaced>([](const OrderPlaced& order) { bill(order.order, order.cents); });
+  //   on.fan_out<OrderShipped>({outbox::handler<OrderShipped>("mail", mail), ...});
+  template <class T, class F>
+  Listeners& on(F function, ListenerOptions options = {});
+  template <class T>
+  Listeners& fan_out(std::vector<Handler> handlers, ListenerOptions options = {});
+
   // Null if nobody listens. Valid as long as this object is.
   const Route* find(std::string_view aggregate_type, std::string_view type) const;
 

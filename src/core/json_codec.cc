@@ -4,6 +4,7 @@
 #include <optional>
 
 #include "core/json_check.h"
+#include "core/json_text.h"
 #include "core/quote.h"
 #include "core/utf8.h"
 #include "outbox/error.h"
@@ -12,47 +13,6 @@ namespace outbox {
 namespace {
 
 // --- Encoding ---
-
-void append_escaped(std::string& out, char c) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(c);
-  switch (c) {
-    case '"':
-    case '\\':
-      out += '\\';
-      out += c;
-      return;
-    case '\b':
-      out += "\\b";
-      return;
-    case '\f':
-      out += "\\f";
-      return;
-    case '\n':
-      out += "\\n";
-      return;
-    case '\r':
-      out += "\\r";
-      return;
-    case '\t':
-      out += "\\t";
-      return;
-    default:
-      if (byte >= 0x20) {
-        out += c;
-        return;
-      }
-      out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
-  }
-}
-
-void append_string(std::string& out, std::string_view text) {
-  out += '"';
-  for (const char c : text) append_escaped(out, c);
-  out += '"';
-}
 
 // What is written here must be readable again, also when the headers did not
 // come from an event, which has been checked.
@@ -100,58 +60,10 @@ class Reader {
 
   std::string string() {
     std::string out;
-    for (++pos_;;) {
-      const std::size_t end = text_.find_first_of("\"\\", pos_);
-      out += text_.substr(pos_, end - pos_);
-      pos_ = end + 1;
-      if (text_[end] == '"') return out;
-      append_unescaped(out);
+    if (const std::optional<JsonFault> fault = read_json_string(text_, pos_, out)) {
+      refuse(std::string(fault->what), fault->offset);
     }
-  }
-
-  void append_unescaped(std::string& out) {
-    switch (const char c = text_[pos_++]; c) {
-      case 'b':
-        out += '\b';
-        return;
-      case 'f':
-        out += '\f';
-        return;
-      case 'n':
-        out += '\n';
-        return;
-      case 'r':
-        out += '\r';
-        return;
-      case 't':
-        out += '\t';
-        return;
-      case 'u':
-        append_utf8(out, code_point());
-        return;
-      default:  // a quote, a slash or a backslash
-        out += c;
-    }
-  }
-
-  char32_t code_point() {
-    const std::size_t start = pos_ - 2;
-    const char32_t first = four_digits();
-    if (first < 0xD800 || 0xDFFF < first) return first;
-    if (first >= 0xDC00 || text_.substr(pos_, 2) != "\\u") refuse("lone surrogate", start);
-    pos_ += 2;
-    const char32_t second = four_digits();
-    if (second < 0xDC00 || 0xDFFF < second) refuse("lone surrogate", start);
-    return 0x10000 + ((first - 0xD800) << 10) + (second - 0xDC00);
-  }
-
-  char32_t four_digits() {
-    char32_t value = 0;
-    for (int i = 0; i < 4; ++i) {
-      const auto c = static_cast<char32_t>(text_[pos_++]);
-      value = value * 16 + (c <= U'9' ? c - U'0' : (c | 0x20) - U'a' + 10);
-    }
-    return value;
+    return out;
   }
 
   const std::string_view text_;
@@ -165,9 +77,9 @@ class DefaultJsonCodec final : public JsonCodec {
     for (const auto& [key, value] : headers) {
       check_encodable(key, value);
       out += out.empty() ? '{' : ',';
-      append_string(out, key);
+      append_json_string(out, key);
       out += ':';
-      append_string(out, value);
+      append_json_string(out, value);
     }
     if (!out.empty()) out += '}';
     return out;

@@ -1,7 +1,9 @@
-// Times in messages.
+// Times as text.
 #pragma once
 
+#include <optional>
 #include <string>
+#include <string_view>
 
 #include "outbox/clock.h"
 
@@ -15,5 +17,9 @@ inline constexpr Time kLatestTime =
 // "2026-03-01T12:00:00.000000Z", or the count of microseconds since 1970 if the
 // time is outside the bounds above.
 std::string time_text(Time time);
+
+// RFC 3339: what time_text() makes, and what other programs do, with a fraction and an
+// offset if wanted; digits beyond microseconds are dropped. None for anything else.
+std::optional<Time> parse_time(std::string_view text);
 
 }  // namespace outbox

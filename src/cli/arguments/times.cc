@@ -37,94 +37,6 @@ std::string_view take_letters(std::string_view& text) {
   return letters;
 }
 
-// Reads "2026-03-01T12:00:00.5+02:00" from left to right.
-class TimeReader {
- public:
-  explicit TimeReader(std::string_view text) : text_(text) {}
-
-  std::optional<Time> read() {
-    using namespace std::chrono;
-    const int y = number(4);
-    expect("-");
-    const int mo = number(2);
-    expect("-");
-    const int d = number(2);
-    const year_month_day date{year{y}, month{static_cast<unsigned>(mo)},
-                              day{static_cast<unsigned>(d)}};
-    if (!good_ || !date.ok()) return std::nullopt;
-    Time time = sys_days{date};
-    if (text_.empty()) return in_bounds(time);
-    expect("Tt ");
-    const int h = number(2);
-    expect(":");
-    const int mi = number(2);
-    expect(":");
-    const int s = number(2);
-    time += hours{h} + minutes{mi} + seconds{s} + fraction();
-    time -= offset();
-    if (!good_ || !text_.empty() || h > 23 || mi > 59 || s > 60) return std::nullopt;
-    return in_bounds(time);
-  }
-
- private:
-  static std::optional<Time> in_bounds(Time time) {
-    if (time < kEarliestTime || kLatestTime < time) return std::nullopt;
-    return time;
-  }
-
-  int number(std::size_t digits) {
-    int value = 0;
-    for (std::size_t n = 0; n < digits; ++n) {
-      if (text_.empty() || !is_digit(text_.front())) {
-        good_ = false;
-        return 0;
-      }
-      value = value * 10 + (text_.front() - '0');
-      text_.remove_prefix(1);
-    }
-    return value;
-  }
-
-  // One of these characters; which.
-  char expect(std::string_view any_of) {
-    if (text_.empty() || any_of.find(text_.front()) == std::string_view::npos) {
-      good_ = false;
-      return '\0';
-    }
-    const char found = text_.front();
-    text_.remove_prefix(1);
-    return found;
-  }
-
-  // Digits beyond microseconds are dropped.
-  microseconds fraction() {
-    if (!text_.starts_with(".")) return microseconds{0};
-    text_.remove_prefix(1);
-    if (text_.empty() || !is_digit(text_.front())) good_ = false;
-    std::int64_t value = 0;
-    std::int64_t unit = kSecond;
-    while (!text_.empty() && is_digit(text_.front())) {
-      unit /= 10;
-      value += (text_.front() - '0') * unit;
-      text_.remove_prefix(1);
-    }
-    return microseconds{value};
-  }
-
-  std::chrono::minutes offset() {
-    const char sign = expect("Zz+-");
-    if (sign != '+' && sign != '-') return std::chrono::minutes{0};
-    const int h = number(2);
-    expect(":");
-    const int m = number(2);
-    if (h > 23 || m > 59) good_ = false;
-    return std::chrono::minutes{(h * 60 + m) * (sign == '-' ? -1 : 1)};
-  }
-
-  std::string_view text_;
-  bool good_ = true;
-};
-
 }  // namespace
 
 std::optional<microseconds> parse_duration(std::string_view text) {
@@ -146,7 +58,11 @@ std::optional<microseconds> parse_duration(std::string_view text) {
   return microseconds{total};
 }
 
-std::optional<Time> parse_time(std::string_view text) { return TimeReader(text).read(); }
+std::optional<Time> parse_time(std::string_view text) {
+  constexpr std::size_t kDayLength = 10;
+  if (text.size() == kDayLength) return outbox::parse_time(std::string(text) + "T00:00:00Z");
+  return outbox::parse_time(text);
+}
 
 microseconds duration_argument(std::string_view option, std::string_view text) {
   if (const auto duration = parse_duration(text)) return *duration;
