@@ -9,6 +9,7 @@
 #include <string>
 
 #include "outbox/consumption.h"
+#include "support/services.h"
 
 namespace outbox::test {
 
@@ -16,6 +17,9 @@ namespace outbox::test {
 class TrackerBackend {
  public:
   virtual ~TrackerBackend() = default;
+
+  // The variable that says where its server is; null if it needs none.
+  virtual const char* service() const { return nullptr; }
 
   // On an empty memory the first time; then on the same.
   virtual std::shared_ptr<ConsumptionTracker> open(TrackerOptions options) = 0;
@@ -34,7 +38,7 @@ class TrackerTest : public ::testing::TestWithParam<TrackerFactory> {
  protected:
   void SetUp() override {
     backend_ = GetParam()();
-    if (!backend_) GTEST_SKIP() << "its server is not there; see scripts/services";
+    if (backend_->service() != nullptr) OUTBOX_NEEDS_SERVICE(backend_->service());
   }
 
   std::shared_ptr<ConsumptionTracker> open(TrackerOptions options = {}) {
