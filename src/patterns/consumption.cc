@@ -70,7 +70,7 @@ class IdempotentListener final : public Listener {
 
  private:
   Outcome consume(const Event& event, const Delivery& delivery, std::int64_t fence) {
-    const Outcome outcome = call(event, delivery, fence);
+    Outcome outcome = call(event, delivery, fence);
     if (outcome.kind() == Outcome::Kind::done) {
       finish(event, fence, delivery.stop);
     } else {
