@@ -15,6 +15,7 @@ from conan.tools.files import copy, rmdir
 PARTS = {
     "postgres": ("libpq/[>=14 <19]", "libpq::libpq"),
     "mysql": ("mariadb-connector-c/[>=3.1 <4]", "mariadb-connector-c::mariadb-connector-c"),
+    "redis": ("hiredis/[>=0.14 <2]", "hiredis::hiredis"),
     "prometheus": ("prometheus-cpp/[>=1.0 <2]", "prometheus-cpp::prometheus-cpp-core"),
     "otlp": ("libcurl/[>=7.88 <9]", "libcurl::libcurl"),
 }
@@ -25,7 +26,7 @@ class OutboxRecipe(ConanFile):
     description = "The transactional outbox for C++"
     license = "Apache-2.0"
     topics = ("outbox", "transactional-outbox", "events", "messaging", "sqlite", "postgresql",
-              "mysql", "mariadb")
+              "mysql", "mariadb", "redis")
     package_type = "library"
 
     settings = "os", "arch", "compiler", "build_type"

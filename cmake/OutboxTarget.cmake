@@ -190,7 +190,7 @@ set(OUTBOX_TEST_ENVIRONMENT SSL_CERT_FILE=/dev/null)
 # Tests that take more than a few seconds live in *_long_test.cc files: those
 # make a program of their own, <name>_long, whose tests also have the label
 # `long`, which `scripts/test --quick` and the sanitizer runs leave out. Tests whose
-# name begins with Postgres or Mysql also have the label `postgres` or `mysql`.
+# name begins with Postgres, Mysql or Redis also have the label `postgres`, `mysql` or `redis`.
 function(outbox_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "FOLDERS;SOURCES;LINK;LABELS")
   set(sources)
@@ -227,7 +227,7 @@ function(_outbox_test_program program program_sources labels timeout)
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
 foreach(test IN LISTS @program@_TESTS)
   set(labels "@labels@")
-  if(test MATCHES "^(Postgres|Mysql)")
+  if(test MATCHES "^(Postgres|Mysql|Redis)")
     string(TOLOWER "${CMAKE_MATCH_1}" server)
     list(APPEND labels ${server})
   endif()

@@ -69,7 +69,7 @@ compile() {
 }
 
 # Those of scripts/services, in the order in which they are started.
-all_services=(postgres pgbouncer mariadb)
+all_services=(postgres pgbouncer mariadb redis)
 
 # use_services <file>: tells the tests where the servers are, as the file that
 # scripts/services wrote says; and that none of them may be left out.

@@ -13,30 +13,32 @@
 
 #include <chrono>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
 
 #include "outbox/clock.h"
-#include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/listener.h"
+#include "outbox/log.h"
 
 namespace outbox {
 
 struct TrackerOptions {
-  // A consumer that has not ended after so long is taken for dead. Longer than the
-  // slowest effect.
+  // A consumer that has not ended after so long is taken for dead, and the next one
+  // begins. Longer than the slowest effect, or that comes twice.
   std::chrono::milliseconds lease{std::chrono::minutes{5}};
 
-  // How long it is remembered that an event is done.
+  // How long it is remembered that an event is done; not shorter than the lease. A
+  // repetition that comes later has its effect again: longer than any sender retries.
   std::chrono::seconds retention{std::chrono::hours{14 * 24}};
 };
 
 // Remembers which group of consumers is at, or has had, which event. Give each handler of
-// a fan-out a group of its own. Implementations are thread-safe.
+// a fan-out a group of its own. Groups and ids are as long as in an inbox (inbox.h).
+//
+// Implementations are thread-safe.
 class OUTBOX_EXPORT ConsumptionTracker {
  public:
   virtual ~ConsumptionTracker() = default;
@@ -49,39 +51,65 @@ class OUTBOX_EXPORT ConsumptionTracker {
   struct Start {
     State state = State::started;
 
-    // started: grows each time the event is begun anew, so that a receiver that
-    // remembers the highest can refuse a consumer that was taken for dead.
+    // started: grows each time the event is begun anew, though not by one, so that a
+    // receiver that remembers the highest can refuse a consumer that was taken for dead.
     std::int64_t fence = 0;
 
     // in progress: until the other one is taken for dead.
     std::chrono::milliseconds expires_in{0};
   };
 
-  // All three throw UnavailableError while the tracker's server is away.
+  // All three throw UnavailableError while the tracker's server is away, PermanentError if
+  // it cannot be used as it is (a wrong password), and MisuseError for a group or an id
+  // that makes no sense. What was called may have happened nevertheless: finish() and
+  // abandon() may be repeated.
   virtual Start start(std::string_view group, std::string_view event_id) = 0;
 
   // The event is done, or was not and may be begun again at once. False, and nothing
-  // changes, if another one has begun since: the caller was taken for dead.
+  // changes, if another one has begun since: the caller was taken for dead. That its
+  // lease is over matters to neither as long as nobody has.
   virtual bool finish(std::string_view group, std::string_view event_id, std::int64_t fence) = 0;
   virtual bool abandon(std::string_view group, std::string_view event_id, std::int64_t fence) = 0;
 };
 
-// For tests, and for consumers in one process: forgets everything with it.
+// For tests, and for consumers in one process: forgets everything with it. Keeps some
+// hundred bytes for each event of the retention: make that short.
 OUTBOX_EXPORT std::shared_ptr<ConsumptionTracker> memory_tracker(TrackerOptions options = {},
                                                                  const Clock& clock = host_clock());
 
-// Wraps a listener: skips events that the group has had, and comes back later for those
-// that another one is at. An event is done when the inner listener says so; when it
-// throws or wants it again, it may be begun again.
+struct IdempotentOptions {
+  // An event that another one is at is asked about again after so long, or sooner if
+  // that one is taken for dead sooner.
+  std::chrono::milliseconds ask_again{1'000};
+
+  // How long a tracker that is away is asked to record an effect that has happened. The
+  // worker waits meanwhile.
+  std::chrono::milliseconds finish_within{5'000};
+
+  Logger log{};  // empty: standard_error_log()
+};
+
+// Wraps a listener: skips events that the group has had, and comes back later, without
+// spending an attempt, for those that another one is at. An event is done when the inner
+// listener says so; when it throws or says anything else, it may be begun again at once.
+//
+// While the tracker cannot be asked nothing is done and no attempt spent. If it goes away
+// between an effect and its record, it is asked for a while (finish_within); then the
+// answer is that of the inner listener nevertheless, and an error is logged. The outbox
+// marks the event as done in its own table, so that it does not come again unless that
+// fails as well: to refuse it would make sure that it does.
+//
+// Throws MisuseError if an argument is null or makes no sense.
 OUTBOX_EXPORT std::shared_ptr<Listener> idempotent_listener(
-    std::shared_ptr<ConsumptionTracker> tracker, std::string group,
-    std::shared_ptr<Listener> inner);
+    std::shared_ptr<ConsumptionTracker> tracker, std::string group, std::shared_ptr<Listener> inner,
+    IdempotentOptions options = {});
 
 // The same for anything that listener() takes.
 template <class F>
 std::shared_ptr<Listener> idempotent(std::shared_ptr<ConsumptionTracker> tracker, std::string group,
-                                     F function) {
-  return idempotent_listener(std::move(tracker), std::move(group), listener(std::move(function)));
+                                     F function, IdempotentOptions options = {}) {
+  return idempotent_listener(std::move(tracker), std::move(group), listener(std::move(function)),
+                             std::move(options));
 }
 
 }  // namespace outbox

@@ -11,6 +11,7 @@
 #include "no_log.h"
 #include "outbox/otlp.h"
 #include "outbox/prometheus.h"
+#include "outbox/redis.h"
 #include "outbox/sqlite.h"
 #include "outbox/tracing.h"
 #include "support/temporary_directory.h"
@@ -146,6 +147,23 @@ std::map<std::string, Taker> takers() {
   };
   all["otlp.header"] = [](const std::string& value) {
     const otlp::Exporter exporter({.headers = {{value, "x"}}, .log = no_log()});
+    return std::string();
+  };
+  // Neither connects.
+  all["redis.url"] = [](const std::string& value) {
+    redis::tracker(value, {}, {.log = no_log()});
+    return std::string();
+  };
+  all["redis.prefix"] = [](const std::string& value) {
+    redis::tracker("redis://h", {}, {.prefix = value, .log = no_log()});
+    return std::string();
+  };
+  all["tracker.group"] = [](const std::string& value) {
+    memory_tracker()->start(value, "e");
+    return std::string();
+  };
+  all["tracker.event_id"] = [](const std::string& value) {
+    memory_tracker()->start("g", value);
     return std::string();
   };
   all["handler"] = [](const std::string& value) {

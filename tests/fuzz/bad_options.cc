@@ -10,6 +10,7 @@
 #include "outbox/otlp.h"
 #include "outbox/outbox.h"
 #include "outbox/poller.h"
+#include "outbox/redis.h"
 #include "outbox/sqlite.h"
 #include "outbox/tracing.h"
 #include "support/temporary_directory.h"
@@ -28,6 +29,10 @@ T value_as(std::int64_t value) {
 template <>
 milliseconds value_as(std::int64_t value) {
   return milliseconds{value};
+}
+template <>
+seconds value_as(std::int64_t value) {
+  return seconds{value};
 }
 template <>
 std::optional<seconds> value_as(std::int64_t value) {
@@ -113,6 +118,19 @@ void use_otlp(otlp::Options options) {
   const otlp::Exporter exporter(std::move(options));
 }
 
+void use_tracker(TrackerOptions options) { memory_tracker(options); }
+
+void use_idempotent(IdempotentOptions options) {
+  options.log = no_log();
+  idempotent(
+      memory_tracker(), "g", [](const Event&) {}, std::move(options));
+}
+
+void use_redis(redis::Options options) {
+  options.log = no_log();
+  redis::tracker("redis://h", {}, std::move(options));
+}
+
 void use_http(http::ServerOptions options) {
   options.log = no_log();
   http::Server({}, std::move(options)).stop();
@@ -183,20 +201,29 @@ std::map<std::string, Taker> operator_takers() {
 
 std::map<std::string, Taker> other_takers() {
   using Http = http::ServerOptions;
-  return {{"sqlite.Options.connections", taker(&sqlite::Options::connections, use_sqlite)},
-          {"sqlite.Options.wait_timeout", taker(&sqlite::Options::wait_timeout, use_sqlite)},
-          {"memory.Options.shards", taker(&memory::Options::shards, use_memory)},
-          {"memory.Options.connections", taker(&memory::Options::connections, use_memory)},
-          {"otlp.Options.capacity", taker(&otlp::Options::capacity, use_otlp)},
-          {"otlp.Options.batch", taker(&otlp::Options::batch, use_otlp)},
-          {"otlp.Options.interval", taker(&otlp::Options::interval, use_otlp)},
-          {"otlp.Options.timeout", taker(&otlp::Options::timeout, use_otlp)},
-          {"otlp.Options.max_pause", taker(&otlp::Options::max_pause, use_otlp)},
-          {"otlp.Options.close_timeout", taker(&otlp::Options::close_timeout, use_otlp)},
-          {"http.ServerOptions.workers", taker(&Http::workers, use_http)},
-          {"http.ServerOptions.max_connections", taker(&Http::max_connections, use_http)},
-          {"http.ServerOptions.max_header_bytes", taker(&Http::max_header_bytes, use_http)},
-          {"http.ServerOptions.idle_timeout", taker(&Http::idle_timeout, use_http)}};
+  return {
+      {"sqlite.Options.connections", taker(&sqlite::Options::connections, use_sqlite)},
+      {"sqlite.Options.wait_timeout", taker(&sqlite::Options::wait_timeout, use_sqlite)},
+      {"redis.Options.connections", taker(&redis::Options::connections, use_redis)},
+      {"redis.Options.wait_timeout", taker(&redis::Options::wait_timeout, use_redis)},
+      {"redis.Options.connect_timeout", taker(&redis::Options::connect_timeout, use_redis)},
+      {"redis.Options.timeout", taker(&redis::Options::timeout, use_redis)},
+      {"TrackerOptions.lease", taker(&TrackerOptions::lease, use_tracker)},
+      {"TrackerOptions.retention", taker(&TrackerOptions::retention, use_tracker)},
+      {"IdempotentOptions.ask_again", taker(&IdempotentOptions::ask_again, use_idempotent)},
+      {"IdempotentOptions.finish_within", taker(&IdempotentOptions::finish_within, use_idempotent)},
+      {"memory.Options.shards", taker(&memory::Options::shards, use_memory)},
+      {"memory.Options.connections", taker(&memory::Options::connections, use_memory)},
+      {"otlp.Options.capacity", taker(&otlp::Options::capacity, use_otlp)},
+      {"otlp.Options.batch", taker(&otlp::Options::batch, use_otlp)},
+      {"otlp.Options.interval", taker(&otlp::Options::interval, use_otlp)},
+      {"otlp.Options.timeout", taker(&otlp::Options::timeout, use_otlp)},
+      {"otlp.Options.max_pause", taker(&otlp::Options::max_pause, use_otlp)},
+      {"otlp.Options.close_timeout", taker(&otlp::Options::close_timeout, use_otlp)},
+      {"http.ServerOptions.workers", taker(&Http::workers, use_http)},
+      {"http.ServerOptions.max_connections", taker(&Http::max_connections, use_http)},
+      {"http.ServerOptions.max_header_bytes", taker(&Http::max_header_bytes, use_http)},
+      {"http.ServerOptions.idle_timeout", taker(&Http::idle_timeout, use_http)}};
 }
 
 }  // namespace

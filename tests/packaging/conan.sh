@@ -24,12 +24,13 @@ END
   conan_stand_in cli11 "$(pkg-config --modversion CLI11)"
   conan_stand_in libpq "$(pkg-config --modversion libpq)"
   conan_stand_in mariadb-connector-c "$(pkg-config --modversion libmariadb)"
+  conan_stand_in hiredis "$(pkg-config --modversion hiredis)"
   conan_stand_in prometheus-cpp "$(pkg-config --modversion prometheus-cpp-core)"
   conan_stand_in libcurl "$(pkg-config --modversion libcurl)"
 
   conan_create
   conan_create -o '&:shared=True' -o '&:cli=True' -o '&:postgres=True' \
-    -o '&:mysql=True' -o '&:prometheus=True' -o '&:otlp=True'
+    -o '&:mysql=True' -o '&:redis=True' -o '&:prometheus=True' -o '&:otlp=True'
 }
 
 # conan_stand_in <package> <version>

@@ -10,10 +10,19 @@
 
 namespace outbox::test {
 
+namespace {
+
+std::string variable_of(const std::string& service) {
+  if (service == "postgres") return "OUTBOX_TEST_POSTGRES";
+  return service == "redis" ? "OUTBOX_TEST_REDIS" : "OUTBOX_TEST_MYSQL";
+}
+
+}  // namespace
+
 OwnServer::OwnServer(std::string service)
     : service_(std::move(service)), name_("restart-test-" + std::to_string(getpid())) {
   run("start");
-  const std::string key = service_ == "postgres" ? "OUTBOX_TEST_POSTGRES=" : "OUTBOX_TEST_MYSQL=";
+  const std::string key = variable_of(service_) + "=";
   std::ifstream file(OUTBOX_SOURCE_FOLDER "/build/services/" + name_ + "/environment");
   for (std::string line; std::getline(file, line);) {
     if (line.starts_with(key)) url_ = line.substr(key.size());

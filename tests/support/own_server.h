@@ -9,7 +9,7 @@ namespace outbox::test {
 // thread-safe.
 class OwnServer {
  public:
-  // As scripts/services calls it: "postgres" or "mariadb". Throws std::runtime_error if
+  // As scripts/services calls it: "postgres", "mariadb" or "redis". Throws std::runtime_error if
   // the script fails; it says why.
   explicit OwnServer(std::string service);
   ~OwnServer();

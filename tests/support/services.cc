@@ -37,6 +37,7 @@ Port find_port(const std::string& url) {
 std::string postgres_url() { return url_in("OUTBOX_TEST_POSTGRES"); }
 std::string pgbouncer_url() { return url_in("OUTBOX_TEST_PGBOUNCER"); }
 std::string mysql_url() { return url_in("OUTBOX_TEST_MYSQL"); }
+std::string redis_url() { return url_in("OUTBOX_TEST_REDIS"); }
 
 std::optional<std::string> missing_service(const char* variable) {
   if (!variable_value(variable).empty()) return std::nullopt;

@@ -11,6 +11,7 @@ namespace outbox::test {
 std::string postgres_url();   // OUTBOX_TEST_POSTGRES
 std::string pgbouncer_url();  // OUTBOX_TEST_PGBOUNCER: the same server, pool_mode = transaction
 std::string mysql_url();      // OUTBOX_TEST_MYSQL: MariaDB or MySQL
+std::string redis_url();      // OUTBOX_TEST_REDIS: its database is 0
 
 // What is wrong and what to do if the variable names no server; nullopt if it does.
 std::optional<std::string> missing_service(const char* variable);
@@ -36,3 +37,4 @@ std::string with_port(const std::string& url, int port);
 #define OUTBOX_NEEDS_POSTGRES() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_POSTGRES")
 #define OUTBOX_NEEDS_PGBOUNCER() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_PGBOUNCER")
 #define OUTBOX_NEEDS_MYSQL() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_MYSQL")
+#define OUTBOX_NEEDS_REDIS() OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_REDIS")

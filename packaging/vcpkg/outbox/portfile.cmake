@@ -10,6 +10,7 @@ vcpkg_check_features(OUT_FEATURE_OPTIONS options FEATURES
   cli OUTBOX_BUILD_CLI
   postgres OUTBOX_BUILD_POSTGRES
   mysql OUTBOX_BUILD_MYSQL
+  redis OUTBOX_BUILD_REDIS
   prometheus OUTBOX_BUILD_PROMETHEUS
   otlp OUTBOX_BUILD_OTLP)
 vcpkg_cmake_configure(SOURCE_PATH "${SOURCE_PATH}"

@@ -12,9 +12,9 @@
 #include <string_view>
 
 #include "core/process.h"
+#include "core/reconnection.h"
 #include "outbox/clock.h"
 #include "outbox/mysql.h"
-#include "store/common/reconnection.h"
 #include "store/mysql/names.h"
 #include "store/mysql/target.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "store/common/connection_pool.h"
+#include "core/connection_pool.h"
 #include "store/mysql/database.h"
 #include "store/mysql/environment.h"
 

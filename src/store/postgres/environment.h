@@ -7,9 +7,9 @@
 #include <string>
 
 #include "core/process.h"
+#include "core/reconnection.h"
 #include "outbox/clock.h"
 #include "outbox/postgres.h"
-#include "store/common/reconnection.h"
 #include "store/postgres/names.h"
 #include "store/postgres/target.h"
 

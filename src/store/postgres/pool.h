@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "store/common/connection_pool.h"
+#include "core/connection_pool.h"
 #include "store/postgres/database.h"
 #include "store/postgres/environment.h"
 

@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "store/common/connection_pool.h"
+#include "core/connection_pool.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/environment.h"
 

@@ -17,6 +17,7 @@ KNOWN = {
         "mariadb-connector-c", "mariadb-connector-c::mariadb-connector-c", None, "mariadb",
         "/usr/include/mariadb"
     ),
+    "hiredis": ("hiredis", "hiredis::hiredis", None, "hiredis", None),
     "prometheus-cpp": (
         "prometheus-cpp", "prometheus-cpp::core", "prometheus-cpp-core", "prometheus-cpp-core", None
     ),

@@ -18,7 +18,7 @@
 
 namespace outbox {
 
-// `Database` is a store's class for one connection of its own.
+// `Database` is the class of one connection.
 template <class Database>
 struct PoolOptions {
   std::size_t size = 1;

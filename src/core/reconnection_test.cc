@@ -1,4 +1,4 @@
-#include "store/common/reconnection.h"
+#include "core/reconnection.h"
 
 #include <gtest/gtest.h>
 

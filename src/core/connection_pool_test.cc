@@ -1,4 +1,4 @@
-#include "store/common/connection_pool.h"
+#include "core/connection_pool.h"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,0 +1,56 @@
+// What is kept in Redis 5 or later, or in Valkey. Needs outbox::redis.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <memory>
+#include <string>
+
+#include "outbox/consumption.h"
+#include "outbox/export.h"
+#include "outbox/log.h"
+
+namespace outbox::redis {
+
+struct Options {
+  // Every key begins so: 1 to 64 letters, digits, `_`, `-`, `.`, `:` and `/`. Those who share
+  // a server without sharing records need different ones.
+  std::string prefix = "outbox";
+
+  // How many calls talk to the server at once, and how long others wait for their turn.
+  std::size_t connections = 8;
+  std::chrono::milliseconds wait_timeout{5'000};
+
+  std::chrono::milliseconds connect_timeout{2'000};
+  std::chrono::milliseconds timeout{2'000};  // of one answer
+
+  Logger log{};  // empty: standard_error_log()
+};
+
+// Records for consumers in any number of processes, under
+// `<prefix>:{<group>:<event id>}`, with %XX for special characters.
+//
+//   redis://[[user]:password@]host[:port][/database]
+//   unix://[[user]:password@]/path/of/the/socket[?db=database]
+//
+// with %XX for special characters in names and passwords. There is no TLS: keep to a
+// network that you trust, or use a tunnel.
+//
+// Every call is one script, which runs as a whole, by the server's clock. It is as safe
+// as the server's memory: what that loses is done again. A server without persistence
+// loses everything with a restart, one with `appendfsync everysec` a second, and a
+// failover what the replica had not received yet. So does one that evicts keys to make
+// room: set `maxmemory-policy noeviction`. Fences grow nevertheless, as long as the clocks
+// of the servers agree.
+//
+// Connects when it is used first, and again whenever the connection was lost. Throws
+// MisuseError for a URL or options that make no sense. The tracker throws UnavailableError
+// while the server is away, loading, out of memory or read-only, and PermanentError if it
+// refuses the login or is a node of a Redis Cluster. No message ever shows a password.
+//
+// Thread-safe. After fork() the child must not use it.
+OUTBOX_EXPORT std::shared_ptr<ConsumptionTracker> tracker(const std::string& url,
+                                                          TrackerOptions tracking = {},
+                                                          Options options = {});
+
+}  // namespace outbox::redis

@@ -1,0 +1,33 @@
+// hiredis' handles in typed holders, and what the server's errors mean.
+#pragma once
+
+#include <hiredis/hiredis.h>
+
+#include <memory>
+#include <string>
+#include <string_view>
+
+namespace outbox::redis {
+
+struct FreeContext {
+  void operator()(redisContext* context) const noexcept { redisFree(context); }
+};
+struct FreeReply {
+  void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
+};
+
+using ContextHandle = std::unique_ptr<redisContext, FreeContext>;
+using ReplyHandle = std::unique_ptr<redisReply, FreeReply>;
+
+// The word that an error begins with: READONLY, WRONGPASS, ERR. Of an error in a script,
+// that of the command that failed.
+std::string_view error_code(std::string_view error);
+
+// For messages: on one line, and without the arguments that a server may repeat.
+std::string error_text(std::string_view error);
+
+// Throws what the server's error means for the caller: UnavailableError or
+// PermanentError. `where` names the server.
+[[noreturn]] void throw_error(std::string_view error, std::string_view where);
+
+}  // namespace outbox::redis
