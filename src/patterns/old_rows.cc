@@ -72,7 +72,7 @@ std::int64_t OldRows::purge(const std::stop_token& stop) {
   const std::int64_t age = microseconds(options_.retention).count();
   const auto limit = static_cast<std::int64_t>(options_.batch);
   std::vector<Value> values{age, limit};
-  if (store_->capabilities().dialect != Dialect::mysql) values.push_back(age);
+  if (store_->capabilities().dialect != Dialect::mysql) values.emplace_back(age);
   std::int64_t removed = 0;
   while (!stop.stop_requested()) {
     const auto connection = store_->connect();
