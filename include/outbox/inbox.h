@@ -5,7 +5,8 @@
 // in the same transaction as their effect:
 //
 //   outbox::Inbox inbox{store};                       // the consumer's own database
-//   auto tx = box.begin();
+//   outbox::Writer writer{store};
+//   auto tx = writer.begin();
 //   inbox.once(tx, "billing", event.id(), [&] {
 //     tx.execute("INSERT INTO invoices(order_id) VALUES (?)", event.aggregate_id());
 //   });
@@ -13,7 +14,7 @@
 //
 // or, as a listener that does all of that:
 //
-//   on.add("Order", "OrderPlaced", inbox.listener(box.writer(), "billing",
+//   on.add("Order", "OrderPlaced", inbox.listener(writer, "billing",
 //       [](outbox::Transaction& tx, const outbox::Event& event) { ... }));
 //
 // For effects outside a database see consumption.h; docs/patterns.md says which
@@ -72,7 +73,9 @@ class OUTBOX_EXPORT Inbox {
 
   // Calls `effect` unless this group of consumers has had the event; whether it was
   // called. Record and effect are committed together, or not at all. If another
-  // transaction is about to record the same event, waits until that has ended.
+  // transaction is about to record the same event, waits until that has ended; throws
+  // RetryableError if that takes too long, or if the database lets only one of them go on:
+  // start over then.
   //
   // If the effect throws, the transaction is rolled back and over, so that nobody can
   // commit the record without its effect; the error goes on to the caller.
@@ -81,12 +84,13 @@ class OUTBOX_EXPORT Inbox {
 
   // The same in a transaction of the user's own (see the adapters in sqlite.h and its
   // likes): true the first time, when the effect is up to the caller. If the effect
-  // fails, roll back.
+  // fails, roll back. Throws MisuseError if no transaction is open.
   bool first(Connection& own, std::string_view group, std::string_view event_id);
 
   // A listener that begins a transaction of the writer, calls `effect` once for each
-  // event, and commits. The writer must be on this inbox's store, and outlive the
-  // listener, as must the inbox.
+  // event, and commits. The effect must not end the transaction; it may write events in
+  // it. The writer must be on this inbox's store, and outlive the listener, as must the
+  // inbox. While the database is away no attempts are spent (UnavailableError).
   std::shared_ptr<Listener> listener(
       Writer& writer, std::string_view group,
       std::function<void(Transaction& tx, const Event& event)> effect);
@@ -104,6 +108,10 @@ class OUTBOX_EXPORT Inbox {
 
  private:
   class Impl;
+
+  // Whatever has become of it.
+  static void give_up(Transaction& tx) noexcept;
+
   std::unique_ptr<Impl> impl_;
 };
 
@@ -124,7 +132,8 @@ class OUTBOX_EXPORT VersionGuard {
 
   // Whether the version is greater than all that were seen, in which case it is the one
   // seen now, once the transaction commits. Two transactions with the same aggregate wait
-  // for each other. `tx` may be a connection of the user's own as well.
+  // for each other; RetryableError as in Inbox::once(). `own`: a connection with a
+  // transaction of the user's own. Any version but the lowest there is will do.
   bool advance(Transaction& tx, std::string_view group, std::string_view aggregate_type,
                std::string_view aggregate_id, std::int64_t version);
   bool advance(Connection& own, std::string_view group, std::string_view aggregate_type,
@@ -144,7 +153,7 @@ bool Inbox::once(Transaction& tx, std::string_view group, std::string_view event
   try {
     std::forward<Effect>(effect)();
   } catch (...) {
-    tx.rollback();
+    give_up(tx);
     throw;
   }
   return true;

@@ -4,6 +4,7 @@
 #include <regex>
 #include <sstream>
 
+#include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "store/mysql/test_support.h"
@@ -69,7 +70,7 @@ class MysqlPrivilegesTest : public MysqlTest {
   }
   Store& owner() { return *owner_; }
 
-  static constexpr const char* kRoles[] = {"writer", "dispatcher", "janitor"};
+  static constexpr const char* kRoles[] = {"writer", "dispatcher", "janitor", "consumer"};
   testing::RecordingLog log_;
 
  private:
@@ -207,7 +208,27 @@ TEST_F(MysqlPrivilegesTest, TheJanitorLooksReplaysDiscardsAndPurges) {
   EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, true).rows, 2);
   EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, false).rows, 2);
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_archive"), "2");
-  EXPECT_EQ(schema_status(url_as("janitor")).present, 1);
+  EXPECT_TRUE(schema_status(url_as("janitor")).up_to_date());
+}
+
+TEST_F(MysqlPrivilegesTest, TheConsumerConsumesAndPurges) {
+  const auto store = store_as("consumer", {.migrate = false});
+  Writer writer{store};
+  Inbox inbox{store, {.retention = 1h}};
+  VersionGuard guard{store};
+  for (int delivery = 1; delivery <= 2; ++delivery) {
+    for (const std::int64_t version : {1, 2}) {
+      auto tx = writer.begin();
+      const bool first = inbox.once(tx, "billing", std::to_string(version), [] {});
+      EXPECT_EQ(first, delivery == 1);
+      EXPECT_EQ(guard.advance(tx, "billing", "Order", "o1", version), delivery == 1);
+      tx.commit();
+    }
+  }
+  EXPECT_TRUE(inbox.forget("billing", "1"));
+  sql().execute("UPDATE " + std::string("outbox_event") +
+                "_inbox SET consumed_at = consumed_at - INTERVAL 2 HOUR");
+  EXPECT_EQ(inbox.purge(), 1);
 }
 
 TEST_F(MysqlPrivilegesTest, NobodyOfThemMayMigrate) {
@@ -219,7 +240,7 @@ TEST_F(MysqlPrivilegesTest, NobodyOfThemMayMigrate) {
 }
 
 // Each statement is tried by each role; the letters say who may: Writer, Dispatcher,
-// Janitor. `E` stands for the table of events.
+// Janitor, Consumer. `E` stands for the table of events.
 TEST_F(MysqlPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
   struct Case {
     const char* statement;
@@ -275,7 +296,7 @@ TEST_F(MysqlPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"UPDATE E_shard SET shard = 0", ""},
       {"INSERT INTO E_shard (shard) VALUES (99)", ""},
       {"DELETE FROM E_shard", ""},
-      {"SELECT * FROM E_migration", "WDJ"},
+      {"SELECT * FROM E_migration", "WDJC"},
       {"INSERT INTO E_migration (version, name) VALUES (9, 'x')", ""},
       {"UPDATE E_migration SET version = 9", ""},
       {"DELETE FROM E_migration", ""},
@@ -285,6 +306,18 @@ TEST_F(MysqlPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"SELECT * FROM E_archive", ""},
       {"UPDATE E_archive SET payload = '{}'", ""},
       {"DELETE FROM E_archive", ""},
+      {"INSERT INTO E_inbox (consumer, event_id, consumed_at) VALUES ('c', 'x', now())", "C"},
+      {"SELECT * FROM E_inbox", "C"},
+      {"DELETE FROM E_inbox", "C"},
+      {"UPDATE E_inbox SET consumed_at = now()", ""},
+      {"INSERT INTO E_version (consumer, aggregate_type, aggregate_id, version, seen_at) "
+       "VALUES ('c', 'T', 'x', 1, now())",
+       "C"},
+      {"SELECT * FROM E_version", "C"},
+      {"UPDATE E_version SET version = 1", "C"},
+      {"UPDATE E_version SET aggregate_id = 'x'", "C"},
+      {"DELETE FROM E_version", ""},
+      {"SELECT * FROM E_creation", ""},
       {"CREATE TABLE mine (x INT)", ""},
       {"CREATE USER nobody", ""},
   };

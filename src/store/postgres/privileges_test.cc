@@ -3,6 +3,7 @@
 #include <regex>
 #include <sstream>
 
+#include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "store/postgres/test_support.h"
 
@@ -27,7 +28,7 @@ class PostgresPrivilegesTest : public PostgresTest {
     if (HasFatalFailure() || IsSkipped()) return;
     open_store();
     std::string grants = grants_of_the_documentation();
-    grants = std::regex_replace(grants, std::regex("outbox_(writer|dispatcher|janitor)"),
+    grants = std::regex_replace(grants, std::regex("outbox_(writer|dispatcher|janitor|consumer)"),
                                 schema() + "_$1");
     grants = std::regex_replace(grants, std::regex("\\bshop\\b"), schema());
     sql().execute(grants);
@@ -54,7 +55,7 @@ class PostgresPrivilegesTest : public PostgresTest {
     return open_store_at(url_as(role), std::move(options));
   }
 
-  static constexpr const char* kRoles[] = {"writer", "dispatcher", "janitor"};
+  static constexpr const char* kRoles[] = {"writer", "dispatcher", "janitor", "consumer"};
 };
 
 TEST_F(PostgresPrivilegesTest, TheWriterWrites) {
@@ -210,7 +211,26 @@ TEST_F(PostgresPrivilegesTest, TheJanitorLooksReplaysDiscardsAndPurges) {
   EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, true).rows, 2);
   EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, false).rows, 2);
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + table() + "_archive"), "2");
-  EXPECT_EQ(schema_status(url_as("janitor"), table()).present, 1);
+  EXPECT_TRUE(schema_status(url_as("janitor"), table()).up_to_date());
+}
+
+TEST_F(PostgresPrivilegesTest, TheConsumerConsumesAndPurges) {
+  const auto store = store_as("consumer", {.migrate = false});
+  Writer writer{store};
+  Inbox inbox{store, {.retention = 1h}};
+  VersionGuard guard{store};
+  for (int delivery = 1; delivery <= 2; ++delivery) {
+    for (const std::int64_t version : {1, 2}) {
+      auto tx = writer.begin();
+      const bool first = inbox.once(tx, "billing", std::to_string(version), [] {});
+      EXPECT_EQ(first, delivery == 1);
+      EXPECT_EQ(guard.advance(tx, "billing", "Order", "o1", version), delivery == 1);
+      tx.commit();
+    }
+  }
+  EXPECT_TRUE(inbox.forget("billing", "1"));
+  sql().execute("UPDATE " + table() + "_inbox SET consumed_at = consumed_at - interval '2 h'");
+  EXPECT_EQ(inbox.purge(), 1);
 }
 
 TEST_F(PostgresPrivilegesTest, NobodyOfThemMayMigrate) {
@@ -227,7 +247,7 @@ TEST_F(PostgresPrivilegesTest, WithoutAnyGrantTheErrorSaysWhatToDo) {
 }
 
 // Each statement is tried by each role; the letters say who may: Writer, Dispatcher,
-// Janitor. `E` stands for the table of events.
+// Janitor, Consumer. `E` stands for the table of events.
 TEST_F(PostgresPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
   struct Case {
     const char* statement;
@@ -290,7 +310,7 @@ TEST_F(PostgresPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"UPDATE E_shard SET shard = 0", ""},
       {"INSERT INTO E_shard (shard) VALUES (99)", ""},
       {"DELETE FROM E_shard", ""},
-      {"SELECT * FROM E_migration", "WDJ"},
+      {"SELECT * FROM E_migration", "WDJC"},
       {"INSERT INTO E_migration (version, name) VALUES (9, 'x')", ""},
       {"UPDATE E_migration SET version = 9", ""},
       {"DELETE FROM E_migration", ""},
@@ -300,6 +320,18 @@ TEST_F(PostgresPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"SELECT * FROM E_archive", ""},
       {"UPDATE E_archive SET payload = '{}'", ""},
       {"DELETE FROM E_archive", ""},
+      {"INSERT INTO E_inbox (consumer, event_id, consumed_at) VALUES ('c', 'x', now())", "C"},
+      {"SELECT * FROM E_inbox", "C"},
+      {"DELETE FROM E_inbox", "C"},
+      {"UPDATE E_inbox SET consumed_at = now()", ""},
+      {"INSERT INTO E_version (consumer, aggregate_type, aggregate_id, version, seen_at) "
+       "VALUES ('c', 'T', 'x', 1, now())",
+       "C"},
+      {"SELECT * FROM E_version", "C"},
+      {"UPDATE E_version SET version = 1", "C"},
+      {"UPDATE E_version SET aggregate_id = 'x'", ""},
+      {"DELETE FROM E_version", ""},
+      {"SELECT * FROM E_creation", ""},
       {"CREATE TABLE S.mine (x int)", ""},
       {"DROP SCHEMA S CASCADE", ""},
       {"CREATE ROLE S_more", ""},

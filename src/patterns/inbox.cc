@@ -1,0 +1,181 @@
+#include "outbox/inbox.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "core/check_text.h"
+#include "outbox/error.h"
+#include "patterns/dialect.h"
+#include "patterns/old_rows.h"
+
+namespace outbox {
+namespace {
+
+using internal::OldRows;
+using internal::spelt;
+
+constexpr const char* kRecord =
+    "{insert} {inbox} (consumer, event_id, consumed_at) VALUES (?, ?, {now}) {unless there}";
+constexpr const char* kForget = "DELETE FROM {inbox} WHERE consumer = ? AND event_id = ?";
+
+void check_group(std::string_view group) {
+  check_name("consumer group", group, kMaxConsumerLength);
+}
+
+std::vector<Value> key(std::string_view group, std::string_view event_id) {
+  // Before the statement: MySQL would cut them to fit, and take two events for one.
+  check_group(group);
+  check_name("event id", event_id, kMaxConsumedIdLength);
+  return {std::string(group), std::string(event_id)};
+}
+
+internal::OldRowsOptions purge_options(InboxOptions options) {
+  return {.what = "inbox",
+          .table = "{inbox}",
+          .key = "consumer, event_id",
+          .since = "consumed_at",
+          .retention = options.retention,
+          .interval = options.purge_interval,
+          .batch = options.purge_batch,
+          .log = options.log ? std::move(options.log) : standard_error_log()};
+}
+
+// The listener of Inbox::listener().
+class Consumer final : public Listener {
+ public:
+  using Effect = std::function<void(Transaction& tx, const Event& event)>;
+
+  Consumer(Inbox& inbox, Writer& writer, std::string group, Effect effect)
+      : inbox_(inbox), writer_(writer), group_(std::move(group)), effect_(std::move(effect)) {}
+
+  Outcome on_event(const Event& event, const Delivery& /*delivery*/) override {
+    try {
+      consume(event);
+    } catch (const RetryAfterError&) {
+      throw;
+    } catch (const UnavailableError&) {
+      throw;
+    } catch (const RetryableError& error) {
+      check_database(error);
+      throw;
+    } catch (const OutcomeUnknownError& error) {
+      // The next delivery sees by the record what happened.
+      check_database(error);
+      throw;
+    }
+    return Outcome::done();
+  }
+
+ private:
+  void consume(const Event& event) {
+    Transaction tx = begin();
+    const bool first = inbox_.once(tx, group_, event.id(), [&] { effect_(tx, event); });
+    if (first) tx.commit();  // otherwise there is nothing in it
+  }
+
+  Transaction begin() {
+    try {
+      return writer_.begin();
+    } catch (const RetryableError& error) {
+      throw UnavailableError(error.what());  // nothing was done for this event yet
+    }
+  }
+
+  // A collision and a lost connection look the same; what tells them apart is whether the
+  // database still answers.
+  void check_database(const Error& error) {
+    try {
+      static_cast<void>(writer_.store().connect()->query("SELECT 1", {}));
+    } catch (const RetryableError&) {
+      throw UnavailableError(error.what());
+    }
+  }
+
+  Inbox& inbox_;
+  Writer& writer_;
+  const std::string group_;
+  const Effect effect_;
+};
+
+}  // namespace
+
+class Inbox::Impl {
+ public:
+  Impl(std::shared_ptr<Store> store, InboxOptions options)
+      : store_(std::move(store)),
+        record_(spelt(kRecord, *store_, "the inbox")),
+        forget_(spelt(kForget, *store_, "the inbox")),
+        old_rows_(store_, purge_options(std::move(options)), "InboxOptions") {}
+
+  bool first(Connection& connection, std::string_view group, std::string_view event_id) {
+    const std::vector<Value> values = key(group, event_id);
+    if (!connection.in_transaction()) {
+      throw MisuseError("the inbox was to record an event outside a transaction (" +
+                        store_->description() + "): begin the one that its effect is in");
+    }
+    return connection.execute(record_, values) == 1;
+  }
+
+  bool forget(std::string_view group, std::string_view event_id) {
+    return store_->connect()->execute(forget_, key(group, event_id)) == 1;
+  }
+
+  Store& store() const { return *store_; }
+  OldRows& old_rows() { return old_rows_; }
+
+ private:
+  // Constant after construction.
+  const std::shared_ptr<Store> store_;
+  const std::string record_;
+  const std::string forget_;
+
+  OldRows old_rows_;
+};
+
+Inbox::Inbox(std::shared_ptr<Store> store, InboxOptions options) {
+  if (!store) throw MisuseError("inbox: the store is null");
+  impl_ = std::make_unique<Impl>(std::move(store), std::move(options));
+}
+
+Inbox::~Inbox() {
+  // The thread is the parent's: there is nothing here to end.
+  if (!impl_->old_rows().schedule().in_this_process()) static_cast<void>(impl_.release());
+}
+
+bool Inbox::first(Connection& own, std::string_view group, std::string_view event_id) {
+  return impl_->first(own, group, event_id);
+}
+
+void Inbox::give_up(Transaction& tx) noexcept {
+  try {
+    tx.rollback();
+  } catch (const std::exception&) {
+    // The effect had ended it, or the connection was lost, and the transaction with it.
+  }
+}
+
+std::shared_ptr<Listener> Inbox::listener(
+    Writer& writer, std::string_view group,
+    std::function<void(Transaction& tx, const Event& event)> effect) {
+  check_group(group);
+  if (!effect) {
+    throw MisuseError("the effect of consumer group '" + std::string(group) + "' is empty");
+  }
+  if (&writer.store() != &impl_->store()) {
+    throw MisuseError("the writer for consumer group '" + std::string(group) + "' is on " +
+                      writer.store().description() + ", and its inbox on " +
+                      impl_->store().description() + ": give both the same store");
+  }
+  return std::make_shared<Consumer>(*this, writer, std::string(group), std::move(effect));
+}
+
+bool Inbox::forget(std::string_view group, std::string_view event_id) {
+  return impl_->forget(group, event_id);
+}
+
+std::int64_t Inbox::purge(std::stop_token stop) { return impl_->old_rows().purge(stop); }
+void Inbox::start() { impl_->old_rows().schedule().start(); }
+void Inbox::close() { impl_->old_rows().schedule().close(); }
+
+}  // namespace outbox

@@ -1,0 +1,227 @@
+#include "outbox/inbox.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include "database.h"
+#include "outbox/error.h"
+#include "outbox/memory.h"
+#include "outbox/testing.h"
+#include "support/stores.h"
+
+namespace outbox::patterns {
+namespace {
+
+using namespace std::chrono_literals;
+using test::contains;
+using test::eventually;
+using test::message_of;
+
+class InboxTest : public PatternTest {
+ protected:
+  void SetUp() override {
+    PatternTest::SetUp();
+    if (IsSkipped() || HasFatalFailure()) return;
+    execute("CREATE TABLE effect (event_id VARCHAR(128) NOT NULL)");
+    writer_ = std::make_unique<Writer>(store());
+    inbox_ = std::make_unique<Inbox>(store(), InboxOptions{.retention = 24h, .log = log_.log()});
+  }
+
+  static void act(Transaction& tx) { tx.execute("INSERT INTO effect VALUES ('e')"); }
+
+  // A delivery; whether it had an effect.
+  bool deliver(const std::string& group, const std::string& event_id) {
+    auto tx = writer_->begin();
+    const bool first = inbox_->once(tx, group, event_id, [&] { act(tx); });
+    tx.commit();
+    return first;
+  }
+  std::int64_t effects() { return number("SELECT count(*) FROM effect"); }
+  std::int64_t records() { return number("SELECT count(*) FROM " + store()->side_table("inbox")); }
+
+  testing::RecordingLog log_;
+  std::unique_ptr<Writer> writer_;
+  std::unique_ptr<Inbox> inbox_;
+};
+
+INSTANTIATE_TEST_SUITE_P(Sqlite, InboxTest, ::testing::Values(chaos::kSqlite));
+#ifdef OUTBOX_WITH_POSTGRES
+INSTANTIATE_TEST_SUITE_P(Postgres, InboxTest, ::testing::Values(chaos::kPostgres));
+#endif
+#ifdef OUTBOX_WITH_MYSQL
+INSTANTIATE_TEST_SUITE_P(Mysql, InboxTest, ::testing::Values(chaos::kMysql));
+#endif
+
+TEST_P(InboxTest, AnEventHasOneEffectForEachGroup) {
+  EXPECT_TRUE(deliver("billing", "e1"));
+  EXPECT_FALSE(deliver("billing", "e1"));
+  EXPECT_TRUE(deliver("search", "e1"));
+  EXPECT_TRUE(deliver("billing", "e2"));
+  EXPECT_EQ(effects(), 3);
+  EXPECT_EQ(records(), 3);
+}
+
+TEST_P(InboxTest, AnEventThatComesTwiceInOneTransactionHasOneEffect) {
+  auto tx = writer_->begin();
+  EXPECT_TRUE(inbox_->once(tx, "billing", "e1", [&] { act(tx); }));
+  EXPECT_FALSE(inbox_->once(tx, "billing", "e1", [&] { act(tx); }));
+  tx.commit();
+  EXPECT_EQ(effects(), 1);
+}
+
+// A collation would take some of these for the same.
+TEST_P(InboxTest, IdsThatLookAlikeAreDifferentEvents) {
+  const std::vector<std::string> ids{"a", "A", "a ", " a", "ä", "a\u0308", "ß", "ss", "1", "01"};
+  for (const std::string& id : ids) EXPECT_TRUE(deliver("billing", id)) << id;
+  for (const std::string& id : ids) EXPECT_TRUE(deliver("Billing", id)) << id;
+  for (const std::string& id : ids) EXPECT_FALSE(deliver("billing", id)) << id;
+}
+
+TEST_P(InboxTest, AnEffectThatFailsEndsTheTransactionAndLeavesNoRecord) {
+  {
+    auto tx = writer_->begin();
+    const auto fail = [&] {
+      act(tx);
+      throw std::runtime_error("no paper");
+    };
+    EXPECT_EQ(message_of<std::runtime_error>([&] { inbox_->once(tx, "billing", "e1", fail); }),
+              "no paper");
+    EXPECT_THROW(tx.commit(), MisuseError);
+  }
+  EXPECT_EQ(effects(), 0);
+  EXPECT_EQ(records(), 0);
+  EXPECT_TRUE(deliver("billing", "e1"));
+  EXPECT_EQ(effects(), 1);
+}
+
+TEST_P(InboxTest, AnEffectThatEndsTheTransactionAndFailsIsReportedByItsOwnError) {
+  auto tx = writer_->begin();
+  EXPECT_EQ(message_of<std::runtime_error>([&] {
+              inbox_->once(tx, "billing", "e1", [&] {
+                tx.rollback();
+                throw std::runtime_error("no paper");
+              });
+            }),
+            "no paper");
+  EXPECT_EQ(records(), 0);
+}
+
+TEST_P(InboxTest, ARollbackTakesTheRecordAlong) {
+  {
+    auto tx = writer_->begin();
+    EXPECT_TRUE(inbox_->once(tx, "billing", "e1", [&] { act(tx); }));
+    tx.rollback();
+  }
+  EXPECT_TRUE(deliver("billing", "e1"));
+  EXPECT_EQ(effects(), 1);
+}
+
+TEST_P(InboxTest, ASavepointThatIsRolledBackTakesTheRecordAlong) {
+  {
+    auto tx = writer_->begin();
+    EXPECT_TRUE(inbox_->once(tx, "billing", "kept", [&] { act(tx); }));
+    auto savepoint = tx.savepoint();
+    EXPECT_TRUE(inbox_->once(tx, "billing", "undone", [&] { act(tx); }));
+    savepoint.rollback();
+    tx.commit();
+  }
+  EXPECT_EQ(effects(), 1);
+  EXPECT_FALSE(deliver("billing", "kept"));
+  EXPECT_TRUE(deliver("billing", "undone"));
+}
+
+// Cut to fit, two of them would be one.
+TEST_P(InboxTest, TextsAreTakenUpToTheirLengthInCharactersAndRefusedBeyond) {
+  std::string group;
+  for (std::size_t n = 0; n < kMaxConsumerLength; ++n) group += "\U0001F980";
+  std::string id;
+  for (std::size_t n = 0; n < kMaxConsumedIdLength; ++n) id += "\U0001F4E6";
+  EXPECT_TRUE(deliver(group, id));
+  EXPECT_FALSE(deliver(group, id));
+  const auto refusal = [&](const std::string& consumer, const std::string& event) {
+    return message_of<MisuseError>([&] { deliver(consumer, event); });
+  };
+  EXPECT_TRUE(contains(refusal(group + "x", "e1"), "consumer group is 65 characters long"));
+  EXPECT_TRUE(contains(refusal("billing", id + "x"), "event id is 129 characters long"));
+  EXPECT_TRUE(contains(refusal("", "e1"), "consumer group is \"\""));
+  EXPECT_TRUE(contains(refusal("billing", ""), "event id is \"\""));
+  EXPECT_TRUE(contains(refusal("billing", "\xff"), "event id must be UTF-8"));
+  EXPECT_TRUE(contains(refusal("billing", std::string("a\0b", 3)), "NUL"));
+  EXPECT_EQ(records(), 1);
+}
+
+TEST_P(InboxTest, OnAConnectionOfTheUsersOwnItIsThatTransactionThatDecides) {
+  const auto own = database().connect(*store());
+  const auto deliver_on_own = [&](bool commit) {
+    own->begin();
+    const bool first = inbox_->first(own->connection(), "billing", "e1");
+    if (first) own->execute("INSERT INTO effect VALUES ('e')");
+    own->execute(commit ? "COMMIT" : "ROLLBACK");
+    return first;
+  };
+  EXPECT_TRUE(deliver_on_own(false));
+  EXPECT_EQ(effects(), 0);
+  EXPECT_TRUE(deliver_on_own(true));
+  EXPECT_FALSE(deliver_on_own(true));
+  EXPECT_FALSE(deliver("billing", "e1"));
+  EXPECT_EQ(effects(), 1);
+}
+
+// It would be committed at once, and the effect be lost with the process.
+TEST_P(InboxTest, ARecordOutsideATransactionIsRefused) {
+  const auto own = database().connect(*store());
+  const auto message =
+      message_of<MisuseError>([&] { inbox_->first(own->connection(), "billing", "e1"); });
+  EXPECT_TRUE(contains(message, "outside a transaction"));
+  EXPECT_EQ(records(), 0);
+}
+
+TEST_P(InboxTest, WhatIsForgottenHasItsEffectAgain) {
+  deliver("billing", "e1");
+  deliver("search", "e1");
+  EXPECT_TRUE(inbox_->forget("billing", "e1"));
+  EXPECT_FALSE(inbox_->forget("billing", "e1"));
+  EXPECT_TRUE(deliver("billing", "e1"));
+  EXPECT_FALSE(deliver("search", "e1"));
+}
+
+TEST_P(InboxTest, RecordsGoOnceTheirRetentionIsOver) {
+  deliver("billing", "old");
+  shift("inbox", "consumed_at", 1h);
+  deliver("billing", "young");
+  shift("inbox", "consumed_at", 23h + 30min);
+  EXPECT_EQ(inbox_->purge(), 1);
+  EXPECT_TRUE(deliver("billing", "old"));
+  EXPECT_FALSE(deliver("billing", "young"));
+}
+
+TEST_P(InboxTest, RecordsGoByThemselvesOnceItIsStarted) {
+  deliver("billing", "old");
+  shift("inbox", "consumed_at", 25h);
+  inbox_->start();
+  EXPECT_TRUE(eventually([&] { return records() == 0; }));
+  inbox_->close();
+  EXPECT_THROW(inbox_->start(), MisuseError);
+}
+
+TEST_P(InboxTest, WhatMakesNoSenseIsRefused) {
+  EXPECT_THROW(Inbox(nullptr), MisuseError);
+  EXPECT_TRUE(contains(message_of<MisuseError>([] { Inbox{memory::open()}; }), "the inbox needs"));
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { Inbox(store(), {.retention = 0s}); }),
+                       "InboxOptions::retention"));
+  EXPECT_THROW(inbox_->listener(*writer_, "", [](Transaction&, const Event&) {}), MisuseError);
+  EXPECT_THROW(inbox_->listener(*writer_, "billing", nullptr), MisuseError);
+  Writer elsewhere{memory::open()};
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] {
+                         inbox_->listener(elsewhere, "billing", [](Transaction&, const Event&) {});
+                       }),
+                       "give both the same store"));
+}
+
+}  // namespace
+}  // namespace outbox::patterns
