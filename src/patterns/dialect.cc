@@ -52,18 +52,33 @@ const Spelling& spelling_of(const Store& store, std::string_view user) {
                     store.description() + " does not: use outbox::sqlite, postgres or mysql");
 }
 
-}  // namespace
-
-std::string spelt(std::string_view text, const Store& store, std::string_view user) {
-  const Spelling& spelling = spelling_of(store, user);
+std::string filled(std::string_view text, const Spelling& spelling, const Store& store) {
   return expand_names(text, [&](std::string_view name) {
     if (name == "now") return std::string(spelling.now);
-    if (name == "after ?") return spelt(spelling.after, store, user);
-    if (name == "before ?") return spelt(spelling.before, store, user);
+    if (name == "after ?") return filled(spelling.after, spelling, store);
+    if (name == "before ?") return filled(spelling.before, spelling, store);
     if (name == "insert") return std::string(spelling.insert);
     if (name == "unless there") return std::string(spelling.unless_there);
     return store.side_table(name);
   });
+}
+
+// PostgreSQL knows values by their numbers.
+std::string numbered(std::string_view text) {
+  std::string result;
+  int number = 0;
+  for (const char c : text) {
+    result += c;
+    if (c == '?') result.replace(result.size() - 1, 1, "$" + std::to_string(++number));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string spelt(std::string_view text, const Store& store, std::string_view user) {
+  std::string filled_in = filled(text, spelling_of(store, user), store);
+  return store.capabilities().dialect == Dialect::postgres ? numbered(filled_in) : filled_in;
 }
 
 }  // namespace outbox::internal

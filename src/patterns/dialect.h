@@ -15,6 +15,7 @@ namespace outbox::internal {
 //   {after ?}, {before ?}            so many microseconds from now, or ago
 //   {insert}, {unless there}         INSERT INTO t ... that leaves alone what has its key:
 //                                    the number of rows it changed tells whether it did
+//   ?                                a value; no text in it may have that character
 //
 // `user`: what is given the store, for messages. Throws MisuseError if the store speaks
 // no SQL.

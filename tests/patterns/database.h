@@ -1,0 +1,73 @@
+// What the tests of the patterns share: each runs on every store that is built.
+//
+//   class InboxTest : public PatternTest {};
+//   TEST_P(InboxTest, ...) { ... }
+//   INSTANTIATE_TEST_SUITE_P(Sqlite, InboxTest, ::testing::Values(chaos::kSqlite));
+//   #ifdef OUTBOX_WITH_POSTGRES
+//   INSTANTIATE_TEST_SUITE_P(Postgres, InboxTest, ::testing::Values(chaos::kPostgres));
+//   #endif
+//   #ifdef OUTBOX_WITH_MYSQL
+//   INSTANTIATE_TEST_SUITE_P(Mysql, InboxTest, ::testing::Values(chaos::kMysql));
+//   #endif
+#pragma once
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "outbox/store.h"
+#include "process.h"
+#include "support/services.h"
+#include "temporary_database.h"
+
+namespace outbox::patterns {
+
+// A test with an empty database of its own, opened for it.
+//
+// SQL in tests has its values written out: placeholders differ.
+class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
+ protected:
+  void SetUp() override {
+    if (GetParam().server != nullptr) OUTBOX_NEEDS_SERVICE(GetParam().server);
+    database_ = GetParam().make();
+    store_ = database_->open();
+  }
+
+  chaos::Database& database() { return *database_; }
+  const std::shared_ptr<Store>& store() const { return store_; }
+  Dialect dialect() const { return store_->capabilities().dialect; }
+
+  // Before processes are copied of this one: they must inherit no connection and no
+  // thread. Nobody else may hold the store then.
+  void close_store() {
+    ASSERT_EQ(store_.use_count(), 1);
+    store_.reset();
+  }
+  void open_store() { store_ = database_->open(); }
+
+  // A transaction of its own.
+  std::int64_t execute(const std::string& sql) { return store_->connect()->execute(sql, {}); }
+  std::vector<ResultRow> query(const std::string& sql) { return store_->connect()->query(sql, {}); }
+  std::int64_t number(const std::string& sql) {
+    return std::get<std::int64_t>(query(sql).at(0).at(0));
+  }
+
+  // `column`, of the table `outbox_event_<table>`, so much earlier in all rows.
+  void shift(const std::string& table, const std::string& column, std::chrono::seconds by) {
+    const std::string seconds = std::to_string(by.count());
+    std::string earlier = column + " - " + seconds + " * 1000000";
+    if (dialect() == Dialect::postgres) earlier = column + " - " + seconds + " * interval '1 s'";
+    if (dialect() == Dialect::mysql) earlier = column + " - INTERVAL " + seconds + " SECOND";
+    execute("UPDATE " + store_->side_table(table) + " SET " + column + " = " + earlier);
+  }
+
+ private:
+  std::unique_ptr<chaos::Database> database_;
+  std::shared_ptr<Store> store_;
+};
+
+}  // namespace outbox::patterns
