@@ -13,15 +13,18 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <thread>
 #include <variant>
 #include <vector>
 
 #include "outbox/store.h"
 #include "process.h"
 #include "support/services.h"
+#include "support/stores.h"
 #include "temporary_database.h"
 
 namespace outbox::patterns {
@@ -54,6 +57,24 @@ class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   std::vector<ResultRow> query(const std::string& sql) { return store_->connect()->query(sql, {}); }
   std::int64_t number(const std::string& sql) {
     return std::get<std::int64_t>(query(sql).at(0).at(0));
+  }
+
+  // Until so many transactions wait for a lock in this database; false if they do not. On
+  // SQLite, where the second transaction waits to begin, nobody can tell: at once.
+  bool wait_for_waiters(int count = 1) {
+    if (dialect() == Dialect::sqlite) return true;
+    return test::eventually([&] {
+      // MariaDB looks anew only when nobody asked for a tenth of a second.
+      std::this_thread::sleep_for(std::chrono::milliseconds{150});
+      return number(dialect() == Dialect::postgres
+                        ? "SELECT count(DISTINCT a.pid) FROM pg_locks l"
+                          " JOIN pg_stat_activity a ON a.pid = l.pid"
+                          " WHERE NOT l.granted AND a.datname = current_database()"
+                          " AND a.query LIKE '%outbox_event%'"
+                        : "SELECT count(*) FROM information_schema.innodb_trx"
+                          " JOIN information_schema.processlist ON id = trx_mysql_thread_id"
+                          " WHERE trx_state = 'LOCK WAIT' AND db = database()") >= count;
+    });
   }
 
   // `column`, of the table `outbox_event_<table>`, so much earlier in all rows.

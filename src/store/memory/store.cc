@@ -41,8 +41,9 @@ class MemoryStore final : public Store {
   const Clock& clock() const override { return db_.clock; }
 
   std::string side_table(std::string_view /*name*/) const override {
-    throw MisuseError("the memory store has no tables: what keeps its records in SQL needs a "
-                      "database, such as outbox::sqlite::open(\"file.db\")");
+    throw MisuseError(
+        "the memory store has no tables: what keeps its records in SQL needs a "
+        "database, such as outbox::sqlite::open(\"file.db\")");
   }
 
   std::unique_ptr<Connection> connect() override { return make_connection(keep_); }
