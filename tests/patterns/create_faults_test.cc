@@ -161,6 +161,36 @@ TEST_P(CreateFaultsTest, WhoIsStoppedPastItsLeaseAndRevivedIsRolledBack) {
   EXPECT_EQ(record("k"), "1 2 " + made.result_ref + " -");
 }
 
+TEST_P(CreateFaultsTest, WhoWakesUpWhileTheOtherWorksLeavesItToThat) {
+  if (dialect() == Dialect::sqlite) return;  // it would wait until the other has ended
+  IdempotentCreate create{*writer_, quiet()};
+  for (const bool fails : {false, true}) {
+    SCOPED_TRACE(fails);
+    const std::string key = fails ? "fails" : "succeeds";
+    std::promise<void> inside;
+    std::promise<void> go_on;
+    auto first = std::async(std::launch::async, [&] {
+      return create.run(request(key), [&](Transaction& tx, const NewIds& ids) {
+        inside.set_value();
+        go_on.get_future().wait();
+        if (fails) throw RetryableError("no paper");
+        return make(tx, ids);
+      });
+    });
+    inside.get_future().wait();
+    end_leases();
+    const Creation made = create.run(request(key), [&](Transaction& tx, const NewIds& ids) {
+      go_on.set_value();
+      EXPECT_THROW(first.get(), RetryableError);
+      return make(tx, ids);
+    });
+    EXPECT_TRUE(made.created());
+    EXPECT_EQ(record(key), "1 2 " + made.result_ref + " -");
+  }
+  EXPECT_EQ(things(), 2);
+  EXPECT_EQ(events(), 2);
+}
+
 // Its own lease being over is no reason to give up what is done.
 TEST_P(CreateFaultsTest, WhoIsLateButNotTakenOverSucceeds) {
   if (dialect() == Dialect::sqlite) return;  // nobody can shift the row beside it

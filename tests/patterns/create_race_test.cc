@@ -15,5 +15,16 @@ TEST_P(CreateRaceTest, TwoProcessesAtTheSameMomentCreateOnce) { race(By::run, 30
 
 TEST_P(CreateRaceTest, TwoProcessesThatJoinAtTheSameMomentCreateOnce) { race(By::join, 300); }
 
+TEST_P(CreateRaceTest, TwoProcessesThatTakeOverAtTheSameMomentCreateOnce) {
+  leave_failures(100);
+  race(By::run, 100);
+  EXPECT_EQ(number("SELECT count(*) FROM " + table() + " WHERE attempts = 2"), 100);
+}
+
+TEST_P(CreateRaceTest, TwoProcessesThatJoinAndTakeOverAtTheSameMomentCreateOnce) {
+  leave_failures(100);
+  race(By::join, 100);
+}
+
 }  // namespace
 }  // namespace outbox::patterns
