@@ -5,12 +5,13 @@
 // result; every repetition gets that result:
 //
 //   outbox::IdempotentCreate create{box.writer()};
-//   auto order = create.run({.tenant_id = "acme", .key = request.header("Idempotency-Key"),
-//                            .body = request.body()},
+//   const auto order = create.run(
+//       {.tenant_id = "acme", .key = key_of(request), .body = request.body()},
 //       [&](outbox::Transaction& tx, const outbox::NewIds& ids) {
 //         tx.execute("INSERT INTO orders(id, number) VALUES (?, ?)", ids.internal_id,
-//         ids.public_id); publisher.publish(tx, OrderPlaced{.order = ids.public_id}); return
-//         ids.public_id;                       // the result_ref
+//                    ids.public_id);
+//         tx.write({.type = "OrderPlaced", .payload = outbox::json("{}")});
+//         return ids.public_id;  // the result_ref
 //       });
 //   if (order.in_progress()) return http(409);
 //   return http(order.repeated() ? 200 : 201, order.result_ref);
@@ -21,6 +22,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <stop_token>
 #include <string>
 #include <string_view>
@@ -36,7 +38,9 @@ namespace outbox {
 
 // In code points.
 inline constexpr std::size_t kMaxRequestKeyLength = 128;
+inline constexpr std::size_t kMaxRequestHashLength = 64;
 inline constexpr std::size_t kMaxResultRefLength = 255;
+inline constexpr std::size_t kMaxPublicIdPrefixLength = 32;
 
 // The key was used before, by a request with another body: a mistake of the client's
 // (HTTP: 422).
@@ -47,11 +51,15 @@ class OUTBOX_EXPORT KeyReusedError final : public Error {
 
 struct CreateRequest {
   std::string tenant_id{};  // may be empty
-  std::string key{};        // of the client's choice; unique for the tenant
 
-  // Two requests with one key must be equal: give the body, or a hash of your own
-  // (at most 64 characters) if not every byte of it counts. Exactly one of the two.
-  std::string_view body{};
+  // Of the client's choice, unique for the tenant. If clients choose it for each kind of
+  // thing anew, put the kind before it: "order:7f3a...".
+  std::string key{};
+
+  // Two requests with one key must be equal: give the body (an empty one is a body, too),
+  // or a hash of your own (at most 64 characters) if not every byte of it counts.
+  // Exactly one of the two.
+  std::optional<std::string_view> body{};
   std::string hash{};
 };
 
@@ -79,14 +87,15 @@ struct Creation {
 };
 
 struct CreateOptions {
-  // Before the public id: "ord" gives "ord_7Q2M...". Empty: nothing.
+  // Before the public id: "ord" gives "ord_7Q2M...". Empty: nothing. At most 32 letters,
+  // digits, "-" and "_".
   std::string public_id_prefix{};
 
   // A call that has not ended after so long is taken for dead, and the next one takes
   // over; if it lives after all, its transaction is rolled back.
   std::chrono::milliseconds lease{30'000};
 
-  // How long a second call waits for the first one's result before it is told
+  // How long a second run() waits for the first one's result before it is told
   // "in progress"; 0: not at all.
   std::chrono::milliseconds wait{0};
 
@@ -103,6 +112,7 @@ class OUTBOX_EXPORT IdempotentCreate {
  public:
   // Creates, and returns the reference of the result, by which the caller finds it again:
   // mostly the public id. What it throws rolls everything back and goes on to the caller.
+  // It must not end the transaction.
   using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
 
   // The writer must outlive it. Throws MisuseError if its store speaks no SQL or the
@@ -123,10 +133,17 @@ class OUTBOX_EXPORT IdempotentCreate {
   // does: repeat the request, and it will tell.
   Creation run(const CreateRequest& request, const Work& work);
 
-  // In the caller's transaction, which decides about it all: nothing is recorded unless
-  // it commits. A second call with the same key waits until that transaction has ended,
-  // so it never sees "in progress" from another such call. If the work throws, the
-  // transaction is rolled back and over, and the failure recorded.
+  // In the caller's transaction, of the same writer, which decides about it all: nothing
+  // is recorded unless it commits. A second join() with the same key waits until that
+  // transaction has ended, so it never sees "in progress" from another such call; a run()
+  // waits likewise, so never call that for a key which this thread has joined and not
+  // committed. While a run() is at it, join() says so at once, whatever the option `wait`
+  // is: end the transaction then, because on some databases the other's commit waits for it.
+  //
+  // If the work throws, the transaction is rolled back and over, and the failure is
+  // recorded in one of its own. All other errors leave the transaction to the caller:
+  // KeyReusedError, MisuseError, and RetryableError for a deadlock or, where its isolation
+  // is stricter than READ COMMITTED, a change that it cannot see.
   Creation join(Transaction& tx, const CreateRequest& request, const Work& work);
 
   // As Inbox::purge() and its likes. Requests in progress are kept until their lease

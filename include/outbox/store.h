@@ -415,6 +415,7 @@ struct Capabilities {
   bool row_claims = false;
   Dialect dialect = Dialect::none;  // none: execute() and query() throw
   bool many_processes = false;
+  bool one_writer = false;  // a transaction waits until the one before it has ended
 };
 
 // Stops watching when destroyed.

@@ -94,6 +94,13 @@ class OUTBOX_EXPORT Writer {
   // Throws MisuseError if this thread has an open transaction already.
   Transaction begin();
 
+  // A transaction of its own, also if this thread has others open: the innermost is the
+  // thread's open one until it ends, then the one around it again. It takes a connection
+  // of its own, sees nothing of the others, and must not need what they have locked: it
+  // would wait for its own thread. Throws MisuseError if one is open and the store has one
+  // writer at a time, as SQLite has.
+  Transaction begin_new();
+
   bool in_transaction() const;
 
   // Write in this thread's open transaction and return the ids, in order.
@@ -119,6 +126,7 @@ class OUTBOX_EXPORT Writer {
                               bool own_connection);
   std::vector<std::string> write_in(internal::TransactionState& state, std::vector<Draft> drafts);
   internal::TransactionState& open_transaction(const char* call) const;
+  void check_process() const;
 
   // Constant after construction.
   const std::shared_ptr<Store> store_;

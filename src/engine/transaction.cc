@@ -14,7 +14,7 @@
 namespace outbox {
 namespace internal {
 
-// The open transactions of one thread: one for each writer at most, so a few.
+// The open transactions of one thread: mostly one for each writer, so a few.
 // Shared, because a transaction may be destroyed by another thread, even after
 // its own has ended.
 class OpenTransactions {
@@ -27,12 +27,13 @@ class OpenTransactions {
     MutexLock lock(mutex_);
     std::erase(states_, state);
   }
+  // The newest, which is the innermost.
   TransactionState* find(const Writer& writer) const {
     MutexLock lock(mutex_);
-    for (TransactionState* state : states_) {
-      if (&state->writer() == &writer) return state;
-    }
-    return nullptr;
+    const auto found = std::find_if(states_.rbegin(), states_.rend(), [&](TransactionState* state) {
+      return &state->writer() == &writer;
+    });
+    return found == states_.rend() ? nullptr : *found;
   }
 
  private:

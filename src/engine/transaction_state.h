@@ -15,8 +15,8 @@ namespace outbox::internal {
 class OpenTransactions;
 
 // A transaction of one writer on one thread, with what is to happen after it.
-// Registered as the thread's open one until it is over. Not thread-safe; another
-// thread may destroy it, no more.
+// Registered as the thread's open one until it is over; of several, the newest
+// counts. Not thread-safe; another thread may destroy it, no more.
 class TransactionState {
  public:
   TransactionState(Writer& writer, std::unique_ptr<Connection> connection);
@@ -24,7 +24,7 @@ class TransactionState {
   TransactionState(const TransactionState&) = delete;
   TransactionState& operator=(const TransactionState&) = delete;
 
-  // The open transaction of this writer on this thread, or null.
+  // The innermost open transaction of this writer on this thread, or null.
   static TransactionState* find(const Writer& writer);
 
   Writer& writer() { return writer_; }

@@ -61,15 +61,29 @@ Writer::Writer(std::shared_ptr<Store> store, WriterOptions options)
 Writer::~Writer() = default;
 
 Transaction Writer::begin() {
-  if (pid_ != getpid()) {
-    throw MisuseError("this writer belongs to the parent process: make a new one after fork()");
-  }
-  if (internal::TransactionState::find(*this) != nullptr) {
+  check_process();
+  if (in_transaction()) {
     throw MisuseError(
         "this thread has an open transaction of this writer already: commit it or roll it back "
         "first, or use a savepoint");
   }
   return Transaction(std::make_unique<internal::TransactionState>(*this, store_->connect()));
+}
+
+Transaction Writer::begin_new() {
+  check_process();
+  if (in_transaction() && store_->capabilities().one_writer) {
+    throw MisuseError("this thread has an open transaction of this writer, and the " +
+                      store_->description() +
+                      " has one writer at a time: a new one would wait for it in vain; commit it "
+                      "or roll it back first");
+  }
+  return Transaction(std::make_unique<internal::TransactionState>(*this, store_->connect()));
+}
+
+void Writer::check_process() const {
+  if (pid_ == getpid()) return;
+  throw MisuseError("this writer belongs to the parent process: make a new one after fork()");
 }
 
 bool Writer::in_transaction() const { return internal::TransactionState::find(*this) != nullptr; }

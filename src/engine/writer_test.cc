@@ -234,6 +234,17 @@ TEST_F(WriterTest, ANestedBeginIsRefusedAndTheOuterOneGoesOn) {
   EXPECT_EQ(rows(), 1);
 }
 
+TEST_F(WriterTest, ANewTransactionBesideAnOpenOneIsRefusedAtOnceWhereItWouldWaitForIt) {
+  writer.begin_new().commit();
+  auto tx = writer.begin_new();
+  EXPECT_THROW(static_cast<void>(writer.begin()), MisuseError);
+  EXPECT_THROW(static_cast<void>(writer.begin_new()), MisuseError);
+  EXPECT_EQ(faults->calls("begin"), 2u) << "nothing was tried";
+  writer.write(draft("1"));
+  tx.commit();
+  EXPECT_EQ(rows(), 1);
+}
+
 TEST_F(WriterTest, ATransactionBelongsToItsThread) {
   auto tx = writer.begin();
   std::jthread([&] {

@@ -32,7 +32,10 @@ class MemoryStore final : public Store {
   }
 
   Capabilities capabilities() const override {
-    return {.shards = db_.options.shards, .expiring_leases = true, .row_claims = true};
+    return {.shards = db_.options.shards,
+            .expiring_leases = true,
+            .row_claims = true,
+            .one_writer = true};
   }
 
   const Clock& clock() const override { return db_.clock; }

@@ -36,7 +36,8 @@ Capabilities SqliteStore::capabilities() const {
           .expiring_leases = false,
           .row_claims = true,
           .dialect = Dialect::sqlite,
-          .many_processes = true};
+          .many_processes = true,
+          .one_writer = true};
 }
 
 std::string SqliteStore::side_table(std::string_view name) const {

@@ -1,0 +1,86 @@
+// The table of requests that create something: one row for each tenant and key.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "outbox/idempotent_create.h"
+#include "outbox/store.h"
+
+namespace outbox::internal {
+
+// A request whose parts have been checked.
+struct CreationKey {
+  std::string tenant_id{};
+  std::string key{};
+  std::string hash{};
+};
+
+enum class CreationState : std::uint8_t { in_progress = 0, succeeded = 1, failed = 2 };
+
+struct CreationRow {
+  std::string hash{};
+  CreationState state = CreationState::in_progress;
+  std::string owner{};
+  std::chrono::microseconds left{0};  // of the lease, by the database's clock
+  NewIds ids{};
+  std::string result_ref{};
+
+  // Nobody works on it, and there is no result: the next call may take it over.
+  bool is_free() const {
+    return state == CreationState::failed ||
+           (state == CreationState::in_progress && left <= std::chrono::microseconds::zero());
+  }
+};
+
+// A call's right to create: `owner` is what its statements compare.
+struct CreationClaim {
+  std::string owner{};
+  std::string former{};  // whom it was taken over from; empty: the row is this call's own
+  NewIds ids{};
+};
+
+// Its statements. Each is one, so it holds by itself, whether or not it is run in a
+// transaction. Thread-safe.
+class CreationTable {
+ public:
+  // Throws MisuseError if the store speaks no SQL.
+  explicit CreationTable(const Store& store);
+
+  // False if there is a row already. Waits for a transaction that is about to make one.
+  bool insert(Connection& on, const CreationKey& key, const CreationClaim& claim,
+              std::chrono::milliseconds lease) const;
+
+  std::optional<CreationRow> read(Connection& on, const CreationKey& key) const;
+
+  // The same, of a row that insert() has found in a transaction: also if that cannot see it
+  // otherwise.
+  std::optional<CreationRow> read_newest(Connection& on, const CreationKey& key) const;
+
+  // False if the row is no longer its former owner's, or no longer free.
+  bool take_over(Connection& on, const CreationKey& key, const CreationClaim& claim,
+                 std::chrono::milliseconds lease) const;
+
+  // Both false if the claim was lost.
+  bool succeed(Connection& on, const CreationKey& key, const CreationClaim& claim,
+               const std::string& result_ref) const;
+  bool fail(Connection& on, const CreationKey& key, const CreationClaim& claim,
+            const std::string& error) const;
+
+ private:
+  std::optional<CreationRow> read_by(Connection& on, const std::string& sql,
+                                     const CreationKey& key) const;
+
+  // Constant after construction.
+  const std::string insert_;
+  const std::string read_;
+  const std::string read_newest_;
+  const std::string take_over_;
+  const std::string succeed_;
+  const std::string fail_;
+};
+
+}  // namespace outbox::internal
