@@ -19,6 +19,7 @@
 #include "outbox/domain_event.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
+#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
 #include "scratch.h"
 
@@ -95,7 +96,7 @@ void run(const std::filesystem::path& folder) {
        outbox::handler(
            "notice",
            outbox::idempotent(tracker, "notice",
-                              outbox::typed<ArticlePublished>([&](const ArticlePublished& article) {
+                              outbox::listener<ArticlePublished>([&](const ArticlePublished& article) {
                                 ++notices;
                                 say("notice: read \"" + article.title + "\"");
                               })))},

@@ -25,6 +25,7 @@
 #include "outbox/idempotent_create.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
+#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
 #include "scratch.h"
 

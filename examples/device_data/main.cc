@@ -19,6 +19,7 @@
 #include "outbox/domain_event.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
+#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
 #include "scratch.h"
 
@@ -59,7 +60,7 @@ class Analysis final : public outbox::BatchListener {
  public:
   std::vector<outbox::Outcome> on_events(std::span<const Item> items) override {
     for (const Item& item : items) {
-      const auto reading = outbox::decode<ReadingReceived>(item.event);
+      const auto reading = outbox::from_event<ReadingReceived>(item.event);
       readings_.fetch_add(1);
       double sum = sum_.load();
       while (!sum_.compare_exchange_weak(sum, sum + reading.celsius)) {

@@ -17,6 +17,7 @@
 #include "outbox/domain_event.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
+#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
 #include "scratch.h"
 

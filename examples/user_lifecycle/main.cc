@@ -13,6 +13,7 @@
 
 #include "outbox/domain_event.h"
 #include "outbox/outbox.h"
+#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
 #include "scratch.h"
