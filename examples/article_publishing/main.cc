@@ -101,7 +101,7 @@ void run(const std::filesystem::path& folder) {
                                 say("notice: read \"" + article.title + "\"");
                               })))},
       {.retry = std::make_shared<outbox::ExponentialBackoff>(
-           outbox::ExponentialBackoff::Options{.base = 10ms})});
+           outbox::ExponentialBackoffOptions{.base = 10ms})});
 
   const auto store = outbox::sqlite::open((folder / "articles.db").string());
   outbox::Outbox box{store, on};
