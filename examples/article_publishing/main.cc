@@ -21,7 +21,7 @@
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
 #include "outbox/sqlite.h"
-#include "scratch.h"
+#include "../scratch.h"
 
 namespace {
 

@@ -14,9 +14,9 @@
 #include "outbox/domain_event.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
+#include "outbox/recording_publisher.h"
 #include "outbox/sqlite.h"
-#include "outbox/testing.h"
-#include "scratch.h"
+#include "../scratch.h"
 
 namespace {
 
