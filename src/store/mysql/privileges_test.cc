@@ -207,7 +207,7 @@ TEST_F(MysqlPrivilegesTest, TheJanitorLooksReplaysDiscardsAndPurges) {
   EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, true).rows, 2);
   EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, false).rows, 2);
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_archive"), "2");
-  EXPECT_EQ(schema_status(url_as("janitor")).present, 1);
+  EXPECT_EQ(schema_status(url_as("janitor")).present, 2);
 }
 
 TEST_F(MysqlPrivilegesTest, NobodyOfThemMayMigrate) {
@@ -275,6 +275,11 @@ TEST_F(MysqlPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"UPDATE E_shard SET shard = 0", ""},
       {"INSERT INTO E_shard (shard) VALUES (99)", ""},
       {"DELETE FROM E_shard", ""},
+      {"SELECT * FROM E_flush", "D"},
+      {"UPDATE E_flush SET flushes = flushes + 1 WHERE shard = 0", "D"},
+      {"UPDATE E_flush SET shard = 0", ""},
+      {"INSERT INTO E_flush (shard) VALUES (99)", ""},
+      {"DELETE FROM E_flush", ""},
       {"SELECT * FROM E_migration", "WDJ"},
       {"INSERT INTO E_migration (version, name) VALUES (9, 'x')", ""},
       {"UPDATE E_migration SET version = 9", ""},
