@@ -23,8 +23,14 @@ mariadb_server() {
 }
 
 make_mariadb() {
-  local folder server
+  local folder server binlog_settings
   mariadb_server
+  # shellcheck disable=SC2154 # scripts/services sets it
+  if [[ $binlog == yes ]]; then
+    binlog_settings=$'log_bin = binlog\nserver_id = 1\nsync_binlog = 1'
+  else
+    binlog_settings=skip_log_bin
+  fi
   folder=$(state mariadb folder)
   server=$(state mariadb server)
   cat >"$folder/my.cnf" <<END
@@ -40,13 +46,11 @@ pid_file = $(pid_file mariadb)
 skip_name_resolve = ON
 character_set_server = utf8mb4
 
-# What is committed stays: tests kill this server. Without the binary log, MariaDB shows
-# a commit to others before it is on the disk.
+# What is committed stays: tests kill this server. Without the binary log, it shows a
+# commit to others before it is on the disk, which some tests want.
 innodb_flush_log_at_trx_commit = 1
 innodb_doublewrite = ON
-log_bin = binlog
-server_id = 1
-sync_binlog = 1
+$binlog_settings
 
 # Small, and quick to start.
 max_connections = 250

@@ -35,13 +35,13 @@ int supervise(Settings settings) {
   settings.directory = directory.path();
   std::optional<Surroundings> surroundings;
   if (has_server(settings)) {
-    surroundings.emplace(settings.store);
+    surroundings.emplace(settings);
     settings.url = surroundings->url();
     settings.direct_url = surroundings->direct_url();
   }
   std::cout << "chaos: " << to_string(settings.store) << ", seed " << settings.seed << ", mode "
             << to_string(settings.mode) << ", " << settings.kills << " kills over "
-            << settings.seconds.count() << " s"
+            << settings.seconds.count() << " s" << (settings.binlog ? "" : ", without a binary log")
             << (settings.fault.empty() ? "" : ", with the fault " + settings.fault) << std::endl;
   Supervisor supervisor(settings, surroundings ? &*surroundings : nullptr, std::cout);
   const Verdict verdict = supervisor.run();

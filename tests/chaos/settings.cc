@@ -66,6 +66,10 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.keep = true;
       continue;
     }
+    if (option == "--no-binlog") {
+      settings.binlog = false;
+      continue;
+    }
     if (option == "--wrong-clock") {
       settings.wrong_clock = true;
       continue;
@@ -107,6 +111,10 @@ Settings parse_settings(std::span<const char* const> arguments) {
     } else {
       throw std::invalid_argument("unknown option '" + std::string(option) + "'; try --help");
     }
+  }
+  if (!settings.binlog && settings.store != StoreKind::mysql) {
+    throw std::invalid_argument("--no-binlog is for --store mysql; got '" +
+                                std::string(to_string(settings.store)) + "'");
   }
   if (!seeded) settings.seed = std::random_device{}();
   return settings;
@@ -163,6 +171,8 @@ void print_help(std::ostream& out) {
          "  --cuts N      on servers: how often connections are cut, or lose the request or the\n"
          "                reply of a COMMIT (default 25)\n"
          "  --server-kills N  on servers: how often the server is killed (default 2)\n"
+         "  --no-binlog   on mysql: without a binary log, with which the server shows commits\n"
+         "                before they are on its disk\n"
          "  --keep        keep the folder with the database, the ledger and the logs; it is kept\n"
          "                after a violation in any case\n"
          "  --fault F     break the dispatchers' store on purpose: mark_before_delivery,\n"

@@ -36,6 +36,9 @@ struct Settings {
   int cuts = 25;
   int server_kills = 2;
 
+  // Of MariaDB: without it, the server shows commits before they are on its disk.
+  bool binlog = true;
+
   // To test the checker: a fault switched on in the dispatchers, and the figure
   // of the verdict that must then not be clean.
   Faults faults{};

@@ -24,6 +24,8 @@ TEST(ChaosSettings, ReadsWhatItIsTold) {
   EXPECT_EQ(settings.kills, 3);
   EXPECT_EQ(settings.mode, Mode::claims);
   EXPECT_TRUE(settings.keep);
+  EXPECT_TRUE(settings.binlog);
+  EXPECT_FALSE(parsed({"--no-binlog", "--store", "mysql"}).binlog);
 }
 
 TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
@@ -57,6 +59,8 @@ TEST(ChaosSettings, NamesWhatItRefuses) {
   EXPECT_EQ(refusal({"--mode", "fast"}), "--mode must be one of ordered, none, claims; got 'fast'");
   EXPECT_EQ(refusal({"--store", "oracle"}),
             "--store must be one of sqlite, postgres, mysql; got 'oracle'");
+  EXPECT_EQ(refusal({"--no-binlog", "--store", "postgres"}),
+            "--no-binlog is for --store mysql; got 'postgres'");
   EXPECT_EQ(refusal({"--fault", "bad_luck"}),
             "a fault must be one of drop_fence, mark_before_delivery, lose_marks, reread, "
             "hook_on_rollback; got 'bad_luck'");

@@ -40,10 +40,10 @@ std::string url_in_environment(const Service& service) {
 
 }  // namespace
 
-Server::Server(StoreKind store) : store_(store) {
+Server::Server(const Settings& settings) : store_(settings.store) {
   run("stop");
-  run("start");
-  url_ = url_in_environment(service_of(store));
+  run("start", settings.binlog ? nullptr : "--no-binlog");
+  url_ = url_in_environment(service_of(store_));
 }
 
 Server::~Server() {
@@ -54,11 +54,12 @@ Server::~Server() {
   }
 }
 
-void Server::run(const char* command) const {
-  const std::array<std::string, 5> texts{kScript, command, "--name", kName,
-                                         service_of(store_).name};
-  std::array<char*, 6> argv{};
-  for (std::size_t i = 0; i < texts.size(); ++i) argv[i] = const_cast<char*>(texts[i].c_str());
+void Server::run(const char* command, const char* option) const {
+  // The one that may be missing is the last.
+  const std::array<const char*, 7> texts{kScript, command, "--name", kName, service_of(store_).name,
+                                         option,  nullptr};
+  std::array<char*, 7> argv{};
+  for (std::size_t i = 0; i < texts.size(); ++i) argv[i] = const_cast<char*>(texts[i]);
   pid_t pid = 0;
   if (const int error = posix_spawn(&pid, kScript, nullptr, nullptr, argv.data(), environ)) {
     throw std::system_error(error, std::generic_category(), kScript);
@@ -71,8 +72,10 @@ void Server::run(const char* command) const {
   }
 }
 
-Surroundings::Surroundings(StoreKind store)
-    : store_(store), server_(store), network_("127.0.0.1", test::port_of(server_.url())) {}
+Surroundings::Surroundings(const Settings& settings)
+    : store_(settings.store),
+      server_(settings),
+      network_("127.0.0.1", test::port_of(server_.url())) {}
 
 std::string Surroundings::url() const { return test::with_port(server_.url(), network_.port()); }
 

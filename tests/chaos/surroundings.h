@@ -13,7 +13,7 @@ namespace outbox::chaos {
 class Server {
  public:
   // Throws std::runtime_error if the script fails; it says why.
-  explicit Server(StoreKind store);
+  explicit Server(const Settings& settings);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;
@@ -27,7 +27,7 @@ class Server {
   void start() { run("start"); }
 
  private:
-  void run(const char* command) const;
+  void run(const char* command, const char* option = nullptr) const;
 
   const StoreKind store_;
   std::string url_;
@@ -36,7 +36,7 @@ class Server {
 // The processes reach the server by a network that fails. Not thread-safe.
 class Surroundings {
  public:
-  explicit Surroundings(StoreKind store);
+  explicit Surroundings(const Settings& settings);
 
   std::string direct_url() const { return server_.url(); }
   std::string url() const;

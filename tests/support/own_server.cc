@@ -19,9 +19,9 @@ std::string variable_of(const std::string& service) {
 
 }  // namespace
 
-OwnServer::OwnServer(std::string service)
+OwnServer::OwnServer(std::string service, const std::string& options)
     : service_(std::move(service)), name_("restart-test-" + std::to_string(getpid())) {
-  run("start");
+  run("start", options);
   const std::string key = variable_of(service_) + "=";
   std::ifstream file(OUTBOX_SOURCE_FOLDER "/build/services/" + name_ + "/environment");
   for (std::string line; std::getline(file, line);) {
@@ -44,9 +44,9 @@ void OwnServer::restart(bool in_good_order) {
   run("start");
 }
 
-void OwnServer::run(const std::string& command) const {
+void OwnServer::run(const std::string& command, const std::string& options) const {
   const std::string line = OUTBOX_SOURCE_FOLDER "/scripts/services " + command + " --name " +
-                           name_ + " " + service_ + " >&2";
+                           name_ + " " + options + " " + service_ + " >&2";
   if (std::system(line.c_str()) != 0) throw std::runtime_error("failed: " + line);
 }
 

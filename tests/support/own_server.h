@@ -9,9 +9,9 @@ namespace outbox::test {
 // thread-safe.
 class OwnServer {
  public:
-  // As scripts/services calls it: "postgres", "mariadb" or "redis". Throws std::runtime_error if
-  // the script fails; it says why.
-  explicit OwnServer(std::string service);
+  // As scripts/services calls it: "postgres", "mariadb" or "redis", and further options of
+  // its `start`. Throws std::runtime_error if the script fails; it says why.
+  explicit OwnServer(std::string service, const std::string& options = "");
   ~OwnServer();
   OwnServer(const OwnServer&) = delete;
   OwnServer& operator=(const OwnServer&) = delete;
@@ -22,7 +22,7 @@ class OwnServer {
   void restart(bool in_good_order);
 
  private:
-  void run(const std::string& command) const;
+  void run(const std::string& command, const std::string& options = "") const;
 
   const std::string service_;
   const std::string name_;  // the tests run side by side

@@ -24,7 +24,7 @@ class MysqlOpenTest : public MysqlTest {
         "ORDER BY 1, 2, 3, 4, 5");
   }
   void drop_everything() {
-    for (const char* suffix : {"", "_instance", "_shard", "_archive", "_migration"}) {
+    for (const char* suffix : {"", "_instance", "_shard", "_archive", "_flush", "_migration"}) {
       sql().execute(std::string("DROP TABLE IF EXISTS outbox_event") + suffix);
     }
   }
@@ -70,7 +70,7 @@ TEST_F(MysqlOpenTest, ASchemaNewerThanTheLibraryIsRefusedWithBothVersions) {
     const std::string message =
         message_of<PermanentError>([&] { open_store({.migrate = migrate}); });
     EXPECT_TRUE(contains(message, "version 99"));
-    EXPECT_TRUE(contains(message, "versions up to 1"));
+    EXPECT_TRUE(contains(message, "versions up to 2"));
   }
 }
 
@@ -88,8 +88,9 @@ TEST_F(MysqlOpenTest, ManyMayMigrateAtOnce) {
   }
   threads.clear();
   EXPECT_EQ(errors, std::vector<std::string>(8));
-  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_migration"), "1");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_migration"), "2");
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard"), "16");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_flush"), "16");
 }
 
 // The server commits every statement by itself.
@@ -116,7 +117,7 @@ TEST_F(MysqlOpenTest, TheSchemaAppliedByOtherMeansIsTheSame) {
   sql().execute(schema_sql(server()));
   EXPECT_EQ(objects(), ours);
   write_event(*open_store({.migrate = false}), simple_event("e"));
-  EXPECT_EQ(migrate(url()).present, 1);
+  EXPECT_EQ(migrate(url()).present, 2);
 }
 
 TEST_F(MysqlOpenTest, OddButLegalNamesWorkAndTheRestIsRefused) {
@@ -147,7 +148,7 @@ TEST_F(MysqlOpenTest, ATableMayBeInAnotherDatabaseThanTheOneOfTheUrl) {
   write_event(*store, simple_event("e"));
   EXPECT_TRUE(objects().empty());
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + other.name() + ".events"), "1");
-  EXPECT_EQ(schema_status(url(), other.name() + ".events").present, 1);
+  EXPECT_EQ(schema_status(url(), other.name() + ".events").present, 2);
 }
 
 TEST_F(MysqlOpenTest, OptionsThatMakeNoSenseAreRefused) {

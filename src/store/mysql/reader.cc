@@ -8,6 +8,7 @@
 
 #include "core/bounded.h"
 #include "store/common/rows.h"
+#include "store/mysql/flush.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
 
@@ -106,7 +107,8 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
     wanted[static_cast<std::size_t>(shard)] =
         part(shard).found.size() + new_rows_of(shard, order, limit);
   }
-  const Result keys = database_.run(for_each_shard(
+  Session& session = database_.session();
+  const Result keys = session.run(for_each_shard(
       "read ready events", database_.environment().table, order, [&](Built& select, int shard) {
         select.sql("SELECT shard, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
             .value(shard)
@@ -118,6 +120,7 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
     ready[static_cast<std::size_t>(keys.integer(row, 0))].push_back(keys.integer(row, 1));
   }
 
+  const std::size_t known_before = ahead_.size();
   std::optional<int> left_out;
   for (const int shard : order) {
     Part& known = part(shard);
@@ -140,6 +143,8 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
   begin_with_ = left_out.value_or(begin_with_);
   std::sort(ahead_.begin(), ahead_.end(),
             [](const Found& a, const Found& b) { return a.seq < b.seq; });
+  // Once for all of them, however many reads fetch them.
+  if (ahead_.size() > known_before) flush_what_was_read(session, order.front());
 }
 
 // In the order of their numbers.
@@ -216,8 +221,9 @@ std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::i
 std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::int64_t now,
                                               std::size_t limit) {
   const TableName& table = database_.environment().table;
+  Session& session = database_.session();
   const Result moments =
-      database_.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
+      session.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
         select.sql("SELECT hold FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
             .value(shard)
             .sql(" AND hold < 0 AND hold >= ")
@@ -234,7 +240,7 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
   const std::int64_t last = holds[static_cast<std::size_t>(last_place)];
 
   const Result found =
-      database_.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
+      session.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
         select.sql("SELECT hold, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
             .value(shard)
             .sql(" AND hold < 0 AND hold > ")
@@ -257,12 +263,15 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
     return a.hold != b.hold ? a.hold > b.hold : a.seq < b.seq;
   });
   keys.resize(std::min(keys.size(), limit));
+  if (!keys.empty()) flush_what_was_read(session, shards.front());
   return keys;
 }
 
 Rows Reader::held(int shard, LaneKey key, std::size_t limit) {
   Rows result;
-  result.rows = decode_rows(database_.run(sql::kHeld, shard, key, sql_limit(limit)), codec());
+  Session& session = database_.session();
+  result.rows = decode_rows(session.run(sql::kHeld, shard, key, sql_limit(limit)), codec());
+  if (!result.rows.empty()) flush_what_was_read(session, shard);
   result.more = result.rows.size() >= limit;
   return result;
 }

@@ -152,6 +152,23 @@ std::int64_t Session::auto_increment_step() {
   return auto_increment_step_;
 }
 
+bool Session::shows_commits_early() {
+  if (!shows_commits_early_) {
+    // TiDB has these settings too, without their meaning: it shows what is replicated.
+    const std::string_view version = mysql_get_server_info(connection_);
+    if (version.find("TiDB") != std::string_view::npos) {
+      shows_commits_early_ = false;
+    } else {
+      const Result settings = run_text("SELECT @@log_bin, @@innodb_flush_log_at_trx_commit",
+                                       "read when commits are shown");
+      // 3 is MariaDB's, and flushes as 1 does.
+      const bool flushes = settings.integer(0, 1) == 1 || settings.integer(0, 1) == 3;
+      shows_commits_early_ = settings.integer(0, 0) == 0 && flushes;
+    }
+  }
+  return *shows_commits_early_;
+}
+
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
   refuse_transaction_control(text);
   const std::string purpose = "execute " + quote(text);

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -66,6 +67,11 @@ class Session {
   // How far apart the numbers are that AUTO_INCREMENT gives to the rows of an INSERT.
   std::int64_t auto_increment_step();
 
+  // Whether the server shows commits to others before they are on its disk, and would not
+  // if it could help it: InnoDB does without a binary log, for as long as the flush takes.
+  // Not where it was told not to flush at every commit: that was somebody's choice.
+  bool shows_commits_early();
+
   // A statement of the user's, with ? for the values.
   std::int64_t execute(std::string_view text, std::span<const Value> values);
   std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
@@ -93,7 +99,8 @@ class Session {
   const std::size_t max_packet_;
   Prepare prepare_;
   Failure last_failure_;
-  std::int64_t auto_increment_step_ = 0;  // 0: not asked for yet
+  std::int64_t auto_increment_step_ = 0;     // 0: not asked for yet
+  std::optional<bool> shows_commits_early_;  // absent: likewise
   std::unordered_map<const Sql*, Kept> kept_;
 };
 

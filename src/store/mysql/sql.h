@@ -69,6 +69,11 @@ SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDE
 WHERE shard = ? AND hold > ? ORDER BY hold, seq LIMIT 1
 )sql"};
 
+// See flush_what_was_read().
+inline constexpr Sql kFlush{"make sure that the events read are safe", R"sql(
+UPDATE {flush} SET flushes = flushes + 1 WHERE shard = ?
+)sql"};
+
 // --- Wake-ups ---
 
 inline constexpr Sql kLastNumber{"look for commits", R"sql(

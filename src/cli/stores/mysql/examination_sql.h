@@ -95,6 +95,8 @@ inline constexpr Need kNeeds[] = {
     {"deliver", "SELECT", "_shard", kReadsShards},
     {"deliver", "UPDATE", "_shard",
      "EXPLAIN UPDATE {shard} SET epoch = NULL, leaving = 0, suspects = NULL WHERE FALSE"},
+    {"deliver", "SELECT", "_flush", "EXPLAIN SELECT * FROM {flush} WHERE FALSE"},
+    {"deliver", "UPDATE", "_flush", "EXPLAIN UPDATE {flush} SET flushes = 0 WHERE FALSE"},
     {"deliver", "SELECT", "_migration", kReadsMigrations},
     {"replay and purge", "SELECT", "", kReadsEvents},
     {"replay and purge", "UPDATE", "", kChangesEvents},

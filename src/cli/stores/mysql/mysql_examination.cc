@@ -65,7 +65,7 @@ class Server {
     }
     question.sql(" AND table_name IN (").value(table().table);
     if (all) {
-      for (const char* suffix : {"_migration", "_instance", "_shard", "_archive"}) {
+      for (const char* suffix : {"_migration", "_instance", "_shard", "_archive", "_flush"}) {
         question.sql(", ").value(table().table + suffix);
       }
     }

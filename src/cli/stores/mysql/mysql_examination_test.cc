@@ -102,7 +102,8 @@ TEST_F(MysqlExamination, TellsWhatTheUserMayDo) {
   user.grant("SELECT", table + "_shard");
   EXPECT_EQ(privileges().says,
             "the user may write, replay and purge; to deliver it lacks INSERT, UPDATE, DELETE on "
-            "outbox_event_instance; UPDATE on outbox_event_shard");
+            "outbox_event_instance; UPDATE on outbox_event_shard; SELECT, UPDATE on "
+            "outbox_event_flush");
   const auto findings = examine_mysql(user.url(), kTable);
   EXPECT_NE(find_in(findings, "snapshots").says.find("lacks PROCESS"), std::string::npos);
 }
