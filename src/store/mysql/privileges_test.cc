@@ -226,8 +226,7 @@ TEST_F(MysqlPrivilegesTest, TheConsumerConsumesAndPurges) {
     }
   }
   EXPECT_TRUE(inbox.forget("billing", "1"));
-  sql().execute("UPDATE " + std::string("outbox_event") +
-                "_inbox SET consumed_at = consumed_at - INTERVAL 2 HOUR");
+  sql().execute("UPDATE outbox_event_inbox SET consumed_at = consumed_at - INTERVAL 2 HOUR");
   EXPECT_EQ(inbox.purge(), 1);
 }
 
