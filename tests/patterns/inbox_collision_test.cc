@@ -16,7 +16,6 @@
 namespace outbox::patterns {
 namespace {
 
-using test::contains;
 using test::message_of;
 
 constexpr const char* kGroup = "billing";
@@ -66,13 +65,15 @@ class InboxCollisionTest : public PatternTest {
   int collide(const std::string& level, bool commit, int others) {
     const auto one = database().connect(*store());
     std::vector<std::unique_ptr<chaos::OwnConnection>> connections;
-    for (int n = 0; n < others; ++n) connections.push_back(database().connect(*store()));
+    connections.resize(static_cast<std::size_t>(others));
+    for (auto& own : connections) own = database().connect(*store());
     begin(*one, level);
     EXPECT_TRUE(inbox_->first(one->connection(), kGroup, kEvent));
     one->execute("INSERT INTO effect VALUES ('e')");
     std::atomic<int> firsts{0};
     {
       std::vector<std::jthread> threads;
+      threads.reserve(connections.size());
       for (const auto& own : connections) {
         threads.emplace_back([&] { firsts += deliver(*own, level) ? 1 : 0; });
       }

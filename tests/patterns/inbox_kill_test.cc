@@ -167,7 +167,7 @@ TEST_P(InboxKill, AnEngineThatIsKilledInAnyGapHasOneEffectInTheEnd) {
     Listeners on;
     on.add("Order", "Placed", [&](const Event& event, const Delivery& delivery) {
       at(Gap::before_record);
-      const Outcome outcome = consumer->on_event(event, delivery);
+      Outcome outcome = consumer->on_event(event, delivery);
       at(Gap::after_commit);
       return outcome;
     });

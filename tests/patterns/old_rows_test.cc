@@ -41,8 +41,10 @@ class OldRowsTest : public PatternTest {
     if (dialect() == Dialect::postgres) then = "now() - " + seconds + " * interval '1 s'";
     if (dialect() == Dialect::mysql) then = "utc_timestamp(6) - INTERVAL " + seconds + " SECOND";
     for (int n = 0; n < rows; ++n) {
-      execute("INSERT INTO " + inbox() + " (consumer, event_id, consumed_at) VALUES ('" + consumer +
-              "', '" + std::to_string(n) + "', " + then + ")");
+      std::string insert =
+          "INSERT INTO " + inbox() + " (consumer, event_id, consumed_at) VALUES ('";
+      insert.append(consumer).append("', '").append(std::to_string(n)).append("', ");
+      execute(insert.append(then).append(")"));
     }
   }
   std::int64_t rows_of(const std::string& consumer) {
