@@ -32,6 +32,9 @@ void notify(const Settings& settings, Subject& subject, Report& report);
 // Many events written at once, against one by one.
 void write_all(const Settings& settings, Subject& subject, Report& report);
 
+// What the inbox costs the transaction of a consumer.
+void inbox(const Settings& settings, Subject& subject, Report& report);
+
 // The engine on the in-memory store, against the drain of the subject.
 void engine(const Settings& settings, Subject& subject, Report& report);
 

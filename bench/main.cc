@@ -51,6 +51,7 @@ constexpr std::array kBenchmarks{
     Benchmark{"write_at_commit", write_at_commit, Trait::insert_at_commit},
     Benchmark{"write_all", write_all, Trait::server},
     Benchmark{"notify", notify, Trait::notify},
+    Benchmark{"inbox", inbox},
     Benchmark{"engine", engine, Trait::embedded},
     Benchmark{"poll_cost", poll_cost},
 };
@@ -61,8 +62,8 @@ constexpr const char* kUsage =
     "\n"
     "  --rounds N     measure everything N times (5)\n"
     "  --quick        small sizes and 3 rounds: to see that it works\n"
-    "  --only NAME    drain_keep, drain_delete, latency, write or poll_cost; on SQLite also\n"
-    "                 engine; on a server also row_claims, instances, keep_up or write_all;\n"
+    "  --only NAME    drain_keep, drain_delete, latency, write, inbox or poll_cost; on SQLite\n"
+    "                 also engine; on a server also row_claims, instances, keep_up or write_all;\n"
     "                 on PostgreSQL also write_at_commit or notify\n"
     "  --output FILE  where the figures are saved (bench/results/STORE.jsonl; with\n"
     "                 --only NAME bench/results/STORE_NAME.jsonl)\n"
