@@ -167,21 +167,14 @@ TEST_P(CreateFaultsTest, WhoWakesUpWhileTheOtherWorksLeavesItToThat) {
   for (const bool fails : {false, true}) {
     SCOPED_TRACE(fails);
     const std::string key = fails ? "fails" : "succeeds";
-    std::promise<void> inside;
-    std::promise<void> go_on;
-    auto first = std::async(std::launch::async, [&] {
-      return create.run(request(key), [&](Transaction& tx, const NewIds& ids) {
-        inside.set_value();
-        go_on.get_future().wait();
-        if (fails) throw RetryableError("no paper");
-        return make(tx, ids);
-      });
+    StoppedCall first(create, request(key), [&](Transaction& tx, const NewIds& ids) -> std::string {
+      if (fails) throw RetryableError("no paper");
+      return make(tx, ids);
     });
-    inside.get_future().wait();
     end_leases();
     const Creation made = create.run(request(key), [&](Transaction& tx, const NewIds& ids) {
-      go_on.set_value();
-      EXPECT_THROW(first.get(), RetryableError);
+      first.go_on();
+      EXPECT_THROW(first.result(), RetryableError);
       return make(tx, ids);
     });
     EXPECT_TRUE(made.created());
@@ -211,28 +204,19 @@ TEST_P(CreateFaultsTest, ATakeoverByJoinRollsTheSleeperBackOnceItIsCommitted) {
     execute("DELETE FROM outbox_event");
     execute("DELETE FROM " + table());
     IdempotentCreate create{*writer_, quiet()};
-    std::promise<void> inside;
-    std::promise<void> go_on;
-    auto first = std::async(std::launch::async, [&] {
-      return create.run(request("k"), [&](Transaction& tx, const NewIds& ids) {
-        inside.set_value();
-        go_on.get_future().wait();
-        return make(tx, ids);
-      });
-    });
-    inside.get_future().wait();
+    StoppedCall first(create, request("k"), make);
     end_leases();
     auto tx = writer_->begin();
     const Creation taken = create.join(tx, request("k"), make);
     EXPECT_TRUE(taken.created());
-    go_on.set_value();
+    first.go_on();
     EXPECT_TRUE(wait_for_waiters());
     if (commit) {
       tx.commit();
-      EXPECT_THROW(first.get(), RetryableError);
+      EXPECT_THROW(first.result(), RetryableError);
     } else {
       tx.rollback();
-      EXPECT_TRUE(first.get().created());
+      EXPECT_TRUE(first.result().created());
     }
     expect_one(taken);
   }

@@ -157,23 +157,14 @@ TEST_P(CreateTest, WhateverIsThrownCanBeRecorded) {
 
 TEST_P(CreateTest, ASecondCallIsToldThatTheFirstIsAtItAndWhenToAskAgain) {
   IdempotentCreate create{*writer_, quiet({.lease = 30s})};
-  std::promise<void> inside;
-  std::promise<void> go_on;
-  auto first = std::async(std::launch::async, [&] {
-    return create.run(request("k"), [&](Transaction& tx, const NewIds& ids) {
-      inside.set_value();
-      go_on.get_future().wait();
-      return make(tx, ids);
-    });
-  });
-  inside.get_future().wait();
+  StoppedCall first(create, request("k"), make);
   const Creation second = create.run(request("k"), never);
   EXPECT_TRUE(second.in_progress());
   EXPECT_EQ(second.result_ref, "");
   EXPECT_GT(second.retry_after, 10s);
   EXPECT_LE(second.retry_after, 30s);
-  go_on.set_value();
-  const Creation made = first.get();
+  first.go_on();
+  const Creation made = first.result();
   EXPECT_TRUE(made.created());
   EXPECT_EQ(create.run(request("k"), never).result_ref, made.result_ref);
   expect_one(made);
@@ -181,20 +172,11 @@ TEST_P(CreateTest, ASecondCallIsToldThatTheFirstIsAtItAndWhenToAskAgain) {
 
 TEST_P(CreateTest, ASecondCallWaitsForTheFirstOnesResult) {
   IdempotentCreate create{*writer_, quiet({.wait = 20s})};
-  std::promise<void> inside;
-  std::promise<void> go_on;
-  auto first = std::async(std::launch::async, [&] {
-    return create.run(request("k"), [&](Transaction& tx, const NewIds& ids) {
-      inside.set_value();
-      go_on.get_future().wait();
-      return make(tx, ids);
-    });
-  });
-  inside.get_future().wait();
+  StoppedCall first(create, request("k"), make);
   auto second = std::async(std::launch::async, [&] { return create.run(request("k"), never); });
   EXPECT_EQ(second.wait_for(100ms), std::future_status::timeout) << "it does not wait";
-  go_on.set_value();
-  const Creation made = first.get();
+  first.go_on();
+  const Creation made = first.result();
   const Creation repeated = second.get();
   EXPECT_TRUE(repeated.repeated());
   EXPECT_EQ(repeated.result_ref, made.result_ref);
@@ -203,19 +185,12 @@ TEST_P(CreateTest, ASecondCallWaitsForTheFirstOnesResult) {
 
 TEST_P(CreateTest, WhoWaitsTriesAgainWhenTheFirstFails) {
   IdempotentCreate create{*writer_, quiet({.wait = 20s})};
-  std::promise<void> inside;
-  std::promise<void> go_on;
-  auto first = std::async(std::launch::async, [&] {
-    return create.run(request("k"), [&](Transaction&, const NewIds&) -> std::string {
-      inside.set_value();
-      go_on.get_future().wait();
-      throw std::runtime_error("no paper");
-    });
+  StoppedCall first(create, request("k"), [&](Transaction&, const NewIds&) -> std::string {
+    throw std::runtime_error("no paper");
   });
-  inside.get_future().wait();
   auto second = std::async(std::launch::async, [&] { return create.run(request("k"), make); });
-  go_on.set_value();
-  EXPECT_THROW(first.get(), std::runtime_error);
+  first.go_on();
+  EXPECT_THROW(first.result(), std::runtime_error);
   const Creation made = second.get();
   EXPECT_TRUE(made.created());
   expect_one(made);

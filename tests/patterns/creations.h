@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <future>
 #include <memory>
 #include <string>
 #include <utility>
@@ -13,6 +14,32 @@
 #include "outbox/testing.h"
 
 namespace outbox::patterns {
+
+// A call on another thread that stops in its work until it is let go, or a test fails.
+class StoppedCall {
+ public:
+  StoppedCall(IdempotentCreate& create, CreateRequest request, IdempotentCreate::Work work)
+      : result_(std::async(std::launch::async, [=, this, &create] {
+          return create.run(request, [&](Transaction& tx, const NewIds& ids) {
+            inside_.raise();
+            let_go_.wait();
+            return work(tx, ids);
+          });
+        })) {
+    EXPECT_TRUE(inside_.wait());
+  }
+  ~StoppedCall() { let_go_.raise(); }
+  StoppedCall(const StoppedCall&) = delete;
+  StoppedCall& operator=(const StoppedCall&) = delete;
+
+  void go_on() { let_go_.raise(); }
+  Creation result() { return result_.get(); }
+
+ private:
+  testing::Signal inside_;
+  testing::Signal let_go_;
+  std::future<Creation> result_;  // last: it uses the others, and waits for its end
+};
 
 // Creates things: rows of a table without any key, so that one which is created twice is
 // there twice, with an event each.
