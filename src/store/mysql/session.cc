@@ -2,6 +2,7 @@
 
 #include <errmsg.h>
 
+#include <algorithm>
 #include <utility>
 
 #include "core/quote.h"
@@ -10,6 +11,9 @@
 
 namespace outbox::mysql {
 namespace {
+
+// How many statements of the user's stay prepared.
+constexpr std::size_t kUserStatements = 32;
 
 // libmariadb says so on some servers only, and reads past the values otherwise.
 const Failure& wrong_number_of_values() {
@@ -41,6 +45,7 @@ void Session::fail(const Failure& failure, std::string_view purpose) {
     // Whoever threw them away will do so again: this connection goes on without any.
     prepare_ = Prepare::never;
     kept_.clear();
+    recent_.clear();
   }
   throw_failure(last_failure_, purpose, environment_->description);
 }
@@ -98,15 +103,19 @@ Result Session::run(const Sql& sql, const Parameters& parameters) {
   Kept& statement = kept(sql);
   MYSQL_STMT* handle = prepared(statement, sql);
   if (handle == nullptr) return run_text(parameters.into(statement.text), sql.purpose);
-  if (mysql_stmt_param_count(handle) != parameters.size()) {
-    fail(wrong_number_of_values(), sql.purpose);
+  return run(handle, parameters, sql.purpose);
+}
+
+Result Session::run(MYSQL_STMT* statement, const Parameters& parameters, std::string_view purpose) {
+  if (mysql_stmt_param_count(statement) != parameters.size()) {
+    fail(wrong_number_of_values(), purpose);
   }
-  check_size(parameters.bytes(), sql.purpose);
+  check_size(parameters.bytes(), purpose);
   Parameters::Binds binds = parameters.binds();
-  if (mysql_stmt_bind_param(handle, binds.data()) != 0 || mysql_stmt_execute(handle) != 0) {
-    fail(Failure::of(handle), sql.purpose);
+  if (mysql_stmt_bind_param(statement, binds.data()) != 0 || mysql_stmt_execute(statement) != 0) {
+    fail(Failure::of(statement), purpose);
   }
-  return finish(handle, sql.purpose);
+  return finish(statement, purpose);
 }
 
 Result Session::run(const Built& statement) {
@@ -175,8 +184,14 @@ Result Session::run_user_statement(std::string_view text, std::span<const Value>
   // Some statements cannot be prepared, and those without values need not be.
   if (values.empty()) return run_text(text, purpose);
   const Parameters parameters = Parameters::of(values);
+  const auto known = std::find_if(recent_.begin(), recent_.end(),
+                                  [&](const UserStatement& each) { return each.text == text; });
+  if (known != recent_.end()) {
+    recent_.splice(recent_.begin(), recent_, known);
+    return run(known->handle.get(), parameters, purpose);
+  }
   check_size(text.size() + parameters.bytes(), purpose);
-  const StatementHandle statement = new_statement(purpose);
+  StatementHandle statement = new_statement(purpose);
   // In one round trip where the server can.
   const auto count = static_cast<unsigned>(parameters.size());
   Parameters::Binds binds = parameters.binds();
@@ -186,7 +201,12 @@ Result Session::run_user_statement(std::string_view text, std::span<const Value>
     const Failure failure = Failure::of(statement.get());
     fail(failure.number == 0 ? wrong_number_of_values() : failure, purpose);
   }
-  return finish(statement.get(), purpose);
+  Result result = finish(statement.get(), purpose);
+  if (prepare_ != Prepare::never && mysql_stmt_field_count(statement.get()) == 0) {
+    recent_.push_front({std::string(text), std::move(statement)});
+    if (recent_.size() > kUserStatements) recent_.pop_back();
+  }
+  return result;
 }
 
 std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {
@@ -209,6 +229,8 @@ std::vector<ResultRow> Session::query(std::string_view text, std::span<const Val
 void Session::abandon() noexcept {
   for (auto& [sql, statement] : kept_) static_cast<void>(statement.handle.release());
   kept_.clear();
+  for (UserStatement& statement : recent_) static_cast<void>(statement.handle.release());
+  recent_.clear();
 }
 
 }  // namespace outbox::mysql

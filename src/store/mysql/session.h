@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
@@ -86,9 +87,16 @@ class Session {
     StatementHandle handle;  // null: not prepared yet
   };
 
+  // Of the user's. Only those without a result: the columns of one may change.
+  struct UserStatement {
+    std::string text;
+    StatementHandle handle;
+  };
+
   Kept& kept(const Sql& sql);
   MYSQL_STMT* prepared(Kept& statement, const Sql& sql);
   StatementHandle new_statement(std::string_view purpose);
+  Result run(MYSQL_STMT* statement, const Parameters& parameters, std::string_view purpose);
   Result finish(MYSQL_STMT* statement, std::string_view purpose);
   Result run_user_statement(std::string_view text, std::span<const Value> values);
   void check_size(std::size_t bytes, std::string_view purpose) const;
@@ -102,6 +110,7 @@ class Session {
   std::int64_t auto_increment_step_ = 0;     // 0: not asked for yet
   std::optional<bool> shows_commits_early_;  // absent: likewise
   std::unordered_map<const Sql*, Kept> kept_;
+  std::list<UserStatement> recent_;  // last used first
 };
 
 }  // namespace outbox::mysql

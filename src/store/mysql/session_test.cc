@@ -190,6 +190,49 @@ TEST_F(MysqlSessionTest, UsersValuesComeBackAsTheyWere) {
   EXPECT_EQ(own.session().execute("SELECT * FROM v", {}), 0);
 }
 
+TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
+  Database own(environment({.prepare = true}));
+  Session& session = own.session();
+  const auto prepared = [&] {
+    return session.run_text("SHOW SESSION STATUS LIKE 'Com_stmt_prepare'", "count").text(0, 1);
+  };
+  const auto insert = [&](std::vector<Value> values) {
+    return session.execute("INSERT INTO outbox_event (number, words) VALUES (?, ?)", values);
+  };
+  EXPECT_EQ(insert({std::int64_t{1}, "one"}), 1);
+  const std::string before(prepared());
+  EXPECT_EQ(insert({std::int64_t{2}, nullptr}), 1);
+  EXPECT_EQ(insert({"3", std::int64_t{3}}), 1) << "other types";
+  EXPECT_THROW(insert({std::int64_t{4}}), MisuseError) << "too few values";
+  EXPECT_EQ(prepared(), before);
+  sql().execute("ALTER TABLE outbox_event ADD COLUMN later int DEFAULT 9");
+  EXPECT_EQ(insert({std::int64_t{5}, "five"}), 1);
+  EXPECT_EQ(sql().value("SELECT group_concat(number, coalesce(words, '-') ORDER BY id)"
+                        " FROM outbox_event"),
+            "1one,2-,33,5five");
+
+  // The columns of a result may change, so it is asked for anew.
+  const auto columns = [&] {
+    const std::vector<Value> one{std::int64_t{1}};
+    return session.query("SELECT * FROM outbox_event WHERE id = ?", one).at(0).size();
+  };
+  EXPECT_EQ(columns(), 6U);
+  sql().execute("ALTER TABLE outbox_event ADD COLUMN last int");
+  EXPECT_EQ(columns(), 7U);
+}
+
+TEST_F(MysqlSessionTest, FewOfAUsersStatementsStayPrepared) {
+  Database own(environment({.prepare = true}));
+  for (int i = 0; i < 100; ++i) {
+    const std::vector<Value> values{std::int64_t{i}};
+    own.session().execute("UPDATE outbox_event SET number = ? WHERE id = " + std::to_string(i),
+                          values);
+  }
+  const Result closed =
+      own.session().run_text("SHOW SESSION STATUS LIKE 'Com_stmt_close'", "count");
+  EXPECT_EQ(closed.text(0, 1), "68");
+}
+
 TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
   Database own(environment(), Use::transactions);
   const Value two[] = {std::int64_t{1}, std::int64_t{2}};
