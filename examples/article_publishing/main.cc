@@ -15,13 +15,13 @@
 #include <string>
 #include <variant>
 
+#include "../scratch.h"
 #include "outbox/consumption.h"
 #include "outbox/domain_event.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
 #include "outbox/sqlite.h"
-#include "../scratch.h"
 
 namespace {
 
@@ -93,13 +93,13 @@ void run(const std::filesystem::path& folder) {
                                            }
                                            say("cache: dropped " + article.article);
                                          }),
-       outbox::handler(
-           "notice",
-           outbox::idempotent(tracker, "notice",
-                              outbox::listener<ArticlePublished>([&](const ArticlePublished& article) {
-                                ++notices;
-                                say("notice: read \"" + article.title + "\"");
-                              })))},
+       outbox::handler("notice",
+                       outbox::idempotent(
+                           tracker, "notice",
+                           outbox::listener<ArticlePublished>([&](const ArticlePublished& article) {
+                             ++notices;
+                             say("notice: read \"" + article.title + "\"");
+                           })))},
       {.retry = std::make_shared<outbox::ExponentialBackoff>(
            outbox::ExponentialBackoffOptions{.base = 10ms})});
 

@@ -21,13 +21,13 @@
 #include <thread>
 #include <variant>
 
+#include "../scratch.h"
 #include "outbox/domain_event.h"
 #include "outbox/idempotent_create.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
 #include "outbox/sqlite.h"
-#include "../scratch.h"
 
 namespace {
 

@@ -16,12 +16,12 @@
 #include <variant>
 #include <vector>
 
+#include "../scratch.h"
 #include "outbox/domain_event.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
 #include "outbox/sqlite.h"
-#include "../scratch.h"
 
 namespace {
 

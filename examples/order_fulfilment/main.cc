@@ -14,12 +14,12 @@
 #include <string>
 #include <variant>
 
+#include "../scratch.h"
 #include "outbox/domain_event.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
 #include "outbox/sqlite.h"
-#include "../scratch.h"
 
 namespace {
 

@@ -11,12 +11,12 @@
 #include <memory>
 #include <string>
 
+#include "../scratch.h"
 #include "outbox/domain_event.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
 #include "outbox/recording_publisher.h"
 #include "outbox/sqlite.h"
-#include "../scratch.h"
 
 namespace {
 
