@@ -4,6 +4,7 @@
 #include <regex>
 #include <sstream>
 
+#include "outbox/idempotent_create.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
@@ -179,6 +180,22 @@ TEST_F(MysqlPrivilegesTest, TheDispatcherMayDeleteWhatIsDeliveredOnlyIfThatIsGra
   sql().execute("GRANT DELETE ON outbox_event TO " + role_of("dispatcher"));
   join_and_finish();
   EXPECT_FALSE(owner().find("e"));
+}
+
+TEST_F(MysqlPrivilegesTest, AWriterMayBeAllowedToCreateIdempotently) {
+  const auto store = store_as("writer", {.migrate = false});
+  Writer writer{store};
+  IdempotentCreate create{writer};
+  const auto request = [&] {
+    return create.run({.key = "k", .body = "order"},
+                      [](Transaction&, const NewIds& ids) { return ids.public_id; });
+  };
+  EXPECT_TRUE(contains(message_of<PermanentError>(request), "docs/databases.md"));
+  sql().execute("GRANT SELECT, INSERT, UPDATE, DELETE ON outbox_event_creation TO " +
+                role_of("writer"));
+  EXPECT_TRUE(request().created());
+  EXPECT_TRUE(request().repeated());
+  EXPECT_EQ(create.purge(), 0);
 }
 
 TEST_F(MysqlPrivilegesTest, TheJanitorLooksReplaysDiscardsAndPurges) {

@@ -3,6 +3,7 @@
 #include <regex>
 #include <sstream>
 
+#include "outbox/idempotent_create.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "store/postgres/test_support.h"
@@ -184,6 +185,22 @@ TEST_F(PostgresPrivilegesTest, TheDispatcherMayDeleteWhatIsDeliveredOnlyIfThatIs
   sql().execute("GRANT DELETE ON " + table() + " TO " + schema() + "_dispatcher");
   EXPECT_TRUE(instance->mark(tenure.epoch, {&done, 1}).stale.empty());
   EXPECT_FALSE(store->find("e"));
+}
+
+TEST_F(PostgresPrivilegesTest, AWriterMayBeAllowedToCreateIdempotently) {
+  const auto store = store_as("writer", {.migrate = false});
+  Writer writer{store};
+  IdempotentCreate create{writer};
+  const auto request = [&] {
+    return create.run({.key = "k", .body = "order"},
+                      [](Transaction&, const NewIds& ids) { return ids.public_id; });
+  };
+  EXPECT_TRUE(contains(message_of<PermanentError>(request), "docs/databases.md"));
+  sql().execute("GRANT SELECT, INSERT, UPDATE, DELETE ON " + table() + "_creation TO " + schema() +
+                "_writer");
+  EXPECT_TRUE(request().created());
+  EXPECT_TRUE(request().repeated());
+  EXPECT_EQ(create.purge(), 0);
 }
 
 TEST_F(PostgresPrivilegesTest, TheJanitorLooksReplaysDiscardsAndPurges) {
