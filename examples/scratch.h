@@ -1,4 +1,4 @@
-// What the examples share: a folder to work in, and how they end.
+// What the examples share: where they work, and how they end.
 #pragma once
 
 #include <cstdlib>
@@ -13,25 +13,42 @@
 
 namespace example {
 
-// Runs an example in the folder that the command line names, or in a temporary one;
-// its exit status. An error is printed under the example's name.
-inline int run_in_folder(int argc, char** argv, const std::string& name,
-                         const std::function<void(const std::filesystem::path&)>& run) {
-  namespace fs = std::filesystem;
+// Runs an example; its exit status. An error is printed under the example's name.
+inline int run(const std::string& name, const std::function<void()>& example) {
   try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder = fs::temp_directory_path() / ("outbox-" + name + "-" + outbox::new_id());
-    fs::create_directory(folder);
-    run(folder);
-    fs::remove_all(folder);
+    example();
     return EXIT_SUCCESS;
   } catch (const std::exception& error) {
     std::cerr << name << ": " << error.what() << '\n';
     return EXIT_FAILURE;
   }
+}
+
+// In a temporary folder, which is removed unless the example fails.
+inline int run_in_temporary_folder(
+    const std::string& name, const std::function<void(const std::filesystem::path&)>& example) {
+  namespace fs = std::filesystem;
+  return run(name, [&] {
+    const fs::path folder = fs::temp_directory_path() / ("outbox-" + name + "-" + outbox::new_id());
+    fs::create_directory(folder);
+    example(folder);
+    fs::remove_all(folder);
+  });
+}
+
+// In the folder that the command line names, or in a temporary one.
+inline int run_in_folder(int argc, char** argv, const std::string& name,
+                         const std::function<void(const std::filesystem::path&)>& example) {
+  if (argc > 1) return run(name, [&] { example(argv[1]); });
+  return run_in_temporary_folder(name, example);
+}
+
+// On the database file that the command line names, or on one in a temporary folder.
+inline int run_on_file(int argc, char** argv, const std::string& name,
+                       const std::function<void(const std::string& file)>& example) {
+  if (argc > 1) return run(name, [&] { example(argv[1]); });
+  return run_in_temporary_folder(
+      name, [&](const std::filesystem::path& folder) { example((folder / "shop.db").string()); });
 }
 
 // One string a line, because several workers print side by side.

@@ -5,9 +5,6 @@
 // Worth it if other programs read the column and expect what that library writes,
 // or if one strict reader of JSON in a program is enough.
 #include <chrono>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -15,6 +12,7 @@
 #include <string>
 #include <string_view>
 
+#include "../scratch.h"
 #include "outbox/json_codec.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
@@ -80,20 +78,4 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder = fs::temp_directory_path() / ("outbox-custom-codec-" + outbox::new_id());
-    fs::create_directory(folder);
-    run((folder / "shop.db").string());
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "custom_codec: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
-}
+int main(int argc, char** argv) { return example::run_on_file(argc, argv, "custom_codec", run); }

@@ -4,9 +4,6 @@
 //
 // The delay is in the table, not in the process: it survives a restart.
 #include <chrono>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <iomanip>
 #include <iostream>
 #include <mutex>
@@ -14,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 
@@ -92,21 +90,4 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder =
-        fs::temp_directory_path() / ("outbox-delayed-events-" + outbox::new_id());
-    fs::create_directory(folder);
-    run((folder / "shop.db").string());
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "delayed_events: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
-}
+int main(int argc, char** argv) { return example::run_on_file(argc, argv, "delayed_events", run); }

@@ -2,15 +2,13 @@
 //
 //   example_idempotent_create [database]      default: a temporary file
 #include <chrono>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <string_view>
 
+#include "../scratch.h"
 #include "outbox/idempotent_create.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
@@ -88,19 +86,5 @@ void run(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder = fs::temp_directory_path() / ("outbox-create-" + outbox::new_id());
-    fs::create_directory(folder);
-    run((folder / "shop.db").string());
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "idempotent_create: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
+  return example::run_on_file(argc, argv, "idempotent_create", run);
 }

@@ -3,15 +3,13 @@
 //
 //   example_inbox [database]      default: a temporary file
 #include <chrono>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <variant>
 
+#include "../scratch.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
@@ -98,20 +96,4 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder = fs::temp_directory_path() / ("outbox-inbox-" + outbox::new_id());
-    fs::create_directory(folder);
-    run((folder / "shop.db").string());
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "inbox: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
-}
+int main(int argc, char** argv) { return example::run_on_file(argc, argv, "inbox", run); }

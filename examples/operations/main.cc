@@ -5,14 +5,12 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 #include <variant>
 
+#include "../scratch.h"
 #include "outbox/dead_events.h"
 #include "outbox/error.h"
 #include "outbox/outbox.h"
@@ -92,20 +90,4 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder = fs::temp_directory_path() / ("outbox-operations-" + outbox::new_id());
-    fs::create_directory(folder);
-    run((folder / "shop.db").string());
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "operations: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
-}
+int main(int argc, char** argv) { return example::run_on_file(argc, argv, "operations", run); }

@@ -5,14 +5,12 @@
 #include <sqlite3.h>
 
 #include <chrono>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 
@@ -79,21 +77,4 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder =
-        fs::temp_directory_path() / ("outbox-own-connection-" + outbox::new_id());
-    fs::create_directory(folder);
-    run((folder / "shop.db").string());
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "own_connection: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
-}
+int main(int argc, char** argv) { return example::run_on_file(argc, argv, "own_connection", run); }

@@ -2,13 +2,11 @@
 //
 //   example_quickstart [database]      default: a temporary file
 #include <chrono>
-#include <cstdlib>
-#include <exception>
-#include <filesystem>
 #include <iostream>
 #include <stdexcept>
 #include <string>
 
+#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 
@@ -63,20 +61,4 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder = fs::temp_directory_path() / ("outbox-quickstart-" + outbox::new_id());
-    fs::create_directory(folder);
-    run((folder / "shop.db").string());
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "quickstart: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
-}
+int main(int argc, char** argv) { return example::run_on_file(argc, argv, "quickstart", run); }

@@ -5,14 +5,13 @@
 // An event must be in the transaction of the data that it speaks of, so every
 // database has its own table of events, and its own stack that delivers them.
 #include <chrono>
-#include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 
+#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/prometheus.h"
 #include "outbox/sqlite.h"
@@ -93,20 +92,4 @@ void run(const fs::path& folder) {
 
 }  // namespace
 
-int main(int argc, char** argv) {
-  try {
-    if (argc > 1) {
-      run(argv[1]);
-      return EXIT_SUCCESS;
-    }
-    const fs::path folder =
-        fs::temp_directory_path() / ("outbox-two-databases-" + outbox::new_id());
-    fs::create_directory(folder);
-    run(folder);
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "two_databases: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
-}
+int main(int argc, char** argv) { return example::run_in_folder(argc, argv, "two_databases", run); }

@@ -3,8 +3,6 @@
 //   example_typed_events [transactional|in_memory]      default: transactional
 #include <chrono>
 #include <cstdint>
-#include <cstdlib>
-#include <exception>
 #include <filesystem>
 #include <iostream>
 #include <optional>
@@ -12,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
 #include "outbox/sqlite.h"
@@ -101,15 +100,7 @@ void run(const std::string& path, const std::string& kind) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  namespace fs = std::filesystem;
-  try {
-    const fs::path folder = fs::temp_directory_path() / ("outbox-typed-events-" + outbox::new_id());
-    fs::create_directory(folder);
+  return example::run_in_temporary_folder("typed_events", [&](const std::filesystem::path& folder) {
     run((folder / "shop.db").string(), argc > 1 ? argv[1] : "transactional");
-    fs::remove_all(folder);
-    return EXIT_SUCCESS;
-  } catch (const std::exception& error) {
-    std::cerr << "typed_events: " << error.what() << '\n';
-    return EXIT_FAILURE;
-  }
+  });
 }
