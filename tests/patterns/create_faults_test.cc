@@ -126,6 +126,39 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapLeavesExactlyOneCreationToTheNext) {
   }
 }
 
+// The statements of join() come in the same order, all in the caller's transaction: a claim
+// that was not committed is gone, and nobody waits for a lease.
+TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapOfAJoinLeavesExactlyOneCreationToTheNext) {
+  for (const Gap& gap : kGaps) {
+    SCOPED_TRACE(gap.name);
+    execute("DELETE FROM thing");
+    execute("DELETE FROM outbox_event");
+    execute("DELETE FROM " + table());
+    close_all();
+    const auto join = [this](Writer& writer, const IdempotentCreate::Work& work) {
+      IdempotentCreate create{writer, quiet()};
+      Transaction tx = writer.begin();
+      Creation made = create.join(tx, request("k"), work);
+      tx.commit();
+      return made;
+    };
+    {
+      chaos::Process first([&] {
+        Writer writer{with_gap(database().open(), gap, [] { ::raise(SIGKILL); })};
+        join(writer, make);
+        return 0;
+      });
+      EXPECT_EQ(first.wait(60s), "signal 9");
+    }
+    open_all();
+    const bool committed = gap.name == std::string_view("after the commit");
+    const Creation made = join(*writer_, make);
+    EXPECT_EQ(made.created(), !committed);
+    EXPECT_EQ(join(*writer_, never).result_ref, made.result_ref);
+    expect_one(made);
+  }
+}
+
 // In its work, while others can write; on SQLite before it begins, because nobody can take
 // over from one that has the one right to write.
 TEST_P(CreateFaultsTest, WhoIsStoppedPastItsLeaseAndRevivedIsRolledBack) {
