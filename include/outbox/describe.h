@@ -72,7 +72,7 @@ class Label {
   std::string_view text_;
 };
 
-namespace internal {
+namespace typed {
 
 enum class Part : std::uint8_t {
   aggregate,
@@ -160,10 +160,10 @@ constexpr void check_member() {
                 "a field must be a data member; for anything else use .payload(encode, decode)");
 }
 
-}  // namespace internal
+}  // namespace typed
 
 // A struct that is part of events. Made by object<T>().
-template <class T, class Parts = internal::PartList<>>
+template <class T, class Parts = typed::PartList<>>
 class ObjectDescription {
  public:
   using Struct = T;
@@ -172,14 +172,14 @@ class ObjectDescription {
 
   template <class Class, class Member>
   constexpr auto field(std::string_view name, Member Class::*member) const {
-    return field(name, member, internal::NoFallback{});
+    return field(name, member, typed::NoFallback{});
   }
 
   // `fallback` is the value of a field that is missing.
   template <class Class, class Member, class Fallback>
   constexpr auto field(std::string_view name, Member Class::*member, Fallback fallback) const {
-    internal::check_member<T, Class, Member>();
-    return with(internal::FieldPart<Member Class::*, Fallback>{name, member, fallback});
+    typed::check_member<T, Class, Member>();
+    return with(typed::FieldPart<Member Class::*, Fallback>{name, member, fallback});
   }
 
   constexpr const Parts& parts() const noexcept { return parts_; }
@@ -196,12 +196,12 @@ class ObjectDescription {
 
 template <class T>
 constexpr ObjectDescription<T> object() {
-  return ObjectDescription<T>(internal::PartList<>(std::tuple<>()));
+  return ObjectDescription<T>(typed::PartList<>(std::tuple<>()));
 }
 
 // A struct that is an event. Made by event<T>(name). Needs one of aggregate() and global(),
 // and either field()s or payload().
-template <class T, class Parts = internal::PartList<>>
+template <class T, class Parts = typed::PartList<>>
 class EventDescription {
  public:
   using Struct = T;
@@ -217,35 +217,35 @@ class EventDescription {
   // text or an integer.
   template <class Id>
   constexpr auto aggregate(Label type, Id id) const {
-    return with(internal::AggregatePart<Id>{type.str(), std::move(id)});
+    return with(typed::AggregatePart<Id>{type.str(), std::move(id)});
   }
 
   // It happened to none: no aggregate type, and no order among such events.
-  constexpr auto global() const { return with(internal::GlobalPart{}); }
+  constexpr auto global() const { return with(typed::GlobalPart{}); }
 
   // What others call the aggregate, for the header `public-id`; as aggregate()'s id.
   template <class Get>
   constexpr auto public_id(Get get) const {
-    return with(internal::GetPart<Get, internal::Part::public_id>{std::move(get)});
+    return with(typed::GetPart<Get, typed::Part::public_id>{std::move(get)});
   }
 
   // Of the aggregate after the event, an integer that grows, for the header
   // `aggregate-version`: see VersionGuard in inbox.h.
   template <class Get>
   constexpr auto aggregate_version(Get get) const {
-    return with(internal::GetPart<Get, internal::Part::aggregate_version>{std::move(get)});
+    return with(typed::GetPart<Get, typed::Part::aggregate_version>{std::move(get)});
   }
 
   template <class Class, class Member>
   constexpr auto field(std::string_view name, Member Class::*member) const {
-    return field(name, member, internal::NoFallback{});
+    return field(name, member, typed::NoFallback{});
   }
 
   // `fallback` is the value of a field that is missing.
   template <class Class, class Member, class Fallback>
   constexpr auto field(std::string_view name, Member Class::*member, Fallback fallback) const {
-    internal::check_member<T, Class, Member>();
-    return with(internal::FieldPart<Member Class::*, Fallback>{name, member, fallback});
+    typed::check_member<T, Class, Member>();
+    return with(typed::FieldPart<Member Class::*, Fallback>{name, member, fallback});
   }
 
   // Functions of one's own instead of fields. `encode` makes a Payload of the event: by
@@ -260,7 +260,7 @@ class EventDescription {
                       std::is_invocable_r_v<T, const Decode&, std::string_view, int>,
                   "the second function of .payload() makes the event of a std::string_view, "
                   "or of that and the version, an int");
-    return with(internal::PayloadPart<Encode, Decode>{std::move(encode), std::move(decode)});
+    return with(typed::PayloadPart<Encode, Decode>{std::move(encode), std::move(decode)});
   }
 
   // Brings a JSON payload of version `from` to the next one. Several are called one after
@@ -269,7 +269,7 @@ class EventDescription {
   constexpr auto upcast(int from, Change change) const {
     static_assert(std::is_invocable_r_v<JsonValue, const Change&, JsonValue>,
                   "the function of .upcast() takes an outbox::JsonValue and returns one");
-    return with(internal::UpcastPart<Change>{from, std::move(change)});
+    return with(typed::UpcastPart<Change>{from, std::move(change)});
   }
 
   constexpr std::string_view name() const noexcept { return name_; }
@@ -290,7 +290,7 @@ class EventDescription {
 
 template <class T>
 constexpr EventDescription<T> event(Label name) {
-  return EventDescription<T>(name.str(), 1, internal::PartList<>(std::tuple<>()));
+  return EventDescription<T>(name.str(), 1, typed::PartList<>(std::tuple<>()));
 }
 
 // An enum whose values are written as their names. (One that is not described is written

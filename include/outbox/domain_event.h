@@ -68,7 +68,7 @@ OUTBOX_EXPORT std::optional<std::int64_t> aggregate_version(const Event& event);
 
 // --- implementation of the templates ---
 
-namespace internal {
+namespace typed {
 
 // What a description says, without its types.
 struct EventNames {
@@ -257,21 +257,21 @@ class TypedListener final : public Listener {
 // Makes the event's request the current one. Null for null.
 OUTBOX_EXPORT std::shared_ptr<Listener> in_request_scope(std::shared_ptr<Listener> inner);
 
-}  // namespace internal
+}  // namespace typed
 
 template <class T>
 Draft to_draft(const T& event, PublishOptions options) {
-  if constexpr (internal::check_event_type<T>()) {
-    internal::DraftParts made;
-    const auto& parts = internal::description_of<T>().parts();
-    parts.template each<internal::Part::aggregate>(
-        [&](const auto& part) { made.aggregate_id = internal::id_text(part.id, event); });
-    parts.template each<internal::Part::public_id>(
-        [&](const auto& part) { made.public_id = internal::id_text(part.get, event); });
-    parts.template each<internal::Part::aggregate_version>(
-        [&](const auto& part) { made.aggregate_version = internal::id_text(part.get, event); });
-    made.payload = internal::payload_of(event);
-    return internal::make_draft(internal::event_names<T>(), std::move(made), std::move(options));
+  if constexpr (typed::check_event_type<T>()) {
+    typed::DraftParts made;
+    const auto& parts = typed::description_of<T>().parts();
+    parts.template each<typed::Part::aggregate>(
+        [&](const auto& part) { made.aggregate_id = typed::id_text(part.id, event); });
+    parts.template each<typed::Part::public_id>(
+        [&](const auto& part) { made.public_id = typed::id_text(part.get, event); });
+    parts.template each<typed::Part::aggregate_version>(
+        [&](const auto& part) { made.aggregate_version = typed::id_text(part.get, event); });
+    made.payload = typed::payload_of(event);
+    return typed::make_draft(typed::event_names<T>(), std::move(made), std::move(options));
   } else {
     return {};
   }
@@ -279,37 +279,36 @@ Draft to_draft(const T& event, PublishOptions options) {
 
 template <class T>
 T from_event(const Event& event) {
-  using internal::Part;
-  static_assert(internal::check_event_type<T>());
-  const internal::EventNames& names = internal::event_names<T>();
-  const int version = internal::payload_version(names, event);
-  const auto& parts = internal::description_of<T>().parts();
+  using typed::Part;
+  static_assert(typed::check_event_type<T>());
+  const typed::EventNames& names = typed::event_names<T>();
+  const int version = typed::payload_version(names, event);
+  const auto& parts = typed::description_of<T>().parts();
   if constexpr (std::remove_cvref_t<decltype(parts)>::template kCount < Part::payload >> 0) {
     std::optional<T> made;
     parts.template each<Part::payload>(
-        [&](const auto& part) { made.emplace(internal::decode<T>(part.decode, event, version)); });
+        [&](const auto& part) { made.emplace(typed::decode<T>(part.decode, event, version)); });
     return *std::move(made);
   } else {
-    const JsonValue value =
-        internal::upcast<T>(internal::json_payload(names, version, event), version);
-    const std::string subject = internal::event_subject(names, version);
-    return internal::read_fields<T>(value, internal::Place(subject));
+    const JsonValue value = typed::upcast<T>(typed::json_payload(names, version, event), version);
+    const std::string subject = typed::event_subject(names, version);
+    return typed::read_fields<T>(value, typed::Place(subject));
   }
 }
 
 template <class T, class F>
 requires(!std::same_as<T, F>) std::shared_ptr<Listener> listener(F function) {
   if constexpr (std::is_convertible_v<F, std::shared_ptr<Listener>>) {
-    return internal::in_request_scope(std::move(function));
+    return typed::in_request_scope(std::move(function));
   } else {
     static_assert(std::is_invocable_v<F&, const T&> ||
                       std::is_invocable_v<F&, const T&, const Event&> ||
                       std::is_invocable_v<F&, const T&, const Event&, const Delivery&>,
                   "a listener of T takes (const T&), (const T&, const Event&) or (const T&, const "
                   "Event&, const Delivery&)");
-    if constexpr (internal::check_event_type<T>()) {
+    if constexpr (typed::check_event_type<T>()) {
       if (internal::is_null(function)) return nullptr;
-      return std::make_shared<internal::TypedListener<T, F>>(std::move(function));
+      return std::make_shared<typed::TypedListener<T, F>>(std::move(function));
     } else {
       return nullptr;
     }
@@ -323,8 +322,8 @@ requires(!std::same_as<T, F>) Handler handler(std::string name, F function) {
 
 template <class T, class F>
 Listeners& Listeners::on(F function, ListenerOptions options) {
-  if constexpr (internal::check_event_type<T>()) {
-    const internal::EventNames& names = internal::event_names<T>();
+  if constexpr (typed::check_event_type<T>()) {
+    const typed::EventNames& names = typed::event_names<T>();
     return add_route(
         names.aggregate_type, names.type,
         {.listener = outbox::listener<T>(std::move(function)), .options = std::move(options)});
@@ -335,8 +334,8 @@ Listeners& Listeners::on(F function, ListenerOptions options) {
 
 template <class T>
 Listeners& Listeners::fan_out(std::vector<Handler> handlers, ListenerOptions options) {
-  if constexpr (internal::check_event_type<T>()) {
-    const internal::EventNames& names = internal::event_names<T>();
+  if constexpr (typed::check_event_type<T>()) {
+    const typed::EventNames& names = typed::event_names<T>();
     return fan_out(names.aggregate_type, names.type, std::move(handlers), std::move(options));
   } else {
     return *this;

@@ -19,7 +19,7 @@
 #include "outbox/export.h"
 #include "outbox/json_value.h"
 
-namespace outbox::internal {
+namespace outbox::typed {
 
 // A place in a payload, for messages. Places form a list on the stack, from the inside out,
 // which becomes text only when something is wrong.
@@ -348,4 +348,4 @@ T read_fields(const JsonValue& value, const Place& place) {
   return object;
 }
 
-}  // namespace outbox::internal
+}  // namespace outbox::typed

@@ -25,8 +25,8 @@ class OUTBOX_EXPORT RecordingPublisher final : public DomainEventPublisher {
   // Those of T, in order, written and read again as on their way through an outbox.
   template <class T>
   std::vector<T> events() const {
-    static_assert(internal::check_event_type<T>());
-    const internal::EventNames& names = internal::event_names<T>();
+    static_assert(typed::check_event_type<T>());
+    const typed::EventNames& names = typed::event_names<T>();
     std::vector<T> found;
     for (const Event& event : all()) {
       const bool is_it =

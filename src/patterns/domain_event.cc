@@ -58,7 +58,7 @@ std::optional<std::int64_t> aggregate_version(const Event& event) {
   return version;
 }
 
-namespace internal {
+namespace typed {
 
 void check_event_description(const EventNames& names, const std::vector<int>& upcasts) {
   check_name("described event type", names.type, kMaxTypeLength);
@@ -167,5 +167,5 @@ std::shared_ptr<Listener> in_request_scope(std::shared_ptr<Listener> inner) {
   return std::make_shared<InRequestScope>(std::move(inner));
 }
 
-}  // namespace internal
+}  // namespace typed
 }  // namespace outbox

@@ -12,7 +12,7 @@
 #include "core/utf8.h"
 #include "outbox/error.h"
 
-namespace outbox::internal {
+namespace outbox::typed {
 namespace {
 
 // Neither values nor texts appear in messages: they may be secrets.
@@ -184,4 +184,4 @@ void check_fields(const std::vector<std::string_view>& names) {
   }
 }
 
-}  // namespace outbox::internal
+}  // namespace outbox::typed

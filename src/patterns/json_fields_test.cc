@@ -81,14 +81,14 @@ constexpr auto describe(outbox::Type<Twice>) {
 template <class T>
 std::string written(const T& object) {
   std::string out;
-  outbox::internal::write_fields(out, object, outbox::internal::Place("Thing version 1"));
+  outbox::typed::write_fields(out, object, outbox::typed::Place("Thing version 1"));
   return out;
 }
 
 template <class T>
 T read(std::string_view text) {
-  return outbox::internal::read_fields<T>(outbox::JsonValue::parse(text),
-                                          outbox::internal::Place("Thing version 1"));
+  return outbox::typed::read_fields<T>(outbox::JsonValue::parse(text),
+                                       outbox::typed::Place("Thing version 1"));
 }
 
 Everything full() {
@@ -209,7 +209,7 @@ TEST(JsonFields, DescriptionsAreMadeByTheCompiler) {
   constexpr auto kDescription = describe(outbox::Type<shop::OrderPlaced>{});
   static_assert(kDescription.version() == 3);
   static_assert(kDescription.name() == "OrderPlaced");
-  EXPECT_EQ(kDescription.parts().kCount<outbox::internal::Part::field>, 6U);
+  EXPECT_EQ(kDescription.parts().kCount<outbox::typed::Part::field>, 6U);
 }
 
 }  // namespace

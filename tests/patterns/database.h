@@ -63,18 +63,7 @@ class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   // SQLite, where the second transaction waits to begin, nobody can tell: at once.
   bool wait_for_waiters(int count = 1) {
     if (dialect() == Dialect::sqlite) return true;
-    return test::eventually([&] {
-      // MariaDB looks anew only when nobody asked for a tenth of a second.
-      std::this_thread::sleep_for(std::chrono::milliseconds{150});
-      return number(dialect() == Dialect::postgres
-                        ? "SELECT count(DISTINCT a.pid) FROM pg_locks l"
-                          " JOIN pg_stat_activity a ON a.pid = l.pid"
-                          " WHERE NOT l.granted AND a.datname = current_database()"
-                          " AND a.query LIKE '%outbox_event%'"
-                        : "SELECT count(*) FROM information_schema.innodb_trx"
-                          " JOIN information_schema.processlist ON id = trx_mysql_thread_id"
-                          " WHERE trx_state = 'LOCK WAIT' AND db = database()") >= count;
-    });
+    return test::eventually([&] { return waiters() >= count; });
   }
 
   // `column`, of the table `outbox_event_<table>`, so much earlier in all rows.
@@ -87,6 +76,29 @@ class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   }
 
  private:
+  std::int64_t waiters() {
+    const auto on = store_->connect();
+    const auto number = [&](const char* sql) {
+      return std::get<std::int64_t>(on->query(sql, {}).at(0).at(0));
+    };
+    if (dialect() == Dialect::postgres) {
+      return number(
+          "SELECT count(DISTINCT a.pid) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
+          " WHERE NOT l.granted AND a.datname = current_database()"
+          " AND a.query LIKE '%outbox_event%'");
+    }
+    // MariaDB looks anew only when nobody asked for a tenth of a second, so those who ask
+    // take turns.
+    number("SELECT get_lock('outbox tests look for waiters', 60)");
+    std::this_thread::sleep_for(std::chrono::milliseconds{110});
+    const std::int64_t found = number(
+        "SELECT count(*) FROM information_schema.innodb_trx"
+        " JOIN information_schema.processlist ON id = trx_mysql_thread_id"
+        " WHERE trx_state = 'LOCK WAIT' AND db = database()");
+    number("SELECT release_lock('outbox tests look for waiters')");
+    return found;
+  }
+
   std::unique_ptr<chaos::Database> database_;
   std::shared_ptr<Store> store_;
 };

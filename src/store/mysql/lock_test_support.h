@@ -12,14 +12,18 @@
 namespace outbox::mysql {
 
 // Until so many transactions wait for a lock in the database of the connection. The
-// server looks anew only when nobody asked for a tenth of a second.
+// server looks anew only when nobody asked for a tenth of a second, so those who ask take
+// turns.
 inline bool wait_for_waiters(test::Mysql& sql, int count) {
   return eventually([&] {
-    std::this_thread::sleep_for(150ms);
-    return sql.value(
-               "SELECT count(*) FROM information_schema.innodb_trx JOIN "
-               "information_schema.processlist ON id = trx_mysql_thread_id "
-               "WHERE trx_state = 'LOCK WAIT' AND db = database()") == std::to_string(count);
+    sql.value("SELECT get_lock('outbox tests look for waiters', 60)");
+    std::this_thread::sleep_for(110ms);
+    const std::string waiters = sql.value(
+        "SELECT count(*) FROM information_schema.innodb_trx JOIN "
+        "information_schema.processlist ON id = trx_mysql_thread_id "
+        "WHERE trx_state = 'LOCK WAIT' AND db = database()");
+    sql.value("SELECT release_lock('outbox tests look for waiters')");
+    return waiters == std::to_string(count);
   });
 }
 

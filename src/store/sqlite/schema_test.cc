@@ -43,7 +43,7 @@ TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
 
   const auto store = open_store();
   EXPECT_EQ(db.column("SELECT version || ' ' || name FROM outbox_event_migration"),
-            (std::vector<std::string>{"1 001_outbox", "2 002_archive"}));
+            (std::vector<std::string>{"1 001_outbox", "2 002_archive", "3 003_patterns"}));
   EXPECT_EQ(store->counts().pending, 1);
   EXPECT_EQ(store->list({.status = {Status::dead}}, 0, 10).size(), 1u);
   EXPECT_EQ(store->purge(Purgeable::dead, host_clock().now(), 0, 10, true).rows, 1);
