@@ -1,6 +1,7 @@
 // `outbox dead`, `purge`, `status` and `doctor`, end to end.
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <set>
 
