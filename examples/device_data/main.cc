@@ -3,8 +3,8 @@
 //   example_device_data [folder]      default: a temporary folder
 //
 // Readings come many at a time: they are written at once, and the analysis gets them in
-// batches. Alarms go to people: each is recorded in an inbox with its effect, and is
-// never paged twice.
+// batches. Alarms go into a history, behind an inbox: each is entered once, however
+// often it is delivered.
 #include <atomic>
 #include <chrono>
 #include <cstddef>
@@ -151,7 +151,7 @@ void run(const std::filesystem::path& folder) {
   store->replay({.status = {outbox::Status::done}, .type = "AlarmRaised"}, 0, 100);
   box.wake();
   expect(box.wait_idle(20s), "an alarm was not delivered again in time");
-  expect(alarms() == 2, "an alarm was paged twice");
+  expect(alarms() == 2, "an alarm was entered twice");
   say("1000 readings, 2 alarms");
 }
 

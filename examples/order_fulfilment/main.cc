@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 #include <variant>
+#include <vector>
 
 #include "../scratch.h"
 #include "outbox/domain_event.h"
@@ -92,6 +93,17 @@ void run(const std::filesystem::path& folder) {
   Service orders{folder / "orders.db", "orders(id TEXT PRIMARY KEY, state TEXT NOT NULL)"};
   Service stock{folder / "stock.db", "stock(sku TEXT PRIMARY KEY, available INTEGER NOT NULL)"};
   Service shipping{folder / "shipping.db", "parcels(id TEXT PRIMARY KEY, order_id TEXT NOT NULL)"};
+
+  // The listeners of each use the others: all stop before any of them is gone.
+  struct CloseAll {
+    std::vector<Service*> services;
+    ~CloseAll() {
+      for (Service* each : services) {
+        if (each->box) each->box->close();
+      }
+    }
+  };
+  const CloseAll close_all{{&orders, &stock, &shipping}};
 
   outbox::Listeners on_orders;
   on_orders.on<OrderPlaced>([&](const OrderPlaced& placed, const outbox::Event& event) {

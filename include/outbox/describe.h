@@ -153,8 +153,18 @@ class PartList {
   std::tuple<Parts...> parts_;
 };
 
-template <class T, class Class, class Member>
+// A value that JSON could not have made of the field would come as a surprise: text for a
+// number, a pointer for a bool.
+template <class Member, class Fallback>
+concept FitsField = std::same_as<Fallback, NoFallback> ||
+    (std::is_arithmetic_v<Member> ? (std::is_arithmetic_v<Fallback>&& std::same_as<Member, bool> ==
+                                     std::same_as<Fallback, bool>)
+                                  : std::is_convertible_v<const Fallback&, Member>);
+
+template <class T, class Class, class Member, class Fallback>
 constexpr void check_member() {
+  static_assert(FitsField<Member, Fallback>,
+                "the fallback of a field must be a value of the field's type");
   static_assert(std::is_base_of_v<Class, T>, "a field must be a member of the struct described");
   static_assert(std::is_object_v<Member>,
                 "a field must be a data member; for anything else use .payload(encode, decode)");
@@ -171,15 +181,15 @@ class ObjectDescription {
   constexpr explicit ObjectDescription(Parts parts) : parts_(std::move(parts)) {}
 
   template <class Class, class Member>
-  constexpr auto field(std::string_view name, Member Class::*member) const {
+  constexpr auto field(Label name, Member Class::*member) const {
     return field(name, member, typed::NoFallback{});
   }
 
   // `fallback` is the value of a field that is missing.
   template <class Class, class Member, class Fallback>
-  constexpr auto field(std::string_view name, Member Class::*member, Fallback fallback) const {
-    typed::check_member<T, Class, Member>();
-    return with(typed::FieldPart<Member Class::*, Fallback>{name, member, fallback});
+  constexpr auto field(Label name, Member Class::*member, Fallback fallback) const {
+    typed::check_member<T, Class, Member, Fallback>();
+    return with(typed::FieldPart<Member Class::*, Fallback>{name.str(), member, fallback});
   }
 
   constexpr const Parts& parts() const noexcept { return parts_; }
@@ -237,15 +247,15 @@ class EventDescription {
   }
 
   template <class Class, class Member>
-  constexpr auto field(std::string_view name, Member Class::*member) const {
+  constexpr auto field(Label name, Member Class::*member) const {
     return field(name, member, typed::NoFallback{});
   }
 
   // `fallback` is the value of a field that is missing.
   template <class Class, class Member, class Fallback>
-  constexpr auto field(std::string_view name, Member Class::*member, Fallback fallback) const {
-    typed::check_member<T, Class, Member>();
-    return with(typed::FieldPart<Member Class::*, Fallback>{name, member, fallback});
+  constexpr auto field(Label name, Member Class::*member, Fallback fallback) const {
+    typed::check_member<T, Class, Member, Fallback>();
+    return with(typed::FieldPart<Member Class::*, Fallback>{name.str(), member, fallback});
   }
 
   // Functions of one's own instead of fields. `encode` makes a Payload of the event: by

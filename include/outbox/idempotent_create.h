@@ -59,7 +59,7 @@ struct CreateRequest {
   // Two requests with one key must be equal: give the body (an empty one is a body, too),
   // or a hash of your own (at most 64 characters) if not every byte of it counts.
   // Exactly one of the two.
-  std::optional<std::string_view> body{};
+  std::optional<std::string> body{};
   std::string hash{};
 };
 

@@ -85,7 +85,7 @@ class OUTBOX_EXPORT Inbox {
   // The same in a transaction of the user's own (see the adapters in sqlite.h and its
   // likes): true the first time, when the effect is up to the caller. If the effect
   // fails, roll back. Throws MisuseError if no transaction is open.
-  bool first(Connection& own, std::string_view group, std::string_view event_id);
+  [[nodiscard]] bool first(Connection& own, std::string_view group, std::string_view event_id);
 
   // A listener that begins a transaction of the writer, calls `effect` once for each
   // event, and commits. The effect must not end the transaction; it may write events in
@@ -134,10 +134,12 @@ class OUTBOX_EXPORT VersionGuard {
   // seen now, once the transaction commits. Two transactions with the same aggregate wait
   // for each other; RetryableError as in Inbox::once(). `own`: a connection with a
   // transaction of the user's own. Any version but the lowest there is will do.
-  bool advance(Transaction& tx, std::string_view group, std::string_view aggregate_type,
-               std::string_view aggregate_id, std::int64_t version);
-  bool advance(Connection& own, std::string_view group, std::string_view aggregate_type,
-               std::string_view aggregate_id, std::int64_t version);
+  [[nodiscard]] bool advance(Transaction& tx, std::string_view group,
+                             std::string_view aggregate_type, std::string_view aggregate_id,
+                             std::int64_t version);
+  [[nodiscard]] bool advance(Connection& own, std::string_view group,
+                             std::string_view aggregate_type, std::string_view aggregate_id,
+                             std::int64_t version);
 
  private:
   class Impl;

@@ -338,7 +338,7 @@ T read_fields(const JsonValue& value, const Place& place) {
     if (const JsonValue* found = value.find(field.name)) {
       object.*field.member = read_value<Field>(*found, inner);
     } else if constexpr (!std::same_as<std::remove_cvref_t<decltype(field.fallback)>, NoFallback>) {
-      object.*field.member = Field(field.fallback);
+      object.*field.member = static_cast<Field>(field.fallback);
     } else if constexpr (IsOptionalField<Field>::value) {
       object.*field.member = std::nullopt;
     } else {

@@ -45,7 +45,8 @@ class OUTBOX_EXPORT JsonValue {
   template <std::same_as<bool> B>
   JsonValue(B value) : JsonValue(Boolean{value}) {}
   template <std::integral I>
-  requires(!std::same_as<I, bool>) JsonValue(I value) : JsonValue(Number{std::to_string(value)}) {}
+  requires(!std::same_as<I, bool> && !std::same_as<I, char>) JsonValue(I value)
+      : JsonValue(Number{std::to_string(value)}) {}
   // Throws MisuseError unless it is finite: JSON has no other numbers.
   JsonValue(double value);
   // NOLINTEND(google-explicit-constructor)

@@ -142,7 +142,12 @@ void append_string(std::string& out, std::string_view text) {
   append_json_string(out, text);
 }
 
-void append(std::string& out, const JsonValue& value) {
+void append(std::string& out, const JsonValue& value, std::size_t depth = 0) {
+  const bool contains = value.kind() == Kind::array || value.kind() == Kind::object;
+  if (contains && depth >= kMaxJsonDepth) {
+    throw MisuseError("a JSON value is nested deeper than " + std::to_string(kMaxJsonDepth) +
+                      " levels, which nobody could read again");
+  }
   switch (value.kind()) {
     case Kind::null:
       out += "null";
@@ -160,7 +165,7 @@ void append(std::string& out, const JsonValue& value) {
       char before = '[';
       for (const JsonValue& item : value.items()) {
         out += std::exchange(before, ',');
-        append(out, item);
+        append(out, item, depth + 1);
       }
       out += before == '[' ? "[]" : "]";
       return;
@@ -171,7 +176,7 @@ void append(std::string& out, const JsonValue& value) {
         out += std::exchange(before, ',');
         append_string(out, member.key);
         out += ':';
-        append(out, member.value);
+        append(out, member.value, depth + 1);
       }
       out += before == '{' ? "{}" : "}";
       return;

@@ -11,7 +11,6 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{50};
-constexpr milliseconds kLongestPause{5'000};
 
 // Up to a quarter more: those who lost the server together must not come back
 // together.
@@ -33,7 +32,8 @@ void Reconnection::check(Instant now) {
 
 void Reconnection::failed(const std::string& why, Instant now) {
   MutexLock lock(mutex_);
-  pause_ = std::clamp(pause_ * 2, kFirstPause, kLongestPause);
+  if (now < next_) return;  // one of several who tried at the same time
+  pause_ = std::clamp(pause_ * 2, kFirstPause, longest_pause_);
   next_ = now + with_jitter(pause_);
   why_ = why;
 }

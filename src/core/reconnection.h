@@ -9,11 +9,14 @@
 namespace outbox {
 
 // How often a server that is away is asked: at once after it was there, then with
-// pauses that double up to some seconds, each a little different. In between
+// pauses that double up to the longest, each a little different. In between
 // callers are told what the last attempt was told. Thread-safe.
 class Reconnection {
  public:
   using Instant = std::chrono::steady_clock::time_point;
+
+  explicit Reconnection(std::chrono::milliseconds longest_pause = std::chrono::seconds{5})
+      : longest_pause_(longest_pause) {}
 
   // Throws RetryableError while it is too early.
   void check(Instant now) OUTBOX_EXCLUDES(mutex_);
@@ -21,6 +24,8 @@ class Reconnection {
   void succeeded() OUTBOX_EXCLUDES(mutex_);
 
  private:
+  const std::chrono::milliseconds longest_pause_;
+
   Mutex mutex_;
   std::chrono::milliseconds pause_ OUTBOX_GUARDED_BY(mutex_){0};
   Instant next_ OUTBOX_GUARDED_BY(mutex_){};

@@ -40,6 +40,8 @@ std::string take_word(std::string_view& text) {
 
 }  // namespace
 
+std::string first_word(std::string_view text) { return take_word(text); }
+
 void refuse_transaction_control(std::string_view text) {
   static constexpr std::array<std::string_view, 8> kWords{
       "BEGIN", "START", "COMMIT", "END", "ROLLBACK", "ABORT", "SAVEPOINT", "RELEASE"};

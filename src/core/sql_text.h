@@ -6,6 +6,9 @@
 
 namespace outbox {
 
+// The first word of a statement, in capitals; blanks and comments are skipped.
+std::string first_word(std::string_view text);
+
 // Throws MisuseError if the statement begins or ends a transaction or savepoint:
 // those are calls of a connection, so that events follow them.
 void refuse_transaction_control(std::string_view text);

@@ -19,6 +19,10 @@ constexpr std::string_view kTakeOver =
     " WHERE tenant_id = ? AND request_key = ? AND owner = ?"
     " AND (state = 2 OR (state = 0 AND lease_until <= {now}))";
 
+constexpr std::string_view kRenew =
+    "UPDATE {creation} SET lease_until = {after ?}"
+    " WHERE tenant_id = ? AND request_key = ? AND owner = ? AND state = 0";
+
 constexpr std::string_view kSucceed =
     "UPDATE {creation} SET state = 1, result_ref = ?, changed_at = {now}"
     " WHERE tenant_id = ? AND request_key = ? AND owner = ? AND state = 0";
@@ -72,6 +76,7 @@ CreationTable::CreationTable(const Store& store)
       read_(spelt(read_sql(store.capabilities().dialect), store, "IdempotentCreate")),
       read_newest_(spelt(read_newest_sql(store.capabilities().dialect), store, "IdempotentCreate")),
       take_over_(spelt(kTakeOver, store, "IdempotentCreate")),
+      renew_(spelt(kRenew, store, "IdempotentCreate")),
       succeed_(spelt(kSucceed, store, "IdempotentCreate")),
       fail_(spelt(kFail, store, "IdempotentCreate")) {}
 
@@ -109,6 +114,11 @@ bool CreationTable::take_over(Connection& on, const CreationKey& key, const Crea
                               std::chrono::milliseconds lease) const {
   return execute(on, take_over_,
                  {claim.owner, in_microseconds(lease), key.tenant_id, key.key, claim.former}) > 0;
+}
+
+bool CreationTable::renew(Connection& on, const CreationKey& key, const CreationClaim& claim,
+                          std::chrono::milliseconds lease) const {
+  return execute(on, renew_, {in_microseconds(lease), key.tenant_id, key.key, claim.owner}) > 0;
 }
 
 bool CreationTable::succeed(Connection& on, const CreationKey& key, const CreationClaim& claim,

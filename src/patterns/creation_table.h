@@ -64,7 +64,9 @@ class CreationTable {
   bool take_over(Connection& on, const CreationKey& key, const CreationClaim& claim,
                  std::chrono::milliseconds lease) const;
 
-  // Both false if the claim was lost.
+  // All false if the claim was lost. The lease begins anew; the work is done; it has failed.
+  bool renew(Connection& on, const CreationKey& key, const CreationClaim& claim,
+             std::chrono::milliseconds lease) const;
   bool succeed(Connection& on, const CreationKey& key, const CreationClaim& claim,
                const std::string& result_ref) const;
   bool fail(Connection& on, const CreationKey& key, const CreationClaim& claim,
@@ -79,6 +81,7 @@ class CreationTable {
   const std::string read_;
   const std::string read_newest_;
   const std::string take_over_;
+  const std::string renew_;
   const std::string succeed_;
   const std::string fail_;
 };

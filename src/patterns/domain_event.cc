@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <new>
 #include <system_error>
 
 #include "core/check_text.h"
@@ -155,6 +156,8 @@ void rethrow_for_payload(const EventNames& names, int version) {
     throw;
   } catch (const RetryableError&) {
     throw;
+  } catch (const std::bad_alloc&) {
+    throw;  // which is not the payload's fault
   } catch (const std::exception& error) {
     throw PermanentError(subject + error.what());
   } catch (...) {

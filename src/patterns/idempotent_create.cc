@@ -220,7 +220,14 @@ class IdempotentCreate::Impl {
     const CreationClaim mine = new_claim();
     How how{.look_first = one_writer_};
     for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      const auto asked = steady_clock::now();
       Found found = alone([&](Connection& on) { return claim(on, key, mine, how); });
+      // A claim that had to wait counts its lease from before that.
+      if (const auto* claimed = std::get_if<CreationClaim>(&found);
+          claimed != nullptr && steady_clock::now() - asked > options_.lease / 4 &&
+          !alone([&](Connection& on) { return table_.renew(on, key, *claimed, options_.lease); })) {
+        continue;  // it was taken over meanwhile
+      }
       const auto* known = std::get_if<Creation>(&found);
       if (known == nullptr || !known->in_progress()) return found;
       const auto left = deadline - steady_clock::now();

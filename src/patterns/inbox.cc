@@ -70,24 +70,38 @@ class Consumer final : public Listener {
  private:
   void consume(const Event& event) {
     Transaction tx = begin();
-    const bool first = inbox_.once(tx, group_, event.id(), [&] { effect_(tx, event); });
-    if (first) tx.commit();  // otherwise there is nothing in it
+    bool begun = false;
+    const auto effect = [&] {
+      begun = true;
+      effect_(tx, event);
+    };
+    try {
+      if (!inbox_.once(tx, group_, event.id(), effect)) return;  // there is nothing in it
+    } catch (const PermanentError& error) {
+      if (begun) throw;  // the effect's own
+      // The consumer's database is not as it should be: no event is to blame for that.
+      throw UnavailableError(error.what());
+    }
+    tx.commit();
   }
 
   Transaction begin() {
     try {
       return writer_.begin();
-    } catch (const RetryableError& error) {
+    } catch (const MisuseError&) {
+      throw;
+    } catch (const Error& error) {
       throw UnavailableError(error.what());  // nothing was done for this event yet
     }
   }
 
-  // A collision and a lost connection look the same; what tells them apart is whether the
-  // database still answers.
+  // A collision and a database that is away, or takes no writes, look the same; what tells
+  // them apart is whether a record can be written. It is rolled back.
   void check_database(const Error& error) {
     try {
-      static_cast<void>(writer_.store().connect()->query("SELECT 1", {}));
-    } catch (const RetryableError&) {
+      Transaction tx = writer_.begin();
+      static_cast<void>(inbox_.first(tx.connection(), group_, new_id()));
+    } catch (const Error&) {
       throw UnavailableError(error.what());
     }
   }

@@ -49,7 +49,8 @@ struct Client::Link {
 
   const Target target;
   const ClientOptions options;
-  Reconnection reconnection;
+  // Well below the time for which a tracker tries to record an effect.
+  Reconnection reconnection{std::chrono::seconds{1}};
   std::atomic<bool> away{false};
 };
 

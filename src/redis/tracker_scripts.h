@@ -42,7 +42,7 @@ return {0, tonumber(fence), 0}
 //
 // An event that was forgotten is recorded all the same: its effect has happened.
 inline constexpr std::string_view kFinish = R"lua(
-local fence = redis.call('HGET', KEYS[1], 'fence')
+local fence = redis.call('HMGET', KEYS[1], 'fence')[1]
 if fence and fence ~= ARGV[1] then
   return 0
 end

@@ -64,15 +64,23 @@ class CreateFaultsTest : public CreationTest {
     return std::filesystem::exists(directory_.file(what));
   }
 
-  // Loses all connections to the server, as its restart would.
+  // Loses the connections of the store's pool, as a restart of the server would.
   void cut_connections() {
     const auto killer = database().connect(*store());
     Connection& on = killer->connection();
     if (dialect() == Dialect::postgres) {
-      on.query(
-          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-          " WHERE pid <> pg_backend_pid() AND datname = current_database()",
-          {});
+      // Other tests use the same database: those of this pool are asked who they are.
+      std::vector<std::unique_ptr<Connection>> pool(4);
+      std::string pids;
+      for (auto& each : pool) {
+        each = store()->connect();
+        const auto pid =
+            std::get<std::int64_t>(each->query("SELECT pg_backend_pid()::bigint", {}).at(0).at(0));
+        pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
+      }
+      pool.clear();
+      on.query("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid IN (" + pids + ")",
+               {});
       return;
     }
     for (const ResultRow& row : on.query("SELECT id FROM information_schema.processlist"

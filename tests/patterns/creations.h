@@ -74,7 +74,7 @@ class CreationTest : public PatternTest {
   }
 
   static CreateRequest request(std::string key, std::string_view body = "body") {
-    return {.tenant_id = "acme", .key = std::move(key), .body = body};
+    return {.tenant_id = "acme", .key = std::move(key), .body = std::string(body)};
   }
 
   static std::string make(Transaction& tx, const NewIds& ids) {

@@ -167,7 +167,7 @@ TEST_P(InboxCollisionTest, OfTwoThatWaitForEachOtherOneStartsOver) {
   std::atomic<int> refused{0};
   const auto finish = [&](chaos::OwnConnection& own, const std::string& event) {
     try {
-      inbox_->first(own.connection(), kGroup, event);
+      static_cast<void>(inbox_->first(own.connection(), kGroup, event));
       own.commit();
     } catch (const RetryableError&) {
       ++refused;

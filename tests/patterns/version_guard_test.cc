@@ -144,7 +144,8 @@ TEST_P(VersionGuardTest, WhatMakesNoSenseIsRefused) {
       contains(message_of<MisuseError>([&] { advance("a1", 1, "search", ""); }), "aggregate type"));
   const auto own = database().connect(*store());
   EXPECT_TRUE(contains(message_of<MisuseError>([&] {
-                         guard_->advance(own->connection(), "search", "Article", "a1", 1);
+                         static_cast<void>(
+                             guard_->advance(own->connection(), "search", "Article", "a1", 1));
                        }),
                        "outside a transaction"));
 }

@@ -45,7 +45,12 @@ class Borrowed::Impl {
   // An error does not say what it has left of the transaction (nothing, if it was a
   // deadlock); the next answer does.
   bool in_transaction() {
-    if (mysql_errno(session_.handle()) != 0) session().run_text("DO 0", "look at the connection");
+    // Errors say nothing about the transaction. That of a statement of ours was forgotten by
+    // the library when the statement was closed.
+    if (mysql_errno(session_.handle()) != 0 || session_.last_failure().ended_transaction()) {
+      session().run_text("DO 0", "look at the connection");
+      session_.forget_failure();
+    }
     unsigned status = 0;
     mariadb_get_infov(session_.handle(), MARIADB_CONNECTION_SERVER_STATUS, &status);
     return (status & SERVER_STATUS_IN_TRANS) != 0 || (status & SERVER_STATUS_AUTOCOMMIT) == 0;

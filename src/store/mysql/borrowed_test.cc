@@ -1,4 +1,6 @@
+#include <functional>
 #include <future>
+#include <vector>
 
 #include "outbox/memory.h"
 #include "outbox/writer.h"
@@ -78,24 +80,46 @@ TEST_F(MysqlBorrowedTest, AStatementThatFailedLeavesTheTransactionOpen) {
 TEST_F(MysqlBorrowedTest, AfterADeadlockTheTransactionIsOverAndAWriteIsRefused) {
   sql().execute("CREATE TABLE accounts (id int PRIMARY KEY, cents int)");
   sql().execute("INSERT INTO accounts VALUES (1, 0), (2, 0)");
-  Borrowed borrowed(mine_->handle(), *store_);
-  mine_->execute("BEGIN; UPDATE accounts SET cents = 1 WHERE id = 1");
-  // The server rolls back whoever has changed less.
   sql().execute("CREATE TABLE ballast (id int)");
-  sql().execute("BEGIN; INSERT INTO ballast VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)");
-  sql().execute("UPDATE accounts SET cents = 2 WHERE id = 2");
-  auto other = std::async(std::launch::async,
-                          [&] { sql().execute("UPDATE accounts SET cents = 2 WHERE id = 1"); });
-  EXPECT_THROW(mine_->execute("UPDATE accounts SET cents = 1 WHERE id = 2"), std::runtime_error);
-  other.get();
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "deadlock"));
-  EXPECT_FALSE(borrowed.in_transaction());
-  sql().execute("COMMIT");
-  EXPECT_FALSE(store_->find("e"));
+  Borrowed borrowed(mine_->handle(), *store_);
+  const auto by_hand = [&] { mine_->execute("UPDATE accounts SET cents = 1 WHERE id = 2"); };
+  const auto by_ours = [&] {
+    const std::vector<Value> two{std::int64_t{2}};
+    borrowed.execute("UPDATE accounts SET cents = 1 WHERE id = ?", two);
+  };
+  for (const std::function<void()>& victim : {std::function<void()>(by_hand), {by_ours}}) {
+    mine_->execute("BEGIN; UPDATE accounts SET cents = 1 WHERE id = 1");
+    // The server rolls back whoever has changed less.
+    sql().execute("BEGIN; INSERT INTO ballast VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)");
+    sql().execute("UPDATE accounts SET cents = 2 WHERE id = 2");
+    auto other = std::async(std::launch::async,
+                            [&] { sql().execute("UPDATE accounts SET cents = 2 WHERE id = 1"); });
+    EXPECT_THROW(victim(), std::runtime_error);
+    other.get();
+    EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "deadlock"));
+    EXPECT_FALSE(borrowed.in_transaction());
+    sql().execute("COMMIT");
+    EXPECT_FALSE(store_->find("e"));
+  }
   mine_->execute("BEGIN");
   insert(borrowed, "e");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("e"));
+}
+
+TEST_F(MysqlBorrowedTest, AValueThatTheCharacterSetWouldChangeIsRefused) {
+  sql().execute("CREATE TABLE names (name varchar(10) CHARACTER SET utf8mb4)");
+  Borrowed borrowed(mine_->handle(), *store_);
+  const auto insert_name = [&](const std::string& name) {
+    const std::vector<Value> values{name};
+    borrowed.execute("INSERT INTO names VALUES (?)", values);
+  };
+  mine_->execute("SET NAMES latin1");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("Zoë"); }), "latin1"));
+  insert_name("Zoe");
+  mine_->execute("SET NAMES utf8mb4");
+  insert_name("Zoë");
+  EXPECT_EQ(sql().value("SELECT group_concat(char_length(name)) FROM names"), "3,3");
 }
 
 TEST_F(MysqlBorrowedTest, TheTransactionIsItsOwners) {

@@ -61,6 +61,7 @@ void PooledConnection::begin() {
     if (!lease_->lost()) throw;
     session().run_text(kBegin, kPurpose);
   }
+  session().forget_failure();
   began_ = true;
   rolled_back_ = false;
 }

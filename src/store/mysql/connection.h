@@ -39,7 +39,11 @@ class PooledConnection final : public Connection {
 
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
 
-  MYSQL* handle() { return session().handle(); }
+  // Whoever has it may change the default database.
+  MYSQL* handle() {
+    session().forget_user_statements();
+    return session().handle();
+  }
 
  private:
   // Runs work(session) in what is open, and watches what becomes of it.

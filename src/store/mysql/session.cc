@@ -13,7 +13,7 @@ namespace outbox::mysql {
 namespace {
 
 // How many statements of the user's stay prepared.
-constexpr std::size_t kUserStatements = 32;
+constexpr std::size_t kUserStatements = 16;
 
 // libmariadb says so on some servers only, and reads past the values otherwise.
 const Failure& wrong_number_of_values() {
@@ -178,11 +178,31 @@ bool Session::shows_commits_early() {
   return *shows_commits_early_;
 }
 
+// The server takes the texts of a connection of the user's own for what its character set
+// says, and ours are UTF-8: what would become others is refused.
+void Session::check_character_set(std::span<const Value> values) {
+  const bool ascii = std::all_of(values.begin(), values.end(), [](const Value& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    return text == nullptr || std::all_of(text->begin(), text->end(), [](char c) {
+             return static_cast<unsigned char>(c) < 0x80;
+           });
+  });
+  if (ascii) return;
+  const Result set =
+      run_text("SELECT @@character_set_client", "read the character set of the connection");
+  if (set.text(0, 0).starts_with("utf8")) return;
+  throw MisuseError("the character set of the connection (" + environment_->description + ") is " +
+                    std::string(set.text(0, 0)) +
+                    ", and a value has other characters than ASCII: run SET NAMES utf8mb4");
+}
+
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
   refuse_transaction_control(text);
   const std::string purpose = "execute " + quote(text);
+  if (first_word(text) == "USE") forget_user_statements();
   // Some statements cannot be prepared, and those without values need not be.
   if (values.empty()) return run_text(text, purpose);
+  if (prepare_ == Prepare::never) check_character_set(values);
   const Parameters parameters = Parameters::of(values);
   const auto known = std::find_if(recent_.begin(), recent_.end(),
                                   [&](const UserStatement& each) { return each.text == text; });
@@ -201,8 +221,9 @@ Result Session::run_user_statement(std::string_view text, std::span<const Value>
     const Failure failure = Failure::of(statement.get());
     fail(failure.number == 0 ? wrong_number_of_values() : failure, purpose);
   }
+  const bool has_result = mysql_stmt_field_count(statement.get()) > 0;
   Result result = finish(statement.get(), purpose);
-  if (prepare_ != Prepare::never && mysql_stmt_field_count(statement.get()) == 0) {
+  if (prepare_ != Prepare::never && !has_result) {
     recent_.push_front({std::string(text), std::move(statement)});
     if (recent_.size() > kUserStatements) recent_.pop_back();
   }

@@ -77,6 +77,13 @@ class Session {
   std::int64_t execute(std::string_view text, std::span<const Value> values);
   std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
 
+  // Before somebody may have changed the default database: a prepared statement keeps that
+  // in which it was prepared.
+  void forget_user_statements() noexcept { recent_.clear(); }
+
+  // What was before it has nothing to do with the transaction that has just begun.
+  void forget_failure() { last_failure_ = {}; }
+
   // In a child made by fork(): leaves the statements to the parent, whose connection
   // must not see them closed.
   void abandon() noexcept;
@@ -98,6 +105,7 @@ class Session {
   StatementHandle new_statement(std::string_view purpose);
   Result run(MYSQL_STMT* statement, const Parameters& parameters, std::string_view purpose);
   Result finish(MYSQL_STMT* statement, std::string_view purpose);
+  void check_character_set(std::span<const Value> values);
   Result run_user_statement(std::string_view text, std::span<const Value> values);
   void check_size(std::size_t bytes, std::string_view purpose) const;
   [[noreturn]] void fail(const Failure& failure, std::string_view purpose);

@@ -194,13 +194,14 @@ TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
   Database own(environment({.prepare = true}));
   Session& session = own.session();
   const auto prepared = [&] {
-    return session.run_text("SHOW SESSION STATUS LIKE 'Com_stmt_prepare'", "count").text(0, 1);
+    const Result count = session.run_text("SHOW SESSION STATUS LIKE 'Com_stmt_prepare'", "count");
+    return std::string(count.text(0, 1));
   };
   const auto insert = [&](std::vector<Value> values) {
     return session.execute("INSERT INTO outbox_event (number, words) VALUES (?, ?)", values);
   };
   EXPECT_EQ(insert({std::int64_t{1}, "one"}), 1);
-  const std::string before(prepared());
+  const std::string before = prepared();
   EXPECT_EQ(insert({std::int64_t{2}, nullptr}), 1);
   EXPECT_EQ(insert({"3", std::int64_t{3}}), 1) << "other types";
   EXPECT_THROW(insert({std::int64_t{4}}), MisuseError) << "too few values";
@@ -221,6 +222,25 @@ TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
   EXPECT_EQ(columns(), 7U);
 }
 
+// The server runs a prepared statement in the database in which it was prepared.
+TEST_F(MysqlSessionTest, AUsersStatementGoesToTheDatabaseThatIsTheDefaultNow) {
+  Database own(environment({.prepare = true}));
+  Session& session = own.session();
+  const std::string here(session.run_text("SELECT database()", "look").text(0, 0));
+  const std::string there = here + "_b";
+  sql().execute("CREATE DATABASE " + there);
+  sql().execute("CREATE TABLE " + there + ".outbox_event LIKE outbox_event");
+  const std::vector<Value> one{std::int64_t{1}};
+  const auto insert = [&] { session.execute("INSERT INTO outbox_event (number) VALUES (?)", one); };
+  insert();
+  session.execute("USE " + there, {});
+  insert();
+  session.execute("USE " + here, {});
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event"), "1");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + there + ".outbox_event"), "1");
+  sql().execute("DROP DATABASE " + there);
+}
+
 TEST_F(MysqlSessionTest, FewOfAUsersStatementsStayPrepared) {
   Database own(environment({.prepare = true}));
   for (int i = 0; i < 100; ++i) {
@@ -230,7 +250,7 @@ TEST_F(MysqlSessionTest, FewOfAUsersStatementsStayPrepared) {
   }
   const Result closed =
       own.session().run_text("SHOW SESSION STATUS LIKE 'Com_stmt_close'", "count");
-  EXPECT_EQ(closed.text(0, 1), "68");
+  EXPECT_EQ(closed.text(0, 1), "84");
 }
 
 TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
