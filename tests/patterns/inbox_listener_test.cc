@@ -6,6 +6,7 @@
 #include <memory>
 #include <stdexcept>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "database.h"
@@ -78,9 +79,26 @@ TEST_P(InboxListenerTest, WhileTheDatabaseIsAwayTheEventIsNotToBlame) {
   EXPECT_EQ(effects(), 1);
 }
 
+// It answers, and takes no record: no grant, no table, no space, a standby.
+TEST_P(InboxListenerTest, WhileTheDatabaseTakesNoRecordsTheEventIsNotToBlame) {
+  faults_->before([](std::string_view call) {
+    if (call == "execute") throw PermanentError("permission denied");
+  });
+  EXPECT_THROW(deliver(), UnavailableError);
+  faults_->clear();
+  faults_->before(testing::failing({"execute"}));
+  EXPECT_THROW(deliver(), UnavailableError);
+  faults_->clear();
+  deliver();
+  EXPECT_EQ(effects(), 1);
+}
+
 // A deadlock, say.
 TEST_P(InboxListenerTest, ACollisionIsAFailureOfTheEvent) {
-  faults_->before(testing::failing({"execute"}));
+  bool collided = false;
+  faults_->before([&collided](std::string_view call) {
+    if (call == "execute" && !std::exchange(collided, true)) throw RetryableError("deadlock");
+  });
   try {
     deliver();
     ADD_FAILURE() << "nothing was thrown";
