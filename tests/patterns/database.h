@@ -83,9 +83,10 @@ class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
     };
     if (dialect() == Dialect::postgres) {
       return number(
-          "SELECT count(DISTINCT a.pid) FROM pg_locks l JOIN pg_stat_activity a ON a.pid = l.pid"
-          " WHERE NOT l.granted AND a.datname = current_database()"
-          " AND a.query LIKE '%outbox_event%'");
+          "SELECT count(DISTINCT waits.pid) FROM pg_locks waits"
+          " JOIN pg_locks uses ON uses.pid = waits.pid AND uses.locktype = 'relation'"
+          " JOIN pg_class ON pg_class.oid = uses.relation"
+          " WHERE NOT waits.granted AND relnamespace = current_schema()::regnamespace");
     }
     // MariaDB looks anew only when nobody asked for a tenth of a second, so those who ask
     // take turns.
