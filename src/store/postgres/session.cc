@@ -2,15 +2,14 @@
 
 #include <poll.h>
 
-#include <charconv>
+#include <algorithm>
 #include <utility>
-#include <variant>
 
 #include "core/quote.h"
 #include "core/sql_text.h"
 #include "outbox/error.h"
-#include "store/postgres/oids.h"
 #include "store/postgres/sql.h"
+#include "store/postgres/user_values.h"
 
 namespace outbox::postgres {
 namespace {
@@ -20,6 +19,9 @@ using std::chrono::steady_clock;
 
 constexpr int kText = 0;
 constexpr int kBinary = 1;
+
+// How many statements of the user's a connection remembers.
+constexpr std::size_t kUserStatements = 16;
 
 // Two sessions on one connection of a user's must not share a name.
 std::string unique_prefix() {
@@ -49,93 +51,6 @@ bool copies(const PGresult* result) {
   }
 }
 
-// A user's values as libpq takes them: bytes in binary, all else as text whose
-// type the server infers from where it stands.
-class UserValues {
- public:
-  explicit UserValues(std::span<const Value> values) {
-    texts_.reserve(values.size());
-    for (const Value& value : values) std::visit([this](const auto& held) { add(held); }, value);
-    for (const std::string& text : texts_) {
-      pointers_.push_back(nulls_[pointers_.size()] ? nullptr : text.c_str());
-      lengths_.push_back(static_cast<int>(text.size()));
-    }
-  }
-
-  int size() const { return static_cast<int>(types_.size()); }
-  const Oid* types() const { return types_.data(); }
-  const char* const* values() const { return pointers_.data(); }
-  const int* lengths() const { return lengths_.data(); }
-  const int* formats() const { return formats_.data(); }
-
- private:
-  void add(std::nullptr_t) { push({}, 0, kText, true); }
-  void add(std::int64_t value) { push(std::to_string(value), 0, kText); }
-  void add(const Blob& blob) { push(blob.data, oid::kBytea, kBinary); }
-  void add(double value) {
-    char text[32];
-    const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
-    push(std::string(text, end), 0, kText);
-  }
-  void add(const std::string& text) {
-    if (text.find('\0') != std::string::npos) {
-      throw MisuseError(
-          "a text value has a NUL character, which PostgreSQL cannot store in a "
-          "text; pass it as outbox::Blob");
-    }
-    push(text, 0, kText);
-  }
-  void push(std::string text, Oid type, int format, bool is_null = false) {
-    texts_.push_back(std::move(text));
-    types_.push_back(type);
-    formats_.push_back(format);
-    nulls_.push_back(is_null);
-  }
-
-  std::vector<std::string> texts_;
-  std::vector<Oid> types_;
-  std::vector<int> formats_;
-  std::vector<bool> nulls_;
-  std::vector<const char*> pointers_;
-  std::vector<int> lengths_;
-};
-
-template <class T>
-T number(std::string_view text) {
-  T value{};
-  std::from_chars(text.data(), text.data() + text.size(), value);
-  return value;
-}
-
-Blob unescaped(const char* text) {
-  std::size_t size = 0;
-  const std::unique_ptr<unsigned char, Destroyer<PQfreemem>> bytes(
-      PQunescapeBytea(reinterpret_cast<const unsigned char*>(text), &size));
-  return Blob{std::string(reinterpret_cast<const char*>(bytes.get()), size)};
-}
-
-// A value of a user's query, from its text.
-Value value_of(const PGresult* result, int row, int column) {
-  if (PQgetisnull(result, row, column) != 0) return nullptr;
-  const char* data = PQgetvalue(result, row, column);
-  const std::string_view text(data, static_cast<std::size_t>(PQgetlength(result, row, column)));
-  switch (PQftype(result, column)) {
-    case oid::kBool:
-      return std::int64_t{text == "t"};
-    case oid::kInt2:
-    case oid::kInt4:
-    case oid::kInt8:
-      return number<std::int64_t>(text);
-    case oid::kFloat4:
-    case oid::kFloat8:
-      return number<double>(text);
-    case oid::kBytea:
-      return unescaped(data);
-    default:
-      return std::string(text);
-  }
-}
-
 }  // namespace
 
 Session::Session(PGconn* connection, EnvironmentPtr environment, Prepare prepare)
@@ -155,14 +70,19 @@ bool Session::prepared(Kept& statement, const Sql& sql, const Parameters& parame
   if (!statement.name.empty()) return true;
   if (prepare_ == Prepare::never || !sql.prepare) return false;
   if (prepare_ == Prepare::from_second_use && statement.uses++ == 0) return false;
-  const std::string name = prefix_ + std::to_string(++named_);
-  if (PQsendPrepare(connection_, name.c_str(), statement.text.c_str(), parameters.size(),
-                    parameters.types()) == 0) {
-    throw_failure(connection_, nullptr, sql.purpose, environment_->description);
-  }
-  checked(receive(sql.purpose), sql.purpose);
-  statement.name = name;
+  statement.name = prepare(statement.text, parameters.size(), parameters.types(), sql.purpose);
   return true;
+}
+
+// The name of the statement from now on.
+std::string Session::prepare(const std::string& text, int count, const Oid* types,
+                             std::string_view purpose) {
+  std::string name = prefix_ + std::to_string(++named_);
+  if (PQsendPrepare(connection_, name.c_str(), text.c_str(), count, types) == 0) {
+    throw_failure(connection_, nullptr, purpose, environment_->description);
+  }
+  checked(receive(purpose), purpose);
+  return name;
 }
 
 bool Session::send(Kept& statement, bool by_name, const Parameters& parameters) {
@@ -236,6 +156,7 @@ void Session::forget_if_discarded(const PGresult* failure) {
   if (sql_state(failure) != "26000") return;
   prepare_ = Prepare::never;
   kept_.clear();
+  recent_.clear();
 }
 
 Result Session::run(const Sql& sql, const Parameters& parameters) {
@@ -327,21 +248,77 @@ ResultHandle Session::try_script(const char* text) {
   return receive(text);
 }
 
+// PostgreSQL keeps the plan of a prepared statement: that of an INSERT does not grow old
+// with the tables. A result would have to keep its columns, and a borrowed connection is
+// not ours to fill.
+bool Session::may_stay_prepared(std::string_view text, const UserValues& values) const {
+  return prepare_ == Prepare::at_once && values.size() > 0 && first_word(text) == "INSERT";
+}
+
+// The statement, prepared, if it is one that was run before; else null.
+Session::UserStatement* Session::prepared(std::string_view text, const UserValues& values,
+                                          std::string_view purpose) {
+  const auto known = std::find_if(recent_.begin(), recent_.end(), [&](const UserStatement& each) {
+    return each.text == text && each.types == values.types();
+  });
+  if (known == recent_.end()) return nullptr;
+  recent_.splice(recent_.begin(), recent_, known);
+  UserStatement& statement = recent_.front();
+  if (statement.doubtful) deallocate(statement, purpose);
+  if (statement.name.empty()) {
+    statement.name = prepare(statement.text, values.size(), values.types().data(), purpose);
+  }
+  return &statement;
+}
+
+void Session::remember(std::string text, std::vector<Oid> types) {
+  recent_.push_front({.text = std::move(text), .types = std::move(types)});
+  if (recent_.size() <= kUserStatements) return;
+  deallocate(recent_.back(), "give up a prepared statement");
+  recent_.pop_back();
+}
+
+void Session::deallocate(UserStatement& statement, std::string_view purpose) {
+  if (statement.name.empty()) return;
+  if (PQsendQuery(connection_, ("DEALLOCATE " + statement.name).c_str()) == 0) {
+    throw_failure(connection_, nullptr, purpose, environment_->description);
+  }
+  checked(receive(purpose), purpose);
+  statement.name.clear();
+  statement.doubtful = false;
+}
+
+template <class Send>
+Result Session::send_user_statement(std::string_view purpose, const Send& send) {
+  if (begin_first_) {
+    const std::string_view purposes[] = {purpose};
+    return std::move(pipeline(purposes, [&](std::size_t) { return send() != 0; }).front());
+  }
+  if (send() == 0) throw_failure(connection_, nullptr, purpose, environment_->description);
+  return checked(receive(purpose), purpose);
+}
+
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
   refuse_transaction_control(text);
   const UserValues bound(values);
-  const std::string terminated(text);
   const std::string purpose = "execute " + quote(text);
-  const auto send = [&](std::size_t) {
-    return PQsendQueryParams(connection_, terminated.c_str(), bound.size(), bound.types(),
-                             bound.values(), bound.lengths(), bound.formats(), kText) != 0;
-  };
-  if (begin_first_) {
-    const std::string_view purposes[] = {purpose};
-    return std::move(pipeline(purposes, send).front());
+  if (UserStatement* const repeated = prepared(text, bound, purpose)) {
+    repeated->doubtful = true;
+    Result result = send_user_statement(purpose, [&] {
+      return PQsendQueryPrepared(connection_, repeated->name.c_str(), bound.size(), bound.values(),
+                                 bound.lengths(), bound.formats(), kText);
+    });
+    repeated->doubtful = false;
+    return result;
   }
-  if (!send(0)) throw_failure(connection_, nullptr, purpose, environment_->description);
-  return checked(receive(purpose), purpose);
+  const std::string terminated(text);
+  Result result = send_user_statement(purpose, [&] {
+    return PQsendQueryParams(connection_, terminated.c_str(), bound.size(), bound.types().data(),
+                             bound.values(), bound.lengths(), bound.formats(), kText);
+  });
+  const bool has_result = PQnfields(result.handle()) > 0;
+  if (may_stay_prepared(text, bound) && !has_result) remember(terminated, bound.types());
+  return result;
 }
 
 std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstdint>
+#include <list>
 #include <optional>
 #include <span>
 #include <string>
@@ -16,6 +17,8 @@
 #include "store/postgres/statement.h"
 
 namespace outbox::postgres {
+
+class UserValues;
 
 // One statement of several that go to the server together.
 struct Call {
@@ -76,6 +79,16 @@ class Session {
     int uses = 0;
   };
 
+  // Of the user's: an INSERT that has been run, and is prepared if it comes again.
+  struct UserStatement {
+    std::string text;
+    std::vector<Oid> types;
+    std::string name{};  // empty: not prepared yet
+    // It has failed since it was prepared. Its values' types are those of then; if a
+    // column has changed, only preparing it anew helps.
+    bool doubtful = false;
+  };
+
   Kept& kept(const Sql& sql);
   bool prepared(Kept& statement, const Sql& sql, const Parameters& parameters);
   bool send(Kept& statement, bool by_name, const Parameters& parameters);
@@ -85,6 +98,15 @@ class Session {
   void forget_if_discarded(const PGresult* failure);
   template <class Send>
   std::vector<Result> pipeline(std::span<const std::string_view> purposes, const Send& send);
+  std::string prepare(const std::string& text, int count, const Oid* types,
+                      std::string_view purpose);
+  bool may_stay_prepared(std::string_view text, const UserValues& values) const;
+  UserStatement* prepared(std::string_view text, const UserValues& values,
+                          std::string_view purpose);
+  void remember(std::string text, std::vector<Oid> types);
+  void deallocate(UserStatement& statement, std::string_view purpose);
+  template <class Send>
+  Result send_user_statement(std::string_view purpose, const Send& send);
   Result run_user_statement(std::string_view text, std::span<const Value> values);
 
   PGconn* const connection_;
@@ -97,6 +119,7 @@ class Session {
   bool begin_first_ = false;
   int named_ = 0;
   std::unordered_map<const Sql*, Kept> kept_;
+  std::list<UserStatement> recent_;  // last used first
 };
 
 }  // namespace outbox::postgres
