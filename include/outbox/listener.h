@@ -175,8 +175,8 @@ class OUTBOX_EXPORT Listeners {
                      {.batch = std::move(listener), .options = std::move(options)});
   }
 
-  // DONE when all have it. After a partial failure the retry calls only those
-  // that have it not.
+  // DONE when all have it; a retry calls only those that have it not. Two handlers of one
+  // consumer group (inbox.h, consumption.h) are refused: one would never have an event.
   Listeners& fan_out(const Name& aggregate_type, const Name& type, std::vector<Handler> handlers,
                      ListenerOptions options = {}) {
     return add_route(aggregate_type, type,

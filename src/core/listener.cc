@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "core/check_text.h"
+#include "core/group_listener.h"
 #include "core/quote.h"
 #include "outbox/error.h"
 
@@ -16,6 +17,27 @@ bool is_handler_name(std::string_view name) {
            c == '-' || c == '.';
   };
   return !name.empty() && std::all_of(name.begin(), name.end(), allowed);
+}
+
+bool share_events(const Listener& a, const Listener& b) {
+  const auto* one = dynamic_cast<const internal::GroupListener*>(&a);
+  const auto* other = dynamic_cast<const internal::GroupListener*>(&b);
+  return one != nullptr && other != nullptr && one->records() == other->records() &&
+         one->group() == other->group();
+}
+
+// The first would have each event, and the others be told that it was had.
+void check_groups(const Route& route) {
+  for (auto handler = route.fan_out.begin(); handler != route.fan_out.end(); ++handler) {
+    const auto other = std::find_if(route.fan_out.begin(), handler, [&](const Handler& each) {
+      return share_events(*each.listener, *handler->listener);
+    });
+    if (other == handler) continue;
+    const auto& listener = dynamic_cast<const internal::GroupListener&>(*handler->listener);
+    throw MisuseError("handlers " + quote(other->name) + " and " + quote(handler->name) + " of " +
+                      route.name + " are both consumer group " + quote(listener.group()) +
+                      ", so one of them would never have an event: give each a group of its own");
+  }
 }
 
 void check_fan_out(const Route& route) {
@@ -33,6 +55,7 @@ void check_fan_out(const Route& route) {
                         " is there twice, the names must differ");
     }
   }
+  check_groups(route);
 }
 
 void check_route(const Route& route) {

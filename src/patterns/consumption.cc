@@ -6,6 +6,7 @@
 #include <stop_token>
 #include <utility>
 
+#include "core/group_listener.h"
 #include "core/quote.h"
 #include "engine/delivery.h"
 #include "engine/schedule.h"
@@ -21,6 +22,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds kFirstPause{50};
 constexpr milliseconds kLongestPause{1'000};
 
+// Beyond this, adding to the present time might overflow.
+constexpr milliseconds kLongestFinish{std::chrono::hours{24 * 365}};
+
 void check(const IdempotentOptions& options) {
   if (options.ask_again <= milliseconds::zero()) {
     throw MisuseError("IdempotentOptions::ask_again is " +
@@ -35,7 +39,7 @@ void check(const IdempotentOptions& options) {
 
 std::string current_error() { return internal::outcome_of(std::current_exception()).error(); }
 
-class IdempotentListener final : public Listener {
+class IdempotentListener final : public internal::GroupListener {
  public:
   IdempotentListener(std::shared_ptr<ConsumptionTracker> tracker, std::string group,
                      std::shared_ptr<Listener> inner, IdempotentOptions options)
@@ -43,6 +47,9 @@ class IdempotentListener final : public Listener {
         group_(std::move(group)),
         inner_(std::move(inner)),
         options_(std::move(options)) {}
+
+  const std::string& group() const noexcept override { return group_; }
+  const void* records() const noexcept override { return tracker_.get(); }
 
   Outcome on_event(const Event& event, const Delivery& delivery) override {
     ConsumptionTracker::Start start;
@@ -153,6 +160,7 @@ std::shared_ptr<Listener> idempotent_listener(std::shared_ptr<ConsumptionTracker
   if (!inner) throw MisuseError("the listener to be made idempotent is null");
   internal::check_group(group);
   check(options);
+  options.finish_within = std::min(options.finish_within, kLongestFinish);
   if (!options.log) options.log = standard_error_log();
   return std::make_shared<IdempotentListener>(std::move(tracker), std::move(group),
                                               std::move(inner), std::move(options));

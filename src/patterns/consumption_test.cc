@@ -19,6 +19,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using State = ConsumptionTracker::State;
+using std::chrono::milliseconds;
 using testing::RecordingListener;
 
 // A tracker that fails on demand: a function that is called before each call goes through.
@@ -161,6 +162,15 @@ TEST_F(IdempotentTest, ATrackerThatComesBackIsToldOfTheEffect) {
   EXPECT_TRUE(log_.lines().empty());
 }
 
+TEST_F(IdempotentTest, TheLongestTimeToRecordAnEffectIsForEver) {
+  tracker_->before_finish = [&] {
+    if (tracker_->finishes < 2) throw UnavailableError("away");
+  };
+  deliver(*wrap(inner_, {.finish_within = milliseconds::max()}));
+  EXPECT_EQ(tracker_->finishes, 2);
+  EXPECT_TRUE(log_.lines().empty());
+}
+
 TEST_F(IdempotentTest, AnEffectThatCannotBeRecordedIsDoneNevertheless) {
   tracker_->before_finish = [] { throw UnavailableError("away"); };
   const auto listener = wrap(inner_, {.finish_within = 100ms});
@@ -231,6 +241,26 @@ TEST_F(IdempotentTest, EachHandlerOfAFanOutHasAGroupOfItsOwn) {
     EXPECT_EQ(tracker->start("mail", id).state, State::done);
     EXPECT_EQ(tracker->start("stock", id).state, State::done);
   }
+}
+
+// The second would be told that the group has had the event, and never have any.
+TEST_F(IdempotentTest, TwoHandlersOfAFanOutInOneGroupAreRefused) {
+  const auto tracker = memory_tracker();
+  const auto elsewhere = memory_tracker();
+  const auto handlers = [&](const std::shared_ptr<ConsumptionTracker>& second,
+                            const std::string& group) {
+    return std::vector<Handler>{handler("mail", idempotent(tracker, "placed", inner_)),
+                                handler("log", inner_),
+                                handler("stock", idempotent(second, group, inner_))};
+  };
+  Listeners on;
+  const std::string message = test::message_of<MisuseError>(
+      [&] { on.fan_out("Order", "Placed", handlers(tracker, "placed")); });
+  EXPECT_TRUE(test::contains(message, "handlers \"mail\" and \"stock\" of Order/Placed"));
+  EXPECT_TRUE(test::contains(message, "consumer group \"placed\""));
+  EXPECT_TRUE(on.empty());
+  on.fan_out("Order", "Placed", handlers(tracker, "stock"));
+  on.fan_out("Order", "Paid", handlers(elsewhere, "placed"));
 }
 
 TEST_F(IdempotentTest, AnEventThatAnotherIsAtCostsNoAttempt) {

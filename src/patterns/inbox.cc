@@ -5,6 +5,8 @@
 #include <vector>
 
 #include "core/check_text.h"
+#include "core/group_listener.h"
+#include "core/quote.h"
 #include "outbox/error.h"
 #include "patterns/dialect.h"
 #include "patterns/old_rows.h"
@@ -42,12 +44,16 @@ internal::OldRowsOptions purge_options(InboxOptions options) {
 }
 
 // The listener of Inbox::listener().
-class Consumer final : public Listener {
+class Consumer final : public internal::GroupListener {
  public:
   using Effect = std::function<void(Transaction& tx, const Event& event)>;
 
   Consumer(Inbox& inbox, Writer& writer, std::string group, Effect effect)
       : inbox_(inbox), writer_(writer), group_(std::move(group)), effect_(std::move(effect)) {}
+
+  const std::string& group() const noexcept override { return group_; }
+  // All inboxes on a store have the same table.
+  const void* records() const noexcept override { return &writer_.store(); }
 
   Outcome on_event(const Event& event, const Delivery& /*delivery*/) override {
     try {
@@ -82,7 +88,18 @@ class Consumer final : public Listener {
       // The consumer's database is not as it should be: no event is to blame for that.
       throw UnavailableError(error.what());
     }
+    check_open(tx);
     tx.commit();
+  }
+
+  void check_open(Transaction& tx) const {
+    try {
+      tx.connection();
+    } catch (const MisuseError&) {
+      throw MisuseError("the effect of consumer group " + quote(group_) +
+                        " ended its transaction, which the listener does: leave out the commit() "
+                        "or rollback(), and throw if nothing is to happen");
+    }
   }
 
   Transaction begin() {
@@ -174,10 +191,10 @@ std::shared_ptr<Listener> Inbox::listener(
     std::function<void(Transaction& tx, const Event& event)> effect) {
   check_group(group);
   if (!effect) {
-    throw MisuseError("the effect of consumer group '" + std::string(group) + "' is empty");
+    throw MisuseError("the effect of consumer group " + quote(group) + " is empty");
   }
   if (&writer.store() != &impl_->store()) {
-    throw MisuseError("the writer for consumer group '" + std::string(group) + "' is on " +
+    throw MisuseError("the writer for consumer group " + quote(group) + " is on " +
                       writer.store().description() + ", and its inbox on " +
                       impl_->store().description() + ": give both the same store");
   }

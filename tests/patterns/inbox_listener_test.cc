@@ -145,6 +145,38 @@ TEST_P(InboxListenerTest, WhatTheEffectThrowsIsWhatTheEngineGets) {
   EXPECT_EQ(effects(), 1);
 }
 
+TEST_P(InboxListenerTest, AnEffectThatEndsTheTransactionIsToldNotTo) {
+  for (const bool commit : {true, false}) {
+    const auto ending = inbox_->listener(*writer_, "billing", [&](Transaction& tx, const Event& e) {
+      act(tx, e);
+      commit ? tx.commit() : tx.rollback();
+    });
+    const Event event = simple_event(commit ? "committed" : "rolled back");
+    EXPECT_TRUE(test::contains(test::message_of<MisuseError>([&] { ending->on_event(event, {}); }),
+                               "the effect of consumer group \"billing\" ended its transaction"));
+  }
+  EXPECT_EQ(effects(), 1);
+  deliver("committed");
+  EXPECT_EQ(effects(), 1);
+  deliver("rolled back");
+  EXPECT_EQ(effects(), 2);
+}
+
+// The second would find the record of the first, and never have its effect.
+TEST_P(InboxListenerTest, TwoHandlersOfAFanOutInOneGroupAreRefused) {
+  Inbox second{faulty_};
+  const auto handlers = [&](const std::string& group) {
+    return std::vector<Handler>{
+        handler("bill", listener_),
+        handler("book", second.listener(*writer_, group, [](Transaction&, const Event&) {}))};
+  };
+  Listeners on;
+  EXPECT_TRUE(test::contains(
+      test::message_of<MisuseError>([&] { on.fan_out("Order", "Placed", handlers("billing")); }),
+      "handlers \"bill\" and \"book\" of Order/Placed are both consumer group \"billing\""));
+  on.fan_out("Order", "Placed", handlers("books"));
+}
+
 TEST_P(InboxListenerTest, UnderAnEngineTheEffectMayWriteEventsAndAReplayRepeatsNothing) {
   const auto followed = std::make_shared<testing::RecordingListener>();
   const testing::RecordingLog log;
