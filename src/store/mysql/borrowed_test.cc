@@ -117,9 +117,16 @@ TEST_F(MysqlBorrowedTest, AValueThatTheCharacterSetWouldChangeIsRefused) {
   mine_->execute("SET NAMES latin1");
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("Zoë"); }), "latin1"));
   insert_name("Zoe");
-  mine_->execute("SET NAMES utf8mb4");
+  mine_->execute("SET NAMES utf8mb3");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("😀"); }), "four bytes"));
   insert_name("Zoë");
-  EXPECT_EQ(sql().value("SELECT group_concat(char_length(name)) FROM names"), "3,3");
+  mine_->execute("SET NAMES utf8mb4");
+  mine_->execute("SET character_set_connection = latin1");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("日本"); }), "latin1"));
+  mine_->execute("SET NAMES utf8mb4");
+  insert_name("😀日本");
+  EXPECT_EQ(sql().value("SELECT group_concat(char_length(name)) FROM names"), "3,3,3");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM names WHERE name LIKE '%?%'"), "0");
 }
 
 TEST_F(MysqlBorrowedTest, TheTransactionIsItsOwners) {

@@ -179,21 +179,31 @@ bool Session::shows_commits_early() {
 }
 
 // The server takes the texts of a connection of the user's own for what its character set
-// says, and ours are UTF-8: what would become others is refused.
+// says, and turns them into that of the connection; ours are UTF-8. What would become
+// others is refused: an INSERT IGNORE would not say so, and take two ids for one.
 void Session::check_character_set(std::span<const Value> values) {
-  const bool ascii = std::all_of(values.begin(), values.end(), [](const Value& value) {
-    const auto* text = std::get_if<std::string>(&value);
-    return text == nullptr || std::all_of(text->begin(), text->end(), [](char c) {
-             return static_cast<unsigned char>(c) < 0x80;
-           });
-  });
-  if (ascii) return;
-  const Result set =
-      run_text("SELECT @@character_set_client", "read the character set of the connection");
-  if (set.text(0, 0).starts_with("utf8")) return;
-  throw MisuseError("the character set of the connection (" + environment_->description + ") is " +
-                    std::string(set.text(0, 0)) +
-                    ", and a value has other characters than ASCII: run SET NAMES utf8mb4");
+  const auto has_byte_from = [&](unsigned char least) {
+    return std::any_of(values.begin(), values.end(), [&](const Value& value) {
+      const auto* text = std::get_if<std::string>(&value);
+      return text != nullptr && std::any_of(text->begin(), text->end(), [&](char c) {
+               return static_cast<unsigned char>(c) >= least;
+             });
+    });
+  };
+  constexpr unsigned char kNotAscii = 0x80;
+  constexpr unsigned char kOfFourBytes = 0xF0;
+  if (!has_byte_from(kNotAscii)) return;
+  const Result sets = run_text("SELECT @@character_set_client, @@character_set_connection",
+                               "read the character set of the connection");
+  const bool short_ones = !has_byte_from(kOfFourBytes);
+  for (const int column : {0, 1}) {
+    const std::string_view set = sets.text(0, column);
+    if (set == "utf8mb4" || (short_ones && set.starts_with("utf8"))) continue;
+    throw MisuseError("the character set of the connection (" + environment_->description +
+                      ") is " + std::string(set) + ", and a value has characters that " +
+                      (short_ones ? "are not ASCII" : "take four bytes") +
+                      ": run SET NAMES utf8mb4");
+  }
 }
 
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {

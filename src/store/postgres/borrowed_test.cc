@@ -239,6 +239,24 @@ TEST_F(PostgresBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTh
   }
 }
 
+TEST_F(PostgresBorrowedTest, AValueThatTheEncodingWouldChangeIsRefused) {
+  const std::string names = schema() + ".names";
+  sql().execute("CREATE TABLE " + names + " (name text)");
+  Borrowed borrowed(mine_->handle(), *store_);
+  const auto insert_name = [&](const std::string& name) {
+    const std::vector<Value> values{name};
+    borrowed.execute("INSERT INTO " + names + " VALUES ($1)", values);
+  };
+  mine_->execute("SET client_encoding = 'LATIN1'");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("Zoë"); }), "is LATIN1"));
+  insert_name("Zoe");
+  for (const char* encoding : {"SQL_ASCII", "UTF8"}) {
+    mine_->execute(std::string("SET client_encoding = '") + encoding + "'");
+    insert_name("Zoë");
+  }
+  EXPECT_EQ(sql().value("SELECT string_agg(length(name)::text, ',') FROM " + names), "3,3,3");
+}
+
 TEST_F(PostgresBorrowedTest, AnInsertThatFailsLeavesTheOwnersEncodingAsItWas) {
   write_event(*store_, simple_event("there"));
   mine_->execute("SET client_encoding = 'LATIN1'");

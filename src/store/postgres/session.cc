@@ -298,8 +298,28 @@ Result Session::send_user_statement(std::string_view purpose, const Send& send) 
   return checked(receive(purpose), purpose);
 }
 
+// The server would take the bytes for other characters: an inbox would not recognise an
+// id that was recorded on another connection.
+void Session::check_encoding(std::span<const Value> values) const {
+  const bool ascii = std::all_of(values.begin(), values.end(), [](const Value& value) {
+    const auto* text = std::get_if<std::string>(&value);
+    return text == nullptr || std::all_of(text->begin(), text->end(), [](char c) {
+             return static_cast<unsigned char>(c) < 0x80;
+           });
+  });
+  if (ascii) return;
+  const char* set = PQparameterStatus(connection_, "client_encoding");
+  const std::string_view encoding = set == nullptr ? "UTF8" : set;
+  if (encoding == "UTF8" || encoding == "SQL_ASCII") return;  // the latter changes nothing
+  throw MisuseError("the encoding of the connection (" + environment_->description + ") is " +
+                    std::string(encoding) +
+                    ", and a value has characters that are not ASCII: run SET client_encoding = "
+                    "'UTF8'");
+}
+
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
   refuse_transaction_control(text);
+  check_encoding(values);
   const UserValues bound(values);
   const std::string purpose = "execute " + quote(text);
   if (UserStatement* const repeated = prepared(text, bound, purpose)) {

@@ -65,7 +65,8 @@ class Session {
   ResultHandle try_script(const char* text);
 
   // A statement of the user's, with $1, $2, ... for the values, whose types the
-  // server infers.
+  // server infers. Texts are UTF-8: throws MisuseError for one that is more than ASCII if
+  // the connection has another encoding.
   std::int64_t execute(std::string_view text, std::span<const Value> values);
   std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
 
@@ -107,6 +108,7 @@ class Session {
   void deallocate(UserStatement& statement, std::string_view purpose);
   template <class Send>
   Result send_user_statement(std::string_view purpose, const Send& send);
+  void check_encoding(std::span<const Value> values) const;
   Result run_user_statement(std::string_view text, std::span<const Value> values);
 
   PGconn* const connection_;
