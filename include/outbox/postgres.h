@@ -89,7 +89,7 @@ OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options option
 OUTBOX_EXPORT Scheme scheme(Options options = {});
 
 // The schema that open() migrates to, as SQL text; for those who apply it by
-// other means.
+// other means. Tables of an older version are brought up to date by it.
 OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event");
 
 // Where the tables stand; version 0 if there are none. Changes nothing.

@@ -122,6 +122,22 @@ TEST_F(MysqlOpenTest, TheSchemaAppliedByOtherMeansIsTheSame) {
   EXPECT_TRUE(migrate(url()).up_to_date());
 }
 
+TEST_F(MysqlOpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
+  write_event(*open_store(), simple_event("old"));
+  const auto complete = objects();
+  for (const bool by_other_means : {false, true}) {
+    // What version 2 of the schema had.
+    sql().execute("DELETE FROM outbox_event_migration WHERE version > 2");
+    sql().execute("DROP TABLE outbox_event_inbox, outbox_event_version, outbox_event_creation");
+    EXPECT_TRUE(contains(message_of<PermanentError>([&] { open_store({.migrate = false}); }),
+                         "has version 2"));
+    if (by_other_means) sql().execute(schema_sql(server()));
+    const auto store = open_store({.migrate = !by_other_means});
+    EXPECT_EQ(objects(), complete);
+    EXPECT_TRUE(store->find("old"));
+  }
+}
+
 TEST_F(MysqlOpenTest, OddButLegalNamesWorkAndTheRestIsRefused) {
   const std::string longest(48, 'x');
   for (const std::string& name : {std::string("SELECT"), std::string("MixedCase"), std::string("_"),

@@ -132,6 +132,26 @@ TEST_F(PostgresOpenTest, TheSchemaAppliedByOtherMeansIsTheSame) {
   write_event(*store, simple_event("e"));
 }
 
+TEST_F(PostgresOpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
+  write_event(*open_store(), simple_event("old"));
+  const auto complete = objects(schema());
+  for (const bool by_other_means : {false, true}) {
+    // What version 1 of the schema had.
+    sql().execute("DELETE FROM " + table() + "_migration WHERE version > 1");
+    for (const char* later : {"inbox", "version", "creation"}) {
+      sql().execute("DROP TABLE " + table() + "_" + later);
+    }
+    EXPECT_TRUE(contains(message_of<PermanentError>([&] { open_store({.migrate = false}); }),
+                         "has version 1"));
+    if (by_other_means) sql().execute(schema_sql(table()));
+    const auto store = open_store({.migrate = !by_other_means});
+    EXPECT_EQ(objects(schema()), complete);
+    EXPECT_TRUE(store->find("old"));
+  }
+  sql().execute(schema_sql(table()));  // harmless
+  EXPECT_TRUE(schema_status(test::postgres_url(), table()).up_to_date());
+}
+
 TEST_F(PostgresOpenTest, AMigrationThatFailsLeavesNothingBehind) {
   sql().execute("CREATE TABLE " + table() + "_shard (mine int)");
   EXPECT_THROW(open_store(), MisuseError);

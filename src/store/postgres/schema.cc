@@ -51,6 +51,14 @@ std::string record_of(const Migration& migration) {
          ", '" + migration.name + "');\n";
 }
 
+// A step for whoever applies the text to tables of whatever version.
+std::string unless_applied(const Migration& migration) {
+  return "DO $outbox$ BEGIN\n"
+         "IF EXISTS (SELECT FROM {migration} WHERE version = " +
+         std::to_string(migration.version) + ") THEN RETURN; END IF;\n" + migration.sql +
+         record_of(migration) + "END $outbox$;\n";
+}
+
 // All of it is one transaction: BEGIN, the turn, the check, the steps, COMMIT.
 void apply(Database& database, const Migration& migration) {
   const TableName& table = database.environment().table;
@@ -106,8 +114,7 @@ std::string schema_sql(const std::string& table) {
   const TableName name = TableName::parse(table);
   std::string text = "BEGIN;\n" + expand(kMigrationTable, name);
   for (const Migration& migration : kMigrations.all()) {
-    text.append("\n").append(expand(migration.sql, name)).append("\n");
-    text.append(expand(record_of(migration), name));
+    text.append("\n").append(expand(unless_applied(migration), name)).append("\n");
   }
   return text + "COMMIT;\n";
 }
