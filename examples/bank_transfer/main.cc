@@ -242,6 +242,22 @@ void reconcile(const fs::path& folder) {
 
   expect(number(*bank, "SELECT sum(cents) FROM accounts") == kAccounts * kOpeningCents,
          "the accounts hold more or less than was paid in");
+  // Money that is moved twice is neither lost nor made: it is the wrong account's.
+  expect(number(*bank,
+                "SELECT count(DISTINCT aggregate_id) FROM outbox_event"
+                " WHERE event_type = 'TransferCompleted'") == completed,
+         "a transfer was carried out twice");
+  for (int i = 0; i < kTransfers; ++i) {
+    const Transfer wish = transfer(i);
+    const std::string entries = "FROM entries WHERE transfer = '" + wish.id + "'";
+    if (number(*books, "SELECT count(*) " + entries) == 0) continue;
+    const std::string cents = std::to_string(wish.cents);
+    expect(number(*books, "SELECT count(*) " + entries + " AND account = '" + wish.from +
+                              "' AND cents = -" + cents) == 1 &&
+               number(*books, "SELECT count(*) " + entries + " AND account = '" + wish.to +
+                                  "' AND cents = " + cents) == 1,
+           "the books have other entries for " + wish.id + " than its debit and its credit");
+  }
   expect(number(*books, "SELECT sum(cents) FROM entries") == 0, "the books do not balance");
   expect(number(*books, "SELECT count(*) FROM entries") == 2 * completed,
          "the books have not one debit and one credit for each transfer");

@@ -17,6 +17,7 @@
 
 #include "../scratch.h"
 #include "outbox/domain_event.h"
+#include "outbox/error.h"
 #include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/publisher.h"
@@ -109,8 +110,12 @@ void run(const std::filesystem::path& folder) {
   on_orders.on<OrderPlaced>([&](const OrderPlaced& placed, const outbox::Event& event) {
     auto tx = stock.box->begin();
     stock.inbox.once(tx, "stock", event.id(), [&] {
-      tx.execute("UPDATE stock SET available = available - ? WHERE sku = ?", placed.quantity,
-                 placed.sku);
+      if (tx.execute(
+              "UPDATE stock SET available = available - ?1 WHERE sku = ?2 AND available >= ?1",
+              placed.quantity, placed.sku) == 0) {
+        // A shop would publish that. Here it is left to a person: the event is DEAD.
+        throw outbox::PermanentError("there is not enough of " + placed.sku);
+      }
       stock.publisher->publish(tx, StockReserved{.order = placed.order, .sku = placed.sku});
     });
     tx.commit();
