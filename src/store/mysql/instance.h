@@ -1,10 +1,7 @@
 // One engine's membership.
 #pragma once
 
-#include <string>
-
-#include "outbox/store.h"
-#include "store/common/shards.h"
+#include "store/common/server_instance.h"
 #include "store/mysql/claims.h"
 #include "store/mysql/database.h"
 #include "store/mysql/marks.h"
@@ -13,44 +10,18 @@
 
 namespace outbox::mysql {
 
-// Ownership, reading and marking on a connection each, because the three may run at
-// the same time; each of them from one thread at a time. Destroying it without leave()
-// counts as its death.
-class MysqlInstance final : public Instance {
+struct InstanceParts {
+  using EnvironmentPtr = mysql::EnvironmentPtr;
+  using Database = mysql::Database;
+  using Ownership = mysql::Ownership;
+  using Reader = mysql::Reader;
+  using Claims = mysql::Claims;
+  using Marks = mysql::Marks;
+};
+
+class MysqlInstance final : public ServerInstance<InstanceParts> {
  public:
-  MysqlInstance(EnvironmentPtr environment, InstanceOptions options);
-
-  Tenure renew() override { return ownership_.renew(); }
-  std::optional<std::chrono::milliseconds> lease() const override;
-  void release(int shard) override { ownership_.release(shard); }
-  void leave() override { ownership_.leave(); }
-
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override;
-  void rewind(Seq seq) override { reader_.rewind(seq); }
-  DueRows due(std::span<const int> shards, std::size_t limit) override;
-  Rows held(int shard, LaneKey key, std::size_t limit) override;
-  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override;
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override;
-  void unclaim(std::span<const RowRef> rows) override { claims_.unclaim(rows); }
-
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override;
-
-  const std::string& owner() const override { return owner_; }
-
- private:
-  // Constant after construction.
-  const InstanceOptions options_;
-  const std::string owner_;
-
-  Gains gains_;  // from ownership_ to reader_
-  Ownership ownership_;
-
-  Database reading_;
-  Reader reader_;
-  Claims claims_;
-
-  Database marking_;
-  Marks marks_;
+  MysqlInstance(const EnvironmentPtr& environment, InstanceOptions options);
 };
 
 }  // namespace outbox::mysql

@@ -36,7 +36,7 @@ Built for_each_shard(std::string_view purpose, const TableName& table, std::span
 
 }  // namespace
 
-Rows Reader::ready(std::span<const int> shards, std::size_t limit) {
+Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, std::size_t limit) {
   Rows result;
   if (shards.empty() || limit == 0) return result;
   forget_what_was_lost(shards);

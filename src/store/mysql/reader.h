@@ -28,7 +28,8 @@ class Reader {
  public:
   Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
 
-  Rows ready(std::span<const int> shards, std::size_t limit);
+  // It knows what it has returned: what is in flight is among that.
+  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit);
   void rewind(Seq seq);
 
   DueRows due(std::span<const int> shards, std::size_t limit);

@@ -137,9 +137,9 @@ TEST_F(MysqlReaderTest, RowsOfAReadThatFailedInTheMiddleAreReturnedByTheNextOne)
   Reader reader(database, gains);
   sql().execute(insert_rows("e", 5));
   network.drop_request("payload_bytes");
-  EXPECT_THROW(reader.ready(tenure_.shards, 10), RetryableError);
+  EXPECT_THROW(reader.ready(tenure_.shards, 0, 10), RetryableError);
   EXPECT_EQ(network.drops(), 1);
-  EXPECT_EQ(reader.ready(tenure_.shards, 10).rows.size(), 5U);
+  EXPECT_EQ(reader.ready(tenure_.shards, 0, 10).rows.size(), 5U);
 }
 
 }  // namespace

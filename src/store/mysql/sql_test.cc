@@ -75,7 +75,7 @@ TEST_P(MysqlCostTest, ReadsVisitWhatTheyReturnAndAFewInEachShard) {
   const Gains gains;
   Reader reader(*database_, gains);
   std::size_t found = 0;
-  Cost cost = cost_of([&] { found = reader.ready(kShardNumbers, 32).rows.size(); });
+  Cost cost = cost_of([&] { found = reader.ready(kShardNumbers, 0, 32).rows.size(); });
   EXPECT_EQ(found, 32U);
   EXPECT_LT(cost.visited, 400);
   cost = cost_of([&] { EXPECT_TRUE(reader.due(kShardNumbers, 100).rows.empty()); });
