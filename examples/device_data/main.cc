@@ -148,7 +148,9 @@ void run(const std::filesystem::path& folder) {
         store->connect()->query("SELECT count(*) FROM alarms", {}).at(0).at(0));
   };
   expect(alarms() == 2, "there should be two alarms");
-  store->replay({.status = {outbox::Status::done}, .type = "AlarmRaised"}, 0, 100);
+  const auto replayed =
+      store->replay({.status = {outbox::Status::done}, .type = "AlarmRaised"}, 0, 100);
+  expect(replayed.rows == 2, "both alarms should be delivered again");
   box.wake();
   expect(box.wait_idle(20s), "an alarm was not delivered again in time");
   expect(alarms() == 2, "an alarm was entered twice");
