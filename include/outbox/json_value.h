@@ -47,6 +47,9 @@ class OUTBOX_EXPORT JsonValue {
   template <std::integral I>
   requires(!std::same_as<I, bool> && !std::same_as<I, char>) JsonValue(I value)
       : JsonValue(Number{std::to_string(value)}) {}
+  // A character is neither a number nor a text: say which.
+  template <std::same_as<char> C>
+  JsonValue(C) = delete;
   // Throws MisuseError unless it is finite: JSON has no other numbers.
   JsonValue(double value);
   // NOLINTEND(google-explicit-constructor)

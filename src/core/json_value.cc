@@ -213,9 +213,16 @@ JsonValue::JsonValue(Boolean value) : data_(value) {}
 JsonValue::JsonValue(Number value) : data_(std::move(value)) {}
 JsonValue::JsonValue(const JsonValue& other) = default;
 JsonValue::JsonValue(JsonValue&& other) noexcept = default;
-JsonValue& JsonValue::operator=(const JsonValue& other) = default;
-JsonValue& JsonValue::operator=(JsonValue&& other) noexcept = default;
 JsonValue::~JsonValue() = default;
+
+// What is assigned may be a part of this value, and must outlive what it replaces.
+JsonValue& JsonValue::operator=(const JsonValue& other) { return *this = JsonValue(other); }
+
+JsonValue& JsonValue::operator=(JsonValue&& other) noexcept {
+  JsonValue taken(std::move(other));
+  data_.swap(taken.data_);
+  return *this;
+}
 
 JsonValue::JsonValue(double value) {
   if (!std::isfinite(value)) {

@@ -5,6 +5,8 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <type_traits>
+#include <utility>
 
 #include "outbox/error.h"
 
@@ -68,6 +70,35 @@ TEST(JsonValue, IsMadeOfWhatCppHas) {
   EXPECT_EQ(JsonValue::number("12.50").dump(), "12.50");
   EXPECT_EQ(JsonValue::array({1, "two", JsonValue::object({{"three", nullptr}})}).dump(),
             R"([1,"two",{"three":null}])");
+}
+
+// It would be written as its number.
+static_assert(!std::is_constructible_v<JsonValue, char>);
+
+// What it was a part of must not take it along.
+TEST(JsonValue, APartCanTakeThePlaceOfTheWhole) {
+  const std::string text(100, 'x');
+  for (const JsonValue& part :
+       {JsonValue(), JsonValue(true), JsonValue::number("123456789012345678"), JsonValue(text),
+        JsonValue::array({text, 2}), JsonValue::object({{"inner", text}})}) {
+    for (const JsonValue& whole :
+         {JsonValue::array({part}), JsonValue::object({{"part", JsonValue::array({part})}})}) {
+      const auto part_of = [](JsonValue& value) -> JsonValue& {
+        return (value.kind() == Kind::array ? value : value.at("part")).at(0);
+      };
+      JsonValue moved = whole;
+      moved = std::move(part_of(moved));
+      EXPECT_EQ(moved, part);
+      JsonValue copied = whole;
+      copied = part_of(copied);
+      EXPECT_EQ(copied, part);
+    }
+  }
+  JsonValue same = JsonValue::array({text});
+  JsonValue& alias = same;
+  same = alias;
+  same = std::move(alias);
+  EXPECT_EQ(same, JsonValue::array({text}));
 }
 
 TEST(JsonValue, RefusesWhatJsonCannotWrite) {
