@@ -93,7 +93,20 @@ bool append_unescaped(std::string_view text, std::size_t& pos, std::string& out)
 
 void append_json_string(std::string& out, std::string_view text) {
   out += '"';
-  for (const char c : text) append_escaped(out, c);
+  for (std::size_t pos = 0; pos < text.size();) {
+    if (static_cast<unsigned char>(text[pos]) < 0x80) {
+      append_escaped(out, text[pos++]);
+      continue;
+    }
+    const std::size_t length = utf8_sequence(text.substr(pos));
+    if (length == 0) {
+      append_utf8(out, U'\uFFFD');
+      ++pos;
+    } else {
+      out += text.substr(pos, length);
+      pos += length;
+    }
+  }
   out += '"';
 }
 

@@ -10,7 +10,8 @@
 
 namespace outbox {
 
-// Appends the text in quotes, with escapes for what needs them. The text is UTF-8.
+// Appends the text in quotes, with escapes for what needs them. Takes any bytes: those that
+// are not UTF-8 become U+FFFD, so who must not lose them looks first.
 void append_json_string(std::string& out, std::string_view text);
 
 // Appends what the string says that begins at `pos`, and moves `pos` past it. The text

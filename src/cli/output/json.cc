@@ -1,46 +1,10 @@
 #include "cli/output/json.h"
 
-#include <array>
-
+#include "core/json_text.h"
 #include "core/time_text.h"
-#include "core/utf8.h"
 
 namespace outbox::cli {
 namespace {
-
-constexpr std::string_view kHex = "0123456789abcdef";
-constexpr std::string_view kReplacement = "\xef\xbf\xbd";
-
-void append_escaped(std::string& out, char c) {
-  switch (c) {
-    case '"':
-      out += "\\\"";
-      return;
-    case '\\':
-      out += "\\\\";
-      return;
-    case '\n':
-      out += "\\n";
-      return;
-    case '\r':
-      out += "\\r";
-      return;
-    case '\t':
-      out += "\\t";
-      return;
-    default:
-      break;
-  }
-  const auto byte = static_cast<unsigned char>(c);
-  // DEL too: valid in JSON, but it may end on somebody's terminal.
-  if (byte >= 0x20 && byte != 0x7f) {
-    out += c;
-    return;
-  }
-  out += "\\u00";
-  out += kHex[byte >> 4];
-  out += kHex[byte & 15];
-}
 
 // "[a,b]" of values that are JSON already.
 template <class Values, class ToText>
@@ -56,20 +20,12 @@ std::string json_array(const Values& values, ToText to_text) {
 }  // namespace
 
 std::string json_string(std::string_view text) {
-  std::string out = "\"";
+  std::string out;
   out.reserve(text.size() + 2);
-  while (!text.empty()) {
-    const std::size_t length = utf8_sequence(text);
-    if (length == 0) {
-      out += kReplacement;
-    } else if (length == 1) {
-      append_escaped(out, text.front());
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(length == 0 ? 1 : length);
-  }
-  return out + '"';
+  append_json_string(out, text);
+  // DEL is valid in JSON, but it may end on somebody's terminal.
+  for (std::size_t at = 0; (at = out.find('\x7f', at)) != out.npos;) out.replace(at, 1, "\\u007f");
+  return out;
 }
 
 std::string base64(std::string_view bytes) {
