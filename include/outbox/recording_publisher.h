@@ -8,6 +8,7 @@
 
 #include <cstddef>
 #include <mutex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -18,8 +19,8 @@
 
 namespace outbox::testing {
 
-// Remembers what was published, and refuses what the outbox would refuse; needs neither a
-// transaction nor a database. Thread-safe.
+// Remembers what was published, and refuses what the outbox would refuse, an id that it has
+// had already too; needs neither a transaction nor a database. Thread-safe.
 class OUTBOX_EXPORT RecordingPublisher final : public DomainEventPublisher {
  public:
   // Those of T, in order, written and read again as on their way through an outbox.
@@ -48,6 +49,7 @@ class OUTBOX_EXPORT RecordingPublisher final : public DomainEventPublisher {
   mutable std::mutex mutex_;
   std::vector<Draft> drafts_;
   std::vector<Event> events_;
+  std::set<std::string> ids_;
 };
 
 }  // namespace outbox::testing

@@ -252,5 +252,21 @@ TEST(RecordingPublisherTest, RefusesWhatAnOutboxWouldRefuse) {
   EXPECT_EQ(publisher.count(), 0U);
 }
 
+TEST(RecordingPublisherTest, RefusesAnIdThatWasThereBefore) {
+  RecordingPublisher publisher;
+  publisher.publish(an_order(), {.id = "first"});
+  EXPECT_THROW(publisher.publish(an_order(), {.id = "first"}), MisuseError);
+  const outbox::Draft twice = outbox::to_draft(an_order(), {.id = "twice"});
+  const std::string error = error_of<MisuseError>([&] { publisher.publish_all(twice, twice); });
+  EXPECT_EQ(error,
+            "an event with the id \"twice\" was published already: leave the id out, or make it "
+            "unique");
+  EXPECT_EQ(publisher.count(), 1U);
+  publisher.publish_all(twice);
+  publisher.clear();
+  publisher.publish_all(twice);
+  EXPECT_EQ(publisher.count(), 1U);
+}
+
 }  // namespace
 }  // namespace shop

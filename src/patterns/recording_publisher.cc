@@ -2,6 +2,9 @@
 
 #include <utility>
 
+#include "core/quote.h"
+#include "outbox/error.h"
+
 namespace outbox::testing {
 
 std::vector<Event> RecordingPublisher::all() const {
@@ -23,6 +26,7 @@ void RecordingPublisher::clear() {
   const std::lock_guard lock(mutex_);
   drafts_.clear();
   events_.clear();
+  ids_.clear();
 }
 
 std::vector<std::string> RecordingPublisher::send(Transaction* /*tx*/, std::vector<Draft> drafts) {
@@ -33,6 +37,13 @@ std::vector<std::string> RecordingPublisher::send(Transaction* /*tx*/, std::vect
   ids.reserve(events.size());
   for (const Event& event : events) ids.push_back(event.id());
   const std::lock_guard lock(mutex_);
+  std::set<std::string> known = ids_;
+  for (const std::string& id : ids) {
+    if (known.insert(id).second) continue;
+    throw MisuseError("an event with the id " + quote(id) +
+                      " was published already: leave the id out, or make it unique");
+  }
+  ids_ = std::move(known);
   drafts_.insert(drafts_.end(), drafts.begin(), drafts.end());
   events_.insert(events_.end(), events.begin(), events.end());
   return ids;
