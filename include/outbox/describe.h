@@ -31,7 +31,8 @@
 // A field is a bool, a number, a std::string, an enum, a Time, a JsonValue, another
 // described struct, or a std::optional, std::vector or std::map<std::string, ...> of these.
 // Reading ignores fields that are not described. One that is missing is an error unless it
-// is optional or has a fallback. An optional that is empty is not written.
+// is optional or has a fallback. An optional that is empty is not written, or as null if it
+// has a fallback.
 #pragma once
 
 #include <array>
@@ -239,7 +240,7 @@ class EventDescription {
     return with(typed::GetPart<Get, typed::Part::public_id>{std::move(get)});
   }
 
-  // Of the aggregate after the event, an integer that grows, for the header
+  // Of the aggregate after the event, a signed integer that grows, for the header
   // `aggregate-version`: see VersionGuard in inbox.h.
   template <class Get>
   constexpr auto aggregate_version(Get get) const {

@@ -136,6 +136,9 @@ constexpr bool check_event_type() {
                   "a described event needs .field(...)s or .payload(encode, decode)");
     static_assert(kPayloads < 2 && !(kHasFields && kPayloads > 0),
                   "a described event has .field(...)s or one .payload(encode, decode), not both");
+    static_assert(Parts::template kCount<Part::public_id> < 2 &&
+                      Parts::template kCount<Part::aggregate_version> < 2,
+                  "a described event has at most one .public_id() and one .aggregate_version()");
     return kTargets == 1 && (kHasFields ? kPayloads == 0 : kPayloads == 1);
   }
   return false;
@@ -168,12 +171,20 @@ template <class Get, class T>
 std::string id_text(const Get& get, const T& event) {
   using Id = std::remove_cvref_t<std::invoke_result_t<const Get&, const T&>>;
   static_assert(IntegerField<Id> || std::convertible_to<Id, std::string_view>,
-                "an id or version of an event must be text or an integer");
+                "an id of an event must be text or an integer");
   if constexpr (IntegerField<Id>) {
     return std::to_string(std::invoke(get, event));
   } else {
     return std::string(std::string_view(std::invoke(get, event)));
   }
+}
+
+template <class Get, class T>
+std::string version_text(const Get& get, const T& event) {
+  using Version = std::remove_cvref_t<std::invoke_result_t<const Get&, const T&>>;
+  static_assert(IntegerField<Version> && (sizeof(Version) < 8 || std::is_signed_v<Version>),
+                "the version of an aggregate must be an integer that a std::int64_t can hold");
+  return std::to_string(std::invoke(get, event));
 }
 
 template <class T>
@@ -232,25 +243,15 @@ class TypedListener final : public Listener {
     const RequestScope scope(request_of(event));
     const T typed = from_event<T>(event);
     if constexpr (std::is_invocable_v<F&, const T&, const Event&, const Delivery&>) {
-      return answer([&] { return function_(typed, event, delivery); });
+      return internal::outcome_of_call([&] { return function_(typed, event, delivery); });
     } else if constexpr (std::is_invocable_v<F&, const T&, const Event&>) {
-      return answer([&] { return function_(typed, event); });
+      return internal::outcome_of_call([&] { return function_(typed, event); });
     } else {
-      return answer([&] { return function_(typed); });
+      return internal::outcome_of_call([&] { return function_(typed); });
     }
   }
 
  private:
-  template <class Call>
-  static Outcome answer(Call call) {
-    if constexpr (std::is_void_v<decltype(call())>) {
-      call();
-      return Outcome::done();
-    } else {
-      return call();
-    }
-  }
-
   F function_;
 };
 
@@ -269,7 +270,7 @@ Draft to_draft(const T& event, PublishOptions options) {
     parts.template each<typed::Part::public_id>(
         [&](const auto& part) { made.public_id = typed::id_text(part.get, event); });
     parts.template each<typed::Part::aggregate_version>(
-        [&](const auto& part) { made.aggregate_version = typed::id_text(part.get, event); });
+        [&](const auto& part) { made.aggregate_version = typed::version_text(part.get, event); });
     made.payload = typed::payload_of(event);
     return typed::make_draft(typed::event_names<T>(), std::move(made), std::move(options));
   } else {

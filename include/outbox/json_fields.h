@@ -27,25 +27,33 @@ class OUTBOX_EXPORT Place {
  public:
   // The whole payload; `subject`: of what, e.g. "OrderPlaced version 2".
   explicit Place(std::string_view subject) : name_(subject) {}
-  Place(const Place& outer, std::string_view field) : outer_(&outer), name_(field) {}
-  Place(const Place& outer, std::size_t index) : outer_(&outer), index_(index) {}
+  Place(const Place& outer, std::string_view field)
+      : outer_(&outer), depth_(outer.depth_ + 1), name_(field) {}
+  Place(const Place& outer, std::size_t index)
+      : outer_(&outer), depth_(outer.depth_ + 1), index_(index) {}
 
   // "OrderPlaced version 2: items[2].sku"
   std::string text() const;
 
+  // How many objects and arrays are around it.
+  std::size_t depth() const noexcept { return depth_; }
+
  private:
   const Place* outer_ = nullptr;
+  std::size_t depth_ = 0;
   std::string_view name_{};
   std::optional<std::size_t> index_{};
 };
 
 // Throw MisuseError that names the place for what JSON cannot hold: text that is not UTF-8,
-// numbers that are not finite, times outside the years 1000 to 9999.
+// numbers that are not finite, times outside the years 1000 to 9999, and values that are nested
+// deeper than kMaxJsonDepth, which nobody could read again.
 OUTBOX_EXPORT void append_text(std::string& out, std::string_view text, const Place& place);
 OUTBOX_EXPORT void append_number(std::string& out, double value, const Place& place);
 OUTBOX_EXPORT void append_number(std::string& out, float value, const Place& place);
 OUTBOX_EXPORT void append_time(std::string& out, Time time, const Place& place);
 OUTBOX_EXPORT void append_json(std::string& out, const JsonValue& value, const Place& place);
+OUTBOX_EXPORT void check_depth(const Place& place);  // of an object or array
 OUTBOX_EXPORT [[noreturn]] void refuse_unnamed(std::int64_t value, const Place& place);
 
 // Throw PermanentError that names the place, what was found and what was wanted.
@@ -142,6 +150,10 @@ struct IsMapField : std::false_type {};
 template <class T, class Less>
 struct IsMapField<std::map<std::string, T, Less>> : std::true_type {};
 
+template <class Field>
+inline constexpr bool kHasFallback =
+    !std::same_as<decltype(std::remove_cvref_t<Field>::fallback), NoFallback>;
+
 template <class T>
 concept CharacterField = std::same_as<T, char> || std::same_as<T, wchar_t> ||
     std::same_as<T, char8_t> || std::same_as<T, char16_t> || std::same_as<T, char32_t>;
@@ -223,6 +235,7 @@ void write_value(std::string& out, const T& value, const Place& place) {
       write_value(out, *value, place);
     }
   } else if constexpr (IsVectorField<T>::value) {
+    check_depth(place);
     out += '[';
     for (std::size_t i = 0; i < value.size(); ++i) {
       if (i != 0) out += ',';
@@ -230,6 +243,7 @@ void write_value(std::string& out, const T& value, const Place& place) {
     }
     out += ']';
   } else if constexpr (IsMapField<T>::value) {
+    check_depth(place);
     char before = '{';
     for (const auto& [key, item] : value) {
       out += std::exchange(before, ',');
@@ -246,10 +260,13 @@ void write_value(std::string& out, const T& value, const Place& place) {
 
 template <class T>
 void write_fields(std::string& out, const T& object, const Place& place) {
+  check_depth(place);
   char before = '{';
   description_of<T>().parts().template each<Part::field>([&](const auto& field) {
     const auto& value = object.*field.member;
-    if constexpr (IsOptionalField<std::remove_cvref_t<decltype(value)>>::value) {
+    // With a fallback it is written as null: left out it would come back as that.
+    if constexpr (IsOptionalField<std::remove_cvref_t<decltype(value)>>::value &&
+                  !kHasFallback<decltype(field)>) {
       if (!value) return;
     }
     out += std::exchange(before, ',');
@@ -337,7 +354,7 @@ T read_fields(const JsonValue& value, const Place& place) {
     const Place inner(place, field.name);
     if (const JsonValue* found = value.find(field.name)) {
       object.*field.member = read_value<Field>(*found, inner);
-    } else if constexpr (!std::same_as<std::remove_cvref_t<decltype(field.fallback)>, NoFallback>) {
+    } else if constexpr (kHasFallback<decltype(field)>) {
       object.*field.member = static_cast<Field>(field.fallback);
     } else if constexpr (IsOptionalField<Field>::value) {
       object.*field.member = std::nullopt;

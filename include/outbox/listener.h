@@ -261,6 +261,17 @@ OUTBOX_EXPORT std::shared_ptr<Interceptor> after(
 
 namespace internal {
 
+// What a function has to say that returns an Outcome, or nothing.
+template <class Call>
+Outcome outcome_of_call(Call call) {
+  if constexpr (std::is_void_v<decltype(call())>) {
+    call();
+    return Outcome::done();
+  } else {
+    return call();
+  }
+}
+
 template <class F>
 class FunctionListener final : public Listener {
  public:
@@ -268,23 +279,13 @@ class FunctionListener final : public Listener {
 
   Outcome on_event(const Event& event, const Delivery& delivery) override {
     if constexpr (std::is_invocable_v<F&, const Event&, const Delivery&>) {
-      return answer([&] { return function_(event, delivery); });
+      return outcome_of_call([&] { return function_(event, delivery); });
     } else {
-      return answer([&] { return function_(event); });
+      return outcome_of_call([&] { return function_(event); });
     }
   }
 
  private:
-  template <class Call>
-  static Outcome answer(Call call) {
-    if constexpr (std::is_void_v<decltype(call())>) {
-      call();
-      return Outcome::done();
-    } else {
-      return call();
-    }
-  }
-
   F function_;
 };
 

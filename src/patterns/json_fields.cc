@@ -70,6 +70,26 @@ void append_real(std::string& out, T value, const Place& place) {
   out.append(text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr);
 }
 
+[[noreturn]] void refuse_depth(const Place& place) {
+  throw MisuseError(place.text() + " is nested deeper than " + std::to_string(kMaxJsonDepth) +
+                    " levels, which nobody could read again");
+}
+
+// How many objects and arrays are in each other; a value that can be dumped has few.
+std::size_t levels_of(const JsonValue& value) {
+  std::size_t inner = 0;
+  switch (value.kind()) {
+    case JsonValue::Kind::array:
+      for (const JsonValue& item : value.items()) inner = std::max(inner, levels_of(item));
+      return inner + 1;
+    case JsonValue::Kind::object:
+      for (const auto& member : value.members()) inner = std::max(inner, levels_of(member.value));
+      return inner + 1;
+    default:
+      return 0;
+  }
+}
+
 }  // namespace
 
 std::string Place::text() const {
@@ -110,6 +130,11 @@ void append_json(std::string& out, const JsonValue& value, const Place& place) {
   } catch (const MisuseError& error) {
     throw MisuseError(place.text() + ": " + error.what());
   }
+  if (place.depth() + levels_of(value) > kMaxJsonDepth) refuse_depth(place);
+}
+
+void check_depth(const Place& place) {
+  if (place.depth() >= kMaxJsonDepth) refuse_depth(place);
 }
 
 void refuse_unnamed(std::int64_t value, const Place& place) {

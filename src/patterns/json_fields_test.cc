@@ -71,6 +71,34 @@ constexpr auto describe(outbox::Type<Everything>) {
       .field("any", &E::any);
 }
 
+struct Delivery {
+  std::optional<std::string> carrier{};
+  friend bool operator==(const Delivery&, const Delivery&) = default;
+};
+constexpr auto describe(outbox::Type<Delivery>) {
+  return outbox::object<Delivery>().field("carrier", &Delivery::carrier, "post");
+}
+
+struct Folder {
+  std::vector<Folder> folders{};
+  outbox::JsonValue note{};
+  friend bool operator==(const Folder&, const Folder&) = default;
+};
+constexpr auto describe(outbox::Type<Folder>) {
+  return outbox::object<Folder>().field("folders", &Folder::folders).field("note", &Folder::note);
+}
+
+// Folders in each other; each takes two levels, its own and that of the list.
+Folder nested(int folders) {
+  Folder folder;
+  for (int n = 1; n < folders; ++n) {
+    Folder outer;
+    outer.folders.push_back(std::move(folder));
+    folder = std::move(outer);
+  }
+  return folder;
+}
+
 struct Twice {
   int a = 0;
 };
@@ -198,6 +226,34 @@ TEST(JsonFields, WhatDoesNotFitIsRefusedWithWhatWasFoundAndWanted) {
 
 TEST(JsonFields, TheFieldsOfAnotherOrderAndUnknownOnesDoNotMatter) {
   EXPECT_EQ(read<shop::Item>(R"({"new":[1],"count":2,"sku":"tea"})"), (shop::Item{"tea", 2}));
+}
+
+TEST(JsonFields, AnEmptyOptionalWithAFallbackComesBackEmpty) {
+  EXPECT_EQ(written(Delivery{}), R"({"carrier":null})");
+  EXPECT_EQ(read<Delivery>(written(Delivery{})), Delivery{});
+  EXPECT_EQ(read<Delivery>("{}"), Delivery{"post"});
+  EXPECT_EQ(read<Delivery>(written(Delivery{"ship"})), Delivery{"ship"});
+}
+
+TEST(JsonFields, WhatIsTooDeepToBeReadIsNotWritten) {
+  EXPECT_EQ(read<Folder>(written(nested(64))), nested(64));
+  const std::string error = shop::error_of<outbox::MisuseError>([] { written(nested(65)); });
+  EXPECT_TRUE(error.starts_with("Thing version 1: folders[0].folders[0].")) << error;
+  EXPECT_TRUE(error.ends_with("is nested deeper than 128 levels, which nobody could read again"))
+      << error;
+
+  const auto with_note = [](std::size_t levels) {
+    Folder folder;
+    for (std::size_t n = 0; n < levels; ++n) {
+      folder.note = n % 2 == 0 ? outbox::JsonValue::array({folder.note})
+                               : outbox::JsonValue::object({{"in", folder.note}});
+    }
+    return folder;
+  };
+  EXPECT_EQ(read<Folder>(written(with_note(127))), with_note(127));
+  EXPECT_EQ(shop::error_of<outbox::MisuseError>([&] { written(with_note(128)); }),
+            "Thing version 1: note is nested deeper than 128 levels, which nobody could read "
+            "again");
 }
 
 TEST(JsonFields, AFieldThatIsDescribedTwiceIsRefused) {

@@ -1,4 +1,4 @@
-// says: an id or version of an event must be text or an integer
+// says: an id of an event must be text or an integer
 #include "order.h"
 
 struct Weighed {
