@@ -133,11 +133,12 @@ class OUTBOX_EXPORT IdempotentCreate {
   // does: repeat the request, and it will tell.
   Creation run(const CreateRequest& request, const Work& work);
 
-  // In the caller's transaction, of the same writer, which decides about it all: nothing
-  // is recorded unless it commits. A second join() with the same key waits until that
-  // transaction has ended, so it never sees "in progress" from another such call; a run()
-  // waits likewise, so never call that for a key which this thread has joined and not
-  // committed. While a run() is at it, join() says so at once, whatever the option `wait`
+  // In the caller's transaction, of the same writer (of another database: MisuseError), which
+  // decides about it all: nothing is recorded unless it commits. A second join() with the
+  // same key waits until that transaction has ended, so it never sees "in progress" from
+  // another such call; a run() waits likewise. A thread cannot wait for itself: run(), or
+  // join() in another transaction, with a key that it has joined and not committed throws
+  // MisuseError. While a run() is at it, join() says so at once, whatever the option `wait`
   // is: end the transaction then, because on some databases the other's commit waits for it.
   //
   // If the work throws, the transaction is rolled back and over, and the failure is

@@ -93,6 +93,9 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   // The connection it runs on. Do not begin or end transactions on it.
   Connection& connection();
 
+  // Its writer's, also once it is over.
+  Store& store() const;
+
  private:
   friend class Writer;
   explicit Transaction(std::unique_ptr<internal::TransactionState> state);

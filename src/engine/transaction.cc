@@ -275,6 +275,11 @@ void Transaction::rollback() {
   state_->rollback();
 }
 
+Store& Transaction::store() const {
+  if (!state_) throw MisuseError("this transaction has been moved away");
+  return state_->writer().store();
+}
+
 Connection& Transaction::connection() {
   if (!state_) throw MisuseError("this transaction has been moved away");
   return state_->connection();

@@ -13,6 +13,7 @@
 #include "core/utf8.h"
 #include "outbox/event.h"
 #include "patterns/creation_table.h"
+#include "patterns/joined_requests.h"
 #include "patterns/old_rows.h"
 #include "patterns/public_id.h"
 
@@ -122,6 +123,7 @@ class IdempotentCreate::Impl {
     const CreationKey key = checked(request);
     check_work(work);
     check_alone();
+    if (writer_.in_transaction()) check_not_held(key, nullptr);
     const Found found = claim_or_wait(key);
     if (const auto* known = std::get_if<Creation>(&found)) return *known;
     return create(key, std::get<CreationClaim>(found), work);
@@ -130,10 +132,13 @@ class IdempotentCreate::Impl {
   Creation join(Transaction& tx, const CreateRequest& request, const Work& work) {
     const CreationKey key = checked(request);
     check_work(work);
+    check_own(tx);
+    check_not_held(key, &tx.connection());
     const Found found = claim(tx.connection(), key, new_claim(), {.in_transaction = true});
     if (const auto* known = std::get_if<Creation>(&found)) return *known;
     const auto& claim = std::get<CreationClaim>(found);
     try {
+      joined_.add(tx, key);
       return finished(tx, key, claim, work(tx, claim.ids));
     } catch (...) {
       const std::string error = current_error_text();
@@ -170,6 +175,24 @@ class IdempotentCreate::Impl {
         "one open on the " +
         store_->description() +
         ", which has one writer at a time: use join(), or end the open one first");
+  }
+
+  // In another database the claim would guard nothing, and a failure would be recorded here.
+  void check_own(const Transaction& tx) const {
+    if (&tx.store() == store_.get()) return;
+    throw MisuseError(
+        "IdempotentCreate::join() was given a transaction of another writer, on the " +
+        tx.store().description() + ": begin it with the writer that it was made with, on the " +
+        store_->description());
+  }
+
+  void check_not_held(const CreationKey& key, const Connection* mine) const {
+    if (!joined_.held_here(key, mine)) return;
+    throw MisuseError("the request with key " + quote(key.key) + " of tenant " +
+                      quote(key.tenant_id) +
+                      " is joined to a transaction that this thread has open, and a second one "
+                      "would wait for it in vain (" +
+                      store_->description() + "): end that first, or use join() with it");
   }
 
   // Does what may be done twice, on a connection without a transaction: that one was lost
@@ -305,6 +328,7 @@ class IdempotentCreate::Impl {
   const CreationTable table_;
   const bool one_writer_;
 
+  internal::JoinedRequests joined_;
   internal::OldRows old_rows_;  // last: its thread uses the others
 };
 

@@ -135,6 +135,67 @@ TEST_P(CreateJoinTest, AKeyUsedBeforeIsAnErrorThatLeavesTheTransactionUsable) {
   EXPECT_EQ(things(), 2);
 }
 
+TEST_P(CreateJoinTest, ATransactionOfAnotherDatabaseIsRefusedAndUntouched) {
+  const auto elsewhere = chaos::kSqlite.make();
+  Writer stranger{elsewhere->open()};
+  auto tx = stranger.begin();
+  const std::string message =
+      message_of<MisuseError>([&] { create_->join(tx, request("k"), never); });
+  EXPECT_TRUE(contains(message, "a transaction of another writer"));
+  EXPECT_TRUE(contains(message, stranger.store().description()));
+  EXPECT_TRUE(contains(message, store()->description()));
+  tx.commit();
+  EXPECT_EQ(records(), 0);
+
+  // Another writer of the same store is as good.
+  Writer brother{store()};
+  auto own = brother.begin();
+  EXPECT_TRUE(create_->join(own, request("k"), make).created());
+  own.commit();
+  EXPECT_EQ(things(), 1);
+}
+
+TEST_P(CreateJoinTest, AThreadThatWouldWaitForItselfIsTold) {
+  if (dialect() == Dialect::sqlite) return;  // there is no second transaction at all
+  const auto refusal = [&](const auto& call) {
+    const std::string message = message_of<MisuseError>(call);
+    EXPECT_TRUE(contains(message, "\"k\"")) << message;
+    EXPECT_TRUE(contains(message, "would wait for it in vain")) << message;
+  };
+  const auto run = [&] { create_->run(request("k"), never); };
+  for (const bool failed_before : {false, true}) {
+    SCOPED_TRACE(failed_before);
+    if (failed_before) {
+      EXPECT_THROW(join_and_commit("k", fail), std::runtime_error);
+    }
+    auto tx = writer_->begin();
+    {
+      auto savepoint = tx.savepoint();
+      create_->join(tx, request("k"), [&](Transaction& in, const NewIds& ids) {
+        refusal(run);
+        return make(in, ids);
+      });
+      refusal(run);
+      EXPECT_TRUE(create_->join(tx, request("k"), never).repeated());
+      auto inner = writer_->begin_new();
+      refusal([&] { create_->join(inner, request("k"), never); });
+      inner.rollback();
+      EXPECT_TRUE(create_->run(request(failed_before ? "b" : "a"), make).created());
+    }
+    // The savepoint was rolled back, and the request is free.
+    if (!failed_before) {
+      EXPECT_TRUE(create_->run(request("k"), make).created());
+      execute("DELETE FROM " + table() + " WHERE request_key = 'k'");
+    }
+    tx.rollback();
+  }
+  auto tx = writer_->begin();
+  EXPECT_TRUE(create_->join(tx, request("k"), make).created());
+  tx.commit();
+  auto next = writer_->begin();
+  EXPECT_TRUE(create_->run(request("k"), never).repeated()) << "it has ended";
+}
+
 TEST_P(CreateJoinTest, ALiveClaimIsInProgressAndADeadOneIsTakenOver) {
   leave_claim("k");
   const Creation told = join_and_commit("k", never);
