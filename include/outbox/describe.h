@@ -162,6 +162,12 @@ concept FitsField = std::same_as<Fallback, NoFallback> ||
                                      std::same_as<Fallback, bool>)
                                   : std::is_convertible_v<const Fallback&, Member>);
 
+template <class T, class Get>
+constexpr void check_getter() {
+  static_assert(std::is_invocable_v<const Get&, const T&>,
+                "an id or version of an event is a member of it, or a function of (const T&)");
+}
+
 template <class T, class Class, class Member, class Fallback>
 constexpr void check_member() {
   static_assert(FitsField<Member, Fallback>,
@@ -228,6 +234,7 @@ class EventDescription {
   // text or an integer.
   template <class Id>
   constexpr auto aggregate(Label type, Id id) const {
+    typed::check_getter<T, Id>();
     return with(typed::AggregatePart<Id>{type.str(), std::move(id)});
   }
 
@@ -237,6 +244,7 @@ class EventDescription {
   // What others call the aggregate, for the header `public-id`; as aggregate()'s id.
   template <class Get>
   constexpr auto public_id(Get get) const {
+    typed::check_getter<T, Get>();
     return with(typed::GetPart<Get, typed::Part::public_id>{std::move(get)});
   }
 
@@ -244,6 +252,7 @@ class EventDescription {
   // `aggregate-version`: see VersionGuard in inbox.h.
   template <class Get>
   constexpr auto aggregate_version(Get get) const {
+    typed::check_getter<T, Get>();
     return with(typed::GetPart<Get, typed::Part::aggregate_version>{std::move(get)});
   }
 

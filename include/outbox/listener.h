@@ -268,6 +268,8 @@ Outcome outcome_of_call(Call call) {
     call();
     return Outcome::done();
   } else {
+    static_assert(std::is_convertible_v<decltype(call()), Outcome>,
+                  "a listener returns nothing or an outbox::Outcome");
     return call();
   }
 }
