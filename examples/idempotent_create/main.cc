@@ -31,6 +31,7 @@ struct Response {
 
 // [snippet]
 Response place_order(outbox::IdempotentCreate& create, const Request& request) {
+  if (request.key.empty()) return {400, ""};  // else all such requests would be one
   const auto order =
       create.run({.tenant_id = request.tenant, .key = "order:" + request.key, .body = request.body},
                  [&](outbox::Transaction& tx, const outbox::NewIds& ids) {

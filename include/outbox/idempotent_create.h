@@ -53,7 +53,7 @@ struct CreateRequest {
   std::string tenant_id{};  // may be empty
 
   // Of the client's choice, unique for the tenant. If clients choose it for each kind of
-  // thing anew, put the kind before it: "order:7f3a...".
+  // thing anew, put the kind before it: "order:7f3a...", and see that something follows.
   std::string key{};
 
   // Two requests with one key must be equal: give the body (an empty one is a body, too),

@@ -279,11 +279,23 @@ class IdempotentCreate::Impl {
     }
   }
 
+  // What it has committed cannot be taken back, and the next call may create it again.
+  static void check_open(Transaction& tx, const CreationKey& key) {
+    try {
+      tx.connection();
+    } catch (const MisuseError&) {
+      throw MisuseError("IdempotentCreate: the work for the key " + quote(key.key) +
+                        " ended the transaction, so that its result cannot be recorded: leave the "
+                        "commit to run(), or to the caller of join()");
+    }
+  }
+
   // Records the success in the transaction of the work, before its end: whoever has lost
   // the claim cannot commit.
   Creation finished(Transaction& tx, const CreationKey& key, const CreationClaim& claim,
                     std::string result_ref) const {
     check_text("result_ref", result_ref, kMaxResultRefLength);
+    check_open(tx, key);
     if (!table_.succeed(tx.connection(), key, claim, result_ref)) {
       throw RetryableError("the request with key " + quote(key.key) +
                            " was taken over by another call (" + store_->description() +

@@ -301,6 +301,20 @@ TEST_P(CreateTest, AResultThatCannotBeKeptFailsBeforeTheCommit) {
   }
 }
 
+TEST_P(CreateTest, AWorkThatEndsTheTransactionIsToldWhatIsWrong) {
+  IdempotentCreate create{*writer_, quiet()};
+  for (const auto end : {&Transaction::commit, &Transaction::rollback}) {
+    const std::string message = message_of<MisuseError>([&] {
+      create.run(request("k"), [&](Transaction& tx, const NewIds& ids) {
+        (tx.*end)();
+        return ids.public_id;
+      });
+    });
+    EXPECT_TRUE(contains(message, "the work for the key \"k\" ended the transaction")) << message;
+  }
+  EXPECT_EQ(record("k").substr(0, 3), "2 2");
+}
+
 TEST_P(CreateTest, RecordsGoOnceTheirRetentionIsOverButNotWhileInProgress) {
   IdempotentCreate create{*writer_, quiet({.lease = 48h, .retention = 24h, .purge_batch = 2})};
   leave_claim("live");
