@@ -90,6 +90,9 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   void commit();
   void rollback();
 
+  // Neither committed nor rolled back yet.
+  bool open() const noexcept;
+
   // The connection it runs on. Do not begin or end transactions on it.
   Connection& connection();
 

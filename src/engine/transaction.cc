@@ -275,6 +275,8 @@ void Transaction::rollback() {
   state_->rollback();
 }
 
+bool Transaction::open() const noexcept { return state_ && !state_->over(); }
+
 Store& Transaction::store() const {
   if (!state_) throw MisuseError("this transaction has been moved away");
   return state_->writer().store();

@@ -28,6 +28,7 @@ class TransactionState {
   static TransactionState* find(const Writer& writer);
 
   Writer& writer() { return writer_; }
+  bool over() const noexcept { return over_; }
   Connection& connection();
 
   std::size_t savepoint();

@@ -140,6 +140,21 @@ TEST_F(WriterTest, ATransactionThatGoesOutOfScopeIsRolledBack) {
   EXPECT_FALSE(writer.in_transaction());
 }
 
+TEST_F(WriterTest, ATransactionSaysWhetherItIsOpen) {
+  for (const bool commits : {true, false}) {
+    auto tx = writer.begin();
+    EXPECT_TRUE(tx.open());
+    if (commits) {
+      tx.commit();
+    } else {
+      tx.rollback();
+    }
+    EXPECT_FALSE(tx.open());
+    EXPECT_EQ(&tx.store(), &writer.store());
+    EXPECT_THROW(tx.connection(), MisuseError);
+  }
+}
+
 TEST_F(WriterTest, ASavepointRolledBackTakesItsEventsAndCallbacksWithIt) {
   Texts ran;
   auto tx = writer.begin();

@@ -280,14 +280,11 @@ class IdempotentCreate::Impl {
   }
 
   // What it has committed cannot be taken back, and the next call may create it again.
-  static void check_open(Transaction& tx, const CreationKey& key) {
-    try {
-      tx.connection();
-    } catch (const MisuseError&) {
-      throw MisuseError("IdempotentCreate: the work for the key " + quote(key.key) +
-                        " ended the transaction, so that its result cannot be recorded: leave the "
-                        "commit to run(), or to the caller of join()");
-    }
+  static void check_open(const Transaction& tx, const CreationKey& key) {
+    if (tx.open()) return;
+    throw MisuseError("IdempotentCreate: the work for the key " + quote(key.key) +
+                      " ended the transaction, so that its result cannot be recorded: leave the "
+                      "commit to run(), or to the caller of join()");
   }
 
   // Records the success in the transaction of the work, before its end: whoever has lost

@@ -88,18 +88,12 @@ class Consumer final : public internal::GroupListener {
       // The consumer's database is not as it should be: no event is to blame for that.
       throw UnavailableError(error.what());
     }
-    check_open(tx);
-    tx.commit();
-  }
-
-  void check_open(Transaction& tx) const {
-    try {
-      tx.connection();
-    } catch (const MisuseError&) {
+    if (!tx.open()) {
       throw MisuseError("the effect of consumer group " + quote(group_) +
                         " ended its transaction, which the listener does: leave out the commit() "
                         "or rollback(), and throw if nothing is to happen");
     }
+    tx.commit();
   }
 
   Transaction begin() {
