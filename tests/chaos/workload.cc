@@ -23,7 +23,7 @@ constexpr std::string_view kThere = " there";
 constexpr std::string_view kAbsent = " absent";
 
 // Nothing in a run has a quote in it.
-std::string quoted(const std::string& text) { return "'" + text + "'"; }
+std::string in_quotes(const std::string& text) { return "'" + text + "'"; }
 
 }  // namespace
 
@@ -35,7 +35,7 @@ std::string fill_counters() {
 }
 
 std::int64_t next_numbers(Connection& connection, const std::string& aggregate, std::size_t count) {
-  const std::string row = " WHERE aggregate = " + quoted(aggregate);
+  const std::string row = " WHERE aggregate = " + in_quotes(aggregate);
   connection.execute("UPDATE counter SET last = last + " + std::to_string(count) + row, {});
   return std::get<std::int64_t>(connection.query("SELECT last FROM counter" + row, {}).at(0).at(0));
 }
@@ -43,8 +43,8 @@ std::int64_t next_numbers(Connection& connection, const std::string& aggregate, 
 void record(Connection& connection, const Committed& row) {
   connection.execute(
       "INSERT INTO business (event_id, aggregate, number, ordered, not_before) VALUES (" +
-          quoted(row.id) + ", " + quoted(row.aggregate) + ", " + std::to_string(row.number) + ", " +
-          (row.ordered ? "1" : "0") + ", " + std::to_string(row.not_before) + ")",
+          in_quotes(row.id) + ", " + in_quotes(row.aggregate) + ", " + std::to_string(row.number) +
+          ", " + (row.ordered ? "1" : "0") + ", " + std::to_string(row.not_before) + ")",
       {});
 }
 
@@ -132,7 +132,7 @@ void Workload::resolve(const std::stop_token& stop) {
       own_->begin();
       next_numbers(own_->connection(), first_aggregate_);
       const auto found = own_->connection().query(
-          "SELECT count(*) FROM business WHERE event_id = " + quoted(first_id_), {});
+          "SELECT count(*) FROM business WHERE event_id = " + in_quotes(first_id_), {});
       own_->recover();
       outcomes_.append(
           to_line(Resolved{.id = first_id_, .happened = std::get<std::int64_t>(found[0][0]) > 0}));
@@ -241,9 +241,9 @@ void Workload::by_plain_sql() {
   own_->execute(
       "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
       " VALUES (" +
-      quoted(id) + ", " + quoted(kEventType) + ", " + quoted(kAggregateType) + ", " +
-      (event.aggregate_id.empty() ? "NULL" : quoted(event.aggregate_id)) + ", " +
-      quoted(event.payload.data()) + ")");
+      in_quotes(id) + ", " + in_quotes(kEventType) + ", " + in_quotes(kAggregateType) + ", " +
+      (event.aggregate_id.empty() ? "NULL" : in_quotes(event.aggregate_id)) + ", " +
+      in_quotes(event.payload.data()) + ")");
   record(connection, id, event);
   own_->commit();
 }
