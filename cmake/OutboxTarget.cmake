@@ -25,25 +25,72 @@ if(OUTBOX_SANITIZE)
   target_link_options(outbox_build_flags INTERFACE -fsanitize=${OUTBOX_SANITIZE})
 endif()
 if(OUTBOX_FUZZ)
-  # What guides the fuzzer; its main() is linked to the targets alone.
-  target_compile_options(outbox_build_flags INTERFACE -fsanitize=fuzzer-no-link)
   target_link_options(outbox_build_flags INTERFACE -fsanitize=fuzzer-no-link)
 endif()
 
-# outbox_precompile(<target> [<header>...])
-# Where OUTBOX_PRECOMPILE asks for it: the standard headers that most files include,
-# and those given, are read once for all files of the target.
-function(outbox_precompile target)
+# Besides: what is fuzzed. The tests do without what guides the fuzzer, which takes
+# longer to compile.
+add_library(outbox_fuzzed_flags INTERFACE)
+if(OUTBOX_FUZZ)
+  target_compile_options(outbox_fuzzed_flags INTERFACE -fsanitize=fuzzer-no-link)
+endif()
+
+# Where OUTBOX_PRECOMPILE asks for it, headers that most files include are read once for
+# all targets that are compiled alike: the libraries, and what uses them.
+set(outbox_standard_headers
+  <algorithm> <array> <atomic> <chrono> <condition_variable> <cstdint> <exception> <functional>
+  <future> <map> <memory> <mutex> <optional> <set> <span> <stdexcept> <string> <string_view>
+  <thread> <unordered_map> <utility> <variant> <vector>)
+
+# ccache looks at what a header says, not at when it was written.
+set(outbox_precompile_options
+  $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>
+  $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+
+# outbox_precompile_library(<target>)
+# The first library reads the headers, and the others take them from it.
+function(outbox_precompile_library target)
   if(NOT OUTBOX_PRECOMPILE)
     return()
   endif()
-  target_precompile_headers(${target} PRIVATE
-    <algorithm> <array> <atomic> <chrono> <functional> <map> <memory> <mutex> <optional> <set>
-    <span> <stdexcept> <string> <string_view> <thread> <utility> <vector> ${ARGN})
-  # ccache looks at what a header says, not at when it was written.
-  target_compile_options(${target} PRIVATE
-    $<$<CXX_COMPILER_ID:Clang>:SHELL:-Xclang -fno-pch-timestamp>
-    $<$<CXX_COMPILER_ID:GNU>:-fpch-preprocess>)
+  target_compile_options(${target} PRIVATE ${outbox_precompile_options})
+  get_property(first GLOBAL PROPERTY OUTBOX_PRECOMPILED_LIBRARY)
+  if(first)
+    target_precompile_headers(${target} REUSE_FROM ${first})
+  else()
+    target_precompile_headers(${target} PRIVATE ${outbox_standard_headers})
+    set_property(GLOBAL PROPERTY OUTBOX_PRECOMPILED_LIBRARY ${target})
+  endif()
+endfunction()
+
+# outbox_compile_as_test(<target>)
+# With OUTBOX_TEST_FLAGS, and our public headers and the test framework precompiled.
+function(outbox_compile_as_test target)
+  target_compile_options(${target} PRIVATE ${OUTBOX_TEST_FLAGS})
+  if(NOT OUTBOX_PRECOMPILE)
+    return()
+  endif()
+  if(NOT TARGET outbox_precompiled)
+    # Has no source of its own, but a library needs one.
+    set(source "${PROJECT_BINARY_DIR}/precompiled.cc")
+    file(CONFIGURE OUTPUT "${source}" CONTENT "")
+    add_library(outbox_precompiled OBJECT "${source}")
+    set_target_properties(outbox_precompiled PROPERTIES CXX_EXTENSIONS OFF)
+    target_link_libraries(outbox_precompiled PRIVATE outbox_build_flags outbox::core)
+    target_compile_options(outbox_precompiled PRIVATE
+      ${OUTBOX_TEST_FLAGS} ${outbox_precompile_options})
+    target_precompile_headers(outbox_precompiled PRIVATE
+      ${outbox_standard_headers} <outbox/outbox.h> <outbox/store.h>)
+    if(OUTBOX_BUILD_TESTS)
+      find_package(GTest REQUIRED)
+      target_link_libraries(outbox_precompiled PRIVATE GTest::gtest)
+      target_precompile_headers(outbox_precompiled PRIVATE <gtest/gtest.h>)
+    endif()
+  endif()
+  target_compile_options(${target} PRIVATE ${outbox_precompile_options})
+  # ccache reads the headers themselves, also for what knows nothing of our libraries.
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  target_precompile_headers(${target} REUSE_FROM outbox_precompiled)
 endfunction()
 
 # outbox_library(<name> [INTERNAL] FOLDERS <dir>... [LINK <target>...] [PRIVATE_LINK <target>...]
@@ -117,8 +164,9 @@ function(_outbox_compile target target_sources)
   target_include_directories(${target}
     PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>
     PRIVATE ${PROJECT_SOURCE_DIR}/src)
-  target_link_libraries(${target} PRIVATE $<BUILD_INTERFACE:outbox_build_flags>)
-  outbox_precompile(${target})
+  target_link_libraries(${target} PRIVATE
+    $<BUILD_INTERFACE:outbox_build_flags> $<BUILD_INTERFACE:outbox_fuzzed_flags>)
+  outbox_precompile_library(${target})
 endfunction()
 
 # The shared library outbox_<name>, of the objects of outbox_<name>_inside.
@@ -176,6 +224,7 @@ function(outbox_program name)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
   _outbox_inside(inside ${ARG_LINK})
   target_link_libraries(${name} PRIVATE outbox_build_flags ${inside})
+  outbox_compile_as_test(${name})
 endfunction()
 
 # What tests find in their environment. Without it libmariadb would read all certificates
@@ -218,8 +267,6 @@ endfunction()
 function(_outbox_test_program program program_sources labels timeout)
   outbox_program(${program} SOURCES ${program_sources} ${ARG_SOURCES}
                  LINK ${ARG_LINK} GTest::gtest_main)
-  outbox_precompile(${program} <gtest/gtest.h>)
-  target_compile_options(${program} PRIVATE ${OUTBOX_TEST_FLAGS})
   gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${timeout} ENVIRONMENT ${OUTBOX_TEST_ENVIRONMENT})
   # Not by PROPERTIES: that keeps only the first label of a list.
