@@ -88,10 +88,15 @@ std::vector<std::string> words_of(std::string_view input) {
 
 // Whether --json is there for sure, and not the value of another option.
 bool wants_json(const std::vector<std::string>& words) {
-  if (contains(words, "--") || contains(words, "-h") || contains(words, "--help") ||
-      contains(words, "--version") || contains(words, "print")) {
+  if (contains(words, "--") || contains(words, "--help") || contains(words, "--version") ||
+      contains(words, "print")) {
     return false;
   }
+  // -h may stand among other letters.
+  const bool short_options = std::any_of(words.begin(), words.end(), [](const std::string& word) {
+    return word.starts_with("-") && !word.starts_with("--");
+  });
+  if (short_options) return false;
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "--json" && !words[i - 1].starts_with("-")) return true;
   }
