@@ -214,7 +214,8 @@ void Tracing::before_delivery(const Event& event, const Delivery& delivery) {
 
 void Tracing::enter(const Event& event, std::optional<int> attempt) {
   const TraceContext parent = stored_trace(event.headers()).value_or(TraceContext{});
-  Process process{.owner = this, .event = event, .span = {}, .began = clock_.steady()};
+  const Clock::Steady began = clock_.steady();
+  Process process{.owner = this, .event = event, .span = {}, .began = began};
   process.span.context = sink_ ? child_of(parent) : parent;
   if (sink_ && process.span.context.sampled) {
     TraceContext context = std::move(process.span.context);
