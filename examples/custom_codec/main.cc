@@ -49,13 +49,13 @@ void run(const std::string& path) {
   const auto codec = std::make_shared<NlohmannCodec>();
   outbox::Listeners on;
   on.add("Customer", "CustomerRenamed", [](const outbox::Event& event) {
-    std::cout << "from " << event.header("source").value_or("nobody") << ": "
-              << Json::parse(event.payload()).at("name") << std::endl;
+    example::say("from " + std::string(event.header("source").value_or("nobody")) + ": " +
+                 Json::parse(event.payload()).at("name").dump());
   });
   outbox::Outbox box{outbox::sqlite::open(path, {.codec = codec}),
                      on,
                      {.on_dead_event = [](const outbox::Event& event, std::string_view error) {
-                       std::cout << "dead: " << event.id() << ": " << error << std::endl;
+                       example::say("dead: " + event.id() + ": " + std::string(error));
                      }}};
 
   auto tx = box.begin();

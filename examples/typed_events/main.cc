@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
-#include <iostream>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -58,9 +57,9 @@ using shop::OrderPlaced;
 
 // May be called more than once for the same event after a crash; see docs/patterns.md.
 void bill(const OrderPlaced& order, const outbox::Event& event) {
-  std::cout << "billed order " << order.order << ": " << order.cents << " cents, "
-            << order.items.size() << " items, request "
-            << event.header("request-id").value_or("unknown") << std::endl;
+  example::say("billed order " + order.order + ": " + std::to_string(order.cents) + " cents, " +
+               std::to_string(order.items.size()) + " items, request " +
+               std::string(event.header("request-id").value_or("unknown")));
 }
 
 // What a program of last year wrote, and nobody has delivered since.
