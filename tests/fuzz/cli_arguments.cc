@@ -93,10 +93,12 @@ bool wants_json(const std::vector<std::string>& words) {
     return false;
   }
   // -h may stand among other letters.
-  const bool short_options = std::any_of(words.begin(), words.end(), [](const std::string& word) {
-    return word.starts_with("-") && !word.starts_with("--");
-  });
-  if (short_options) return false;
+  const bool may_ask_for_help =
+      std::any_of(words.begin(), words.end(), [](const std::string& word) {
+        return word.starts_with("-") && !word.starts_with("--") &&
+               word.find('h') != std::string::npos;
+      });
+  if (may_ask_for_help) return false;
   for (std::size_t i = 1; i < words.size(); ++i) {
     if (words[i] == "--json" && !words[i - 1].starts_with("-")) return true;
   }
