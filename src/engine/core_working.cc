@@ -114,6 +114,7 @@ void Core::postpone(Worker& worker, std::vector<Job>& jobs) {
 
 // Submits the marks of what a worker has finished, and of those behind.
 void Core::settle(Worker& worker, WorkQueue::Followers followers) {
+  if (followers.late > 0) count(Counter::stale_marks, followers.late);
   std::vector<Completion> marks;
   for (std::size_t i = 0; i < worker.finished.size(); ++i) {
     WorkQueue::Finished& finished = worker.finished[i];

@@ -116,6 +116,10 @@ TEST_F(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
   ASSERT_TRUE(next->wait_idle(20s));
   EXPECT_EQ(status(id), Status::done);
 
+  ASSERT_TRUE(eventually([&] {
+    zombie->wake();
+    return !zombie->owner();
+  })) << "it knows, before its listener returns";
   zombie_faults->clear();
   inside.open();
   ASSERT_TRUE(eventually([&] {
@@ -124,6 +128,7 @@ TEST_F(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
   }));
   EXPECT_EQ(status(id), Status::done);
   EXPECT_EQ((*metrics)[Counter::dead], 0u);
+  EXPECT_EQ((*metrics)[Counter::stale_marks], 1u);
 }
 
 TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {

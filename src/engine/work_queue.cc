@@ -400,6 +400,7 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
 // for it; the event is set aside with those behind it, to be read in order.
 void WorkQueue::end_orphan(Finished& finished, Followers& followers) {
   Job& job = finished.job;
+  if (finished.after != After::drop && finished.after != After::again) ++followers.late;
   Lane* lane = job.lane != kNoLane ? lanes_.find(job.lane) : nullptr;
   if (lane == nullptr || !lane->frozen || !owns(job.row.ref.shard)) {
     finished.after = After::drop;

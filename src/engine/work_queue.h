@@ -139,6 +139,9 @@ class WorkQueue {
     std::vector<Job> park{};     // to be marked DEAD as well,
     std::vector<Job> dropped{};  // to be read again: aside in the store already
 
+    // How many marks are not to be sent, because their tenure has ended.
+    std::size_t late = 0;
+
     // The listener has just been paused, or is well again.
     bool paused = false;
     bool well_again = false;
