@@ -74,8 +74,9 @@ void Completer::run() {
       if (pending_.empty()) return;
       batch.swap(pending_);
     }
-    for (int failures = 0; !flush(batch);) {
-      if (wait_before_repeat(++failures)) continue;
+    int failures = 0;
+    for (std::int64_t now = epoch(); !flush(batch, now); now = epoch()) {
+      if (wait_before_repeat(++failures, now)) continue;
       std::size_t left = batch.size();
       {
         MutexLock lock(mutex_);
@@ -91,13 +92,13 @@ void Completer::run() {
   }
 }
 
+std::int64_t Completer::epoch() const {
+  MutexLock lock(mutex_);
+  return epoch_;
+}
+
 // True if the batch is dealt with.
-bool Completer::flush(std::vector<Completion>& batch) {
-  std::int64_t epoch = 0;
-  {
-    MutexLock lock(mutex_);
-    epoch = epoch_;
-  }
+bool Completer::flush(std::vector<Completion>& batch, std::int64_t epoch) {
   std::vector<Mark> marks;
   std::vector<std::size_t> sent;
   marks.reserve(batch.size());
@@ -129,18 +130,19 @@ bool Completer::flush(std::vector<Completion>& batch) {
   trouble_.over();
   if (fenced) {
     for (const std::size_t i : sent) batch[i].stale = true;
-    events_.fenced();
+    events_.fenced(epoch);
   }
   events_.landed(batch);
   return true;
 }
 
-bool Completer::wait_before_repeat(int failures) {
+// Not longer than the epoch lasts: what is stale then comes back at once.
+bool Completer::wait_before_repeat(int failures, std::int64_t epoch) {
   milliseconds pause = kFirstPause;
   for (int n = 1; n < failures && pause < kLongestPause; ++n) pause *= 2;
   MutexLock lock(mutex_);
   const auto until = std::min(steady_clock::now() + std::min(pause, kLongestPause), give_up_);
-  while (steady_clock::now() < until) {
+  while (epoch_ == epoch && steady_clock::now() < until) {
     if (!changed_.wait_until(mutex_, until)) break;
     if (closing_) break;
   }

@@ -32,8 +32,8 @@ class Completer {
   struct Events {
     // These have landed, or are marked `stale`.
     std::function<void(std::span<Completion>)> landed{};
-    // The store refused because another instance owns what was marked.
-    std::function<void()> fenced{};
+    // The store refused because another instance owns what was marked in this epoch.
+    std::function<void(std::int64_t epoch)> fenced{};
   };
 
   Completer(std::shared_ptr<Instance> instance, Events events, const Clock& clock, Logger log);
@@ -43,7 +43,8 @@ class Completer {
   void submit(Completion completion);
   void submit(std::vector<Completion> completions);
 
-  // What was submitted under an older epoch is stale from now on.
+  // What was submitted under an older epoch is stale from now on, and comes back as
+  // soon as the store lets it.
   void set_epoch(std::int64_t epoch);
 
   // That the store does not take marks.
@@ -55,8 +56,9 @@ class Completer {
 
  private:
   void run();
-  bool flush(std::vector<Completion>& batch);
-  bool wait_before_repeat(int failures);
+  std::int64_t epoch() const;
+  bool flush(std::vector<Completion>& batch, std::int64_t epoch);
+  bool wait_before_repeat(int failures, std::int64_t epoch);
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;

@@ -71,7 +71,7 @@ class CompleterTest : public ::testing::Test {
                            [this](std::span<Completion> all) {
                              for (const Completion& one : all) (one.stale ? stale : landed).raise();
                            },
-                       .fenced = [this] { fenced.raise(); }},
+                       .fenced = [this](std::int64_t) { fenced.raise(); }},
                       host_clock(),
                       log.log()};
 };

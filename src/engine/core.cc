@@ -76,10 +76,7 @@ Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOp
       deliverer_(options_.interceptors, log_),
       completer_(instance_,
                  {.landed = [this](std::span<Completion> done) { on_landed(done); },
-                  .fenced =
-                      [this] {
-                        if (events_.fenced) events_.fenced();
-                      }},
+                  .fenced = [this](std::int64_t epoch) { on_fenced(epoch); }},
                  clock_, log_) {
   const BreakerOptions pauses{.pause = options_.pause, .max_pause = options_.max_pause};
   for (const Route* route : listeners_.routes()) {
@@ -195,6 +192,7 @@ void Core::release(const Job& job) { tracker_->release(job.row.event.id()); }
 // --- Ownership and time ---
 
 void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
+  MutexLock landing(landing_mutex_);
   // The completer first: it must know the epoch before anything is read in it.
   const bool changed = tenure.epoch != epoch_;
   if (changed) completer_.set_epoch(tenure.epoch);
@@ -208,6 +206,15 @@ void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
   queue_.own(options_.lock_timeout ? std::nullopt : std::optional(tenure.shards));
   if (!changed) return;
   for (const Job& job : queue_.enter(tenure.epoch)) release(job);
+}
+
+// Others deliver by now what is still in the queue.
+void Core::on_fenced(std::int64_t epoch) {
+  {
+    MutexLock lock(tenure_mutex_);
+    fenced_ = epoch;
+  }
+  if (events_.fenced) events_.fenced();
 }
 
 bool Core::drained(int shard) {

@@ -138,6 +138,10 @@ class Core final : public PollHandler {
     WorkQueue::After after = WorkQueue::After::next;
     Mark mark{};
     Completion::Landing landing = Completion::Landing::done;
+
+    bool is_marked() const {
+      return after != WorkQueue::After::drop && after != WorkQueue::After::again;
+    }
   };
   struct Worker {
     Mutex mutex;
@@ -167,7 +171,9 @@ class Core final : public PollHandler {
   void park(Job job);
   void release(const Job& job);
   void on_landed(std::span<Completion> completions);
-  void begin_suspect(Job job);
+  void on_fenced(std::int64_t epoch);
+  void give_back(std::vector<Job> jobs) OUTBOX_REQUIRES(landing_mutex_);
+  void begin_suspect(Job job) OUTBOX_REQUIRES(landing_mutex_);
   bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);
   void report(const Completion& completion) const;
   void report_paused(const Breaker* route, const std::string& why) const;
@@ -190,9 +196,15 @@ class Core final : public PollHandler {
   WorkQueue queue_;
   Deliverer deliverer_;
   Completer completer_;
+
+  // Held while a tenure begins, and while events leave the gate with nothing marked.
+  // Taken before any other.
+  Mutex landing_mutex_;
+
   Mutex tenure_mutex_;
   CondVar tenure_changed_;
   Clock::Steady deadline_ OUTBOX_GUARDED_BY(tenure_mutex_) = Clock::Steady::max();
+  std::int64_t fenced_ OUTBOX_GUARDED_BY(tenure_mutex_) = 0;  // the last epoch that was
   bool stopping_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;
   std::atomic<bool> closing_{false};
   std::atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_

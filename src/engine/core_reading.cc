@@ -99,9 +99,12 @@ void Core::begin_suspect(Job job) {
     case WorkQueue::Admission::park:
       park(std::move(job));
       break;
-    case WorkQueue::Admission::full:
-      release(job);
+    case WorkQueue::Admission::full: {
+      std::vector<Job> orphan;
+      orphan.push_back(std::move(job));
+      give_back(std::move(orphan));
       break;
+    }
   }
 }
 

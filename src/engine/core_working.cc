@@ -32,13 +32,14 @@ void Core::work(Worker& worker) {
   }
 }
 
-// Whether all of these are still ours. While the tenure may have ended but was
-// not lost for certain, the worker waits: if it is renewed after all, the events
+// Whether all of these are still ours. While the tenure may have ended, or has, and
+// the keeper has not said so, the worker waits: if it is renewed after all, the events
 // must not have been dropped, for the next ones of their lanes would pass them.
 bool Core::may_deliver(const std::vector<Job>& jobs) {
   {
     MutexLock lock(tenure_mutex_);
-    while (jobs.front().epoch == epoch_ && clock_.steady() >= deadline_ && !stopping_) {
+    const std::int64_t epoch = jobs.front().epoch;
+    while (epoch == epoch_ && (clock_.steady() >= deadline_ || epoch == fenced_) && !stopping_) {
       tenure_changed_.wait(tenure_mutex_);
     }
     if (jobs.front().epoch != epoch_ || stopping_) return false;
@@ -114,8 +115,8 @@ void Core::postpone(Worker& worker, std::vector<Job>& jobs) {
 
 // Submits the marks of what a worker has finished, and of those behind.
 void Core::settle(Worker& worker, WorkQueue::Followers followers) {
-  if (followers.late > 0) count(Counter::stale_marks, followers.late);
   std::vector<Completion> marks;
+  std::vector<Job> dropped;
   for (std::size_t i = 0; i < worker.finished.size(); ++i) {
     WorkQueue::Finished& finished = worker.finished[i];
     switch (finished.after) {
@@ -130,10 +131,8 @@ void Core::settle(Worker& worker, WorkQueue::Followers followers) {
       case WorkQueue::After::again:
         break;  // in the queue again
       case WorkQueue::After::drop:
-        // The reader may have passed it while it was in the gate.
-        release(finished.job);
-        if (events_.left_behind) events_.left_behind(finished.job.row.ref);
-        queue_.request_poll();
+        if (worker.judgements[i].is_marked()) count(Counter::stale_marks);
+        dropped.push_back(std::move(finished.job));
         break;
       case WorkQueue::After::aside:
         break;  // one of the followers
@@ -145,6 +144,10 @@ void Core::settle(Worker& worker, WorkQueue::Followers followers) {
   completer_.submit(std::move(marks));
   for (Job& job : followers.aside) set_aside(std::move(job));
   for (Job& job : followers.park) park(std::move(job));
+  if (!dropped.empty()) {
+    MutexLock lock(landing_mutex_);
+    give_back(std::move(dropped));
+  }
   worker.judgements.clear();
   worker.finished.clear();
 }
@@ -248,51 +251,77 @@ void Core::on_landed(std::span<Completion> completions) {
   for (const Completion& completion : completions) report(completion);
 
   const Clock::Steady now = clock_.steady();
-  std::vector<Completion> landed;
-  std::vector<Job> suspects;
   std::optional<Clock::Steady> row_due;
   bool waits = false;
-  bool left_behind = false;
-  landed.reserve(completions.size());
-  for (Completion& completion : completions) {
-    if (completion.mark.kind == Mark::Kind::suspect && !completion.stale) {
-      suspects.push_back(std::move(completion.job));
-      continue;
+  {
+    MutexLock lock(landing_mutex_);
+    std::vector<Completion> landed;
+    std::vector<Job> suspects;
+    std::vector<Job> orphans;
+    bool left_behind = false;
+    landed.reserve(completions.size());
+    for (Completion& completion : completions) {
+      const bool orphan = completion.job.epoch != epoch_;
+      if (orphan && completion.stale) {
+        orphans.push_back(std::move(completion.job));
+        continue;
+      }
+      if (completion.mark.kind == Mark::Kind::suspect && !completion.stale) {
+        suspects.push_back(std::move(completion.job));
+        continue;
+      }
+      // Before anything else may look for the row again; see Gate.
+      release(completion.job);
+      if (orphan && events_.left_behind) {
+        // A reader in the new tenure may have passed it while it was in the gate.
+        events_.left_behind(completion.job.row.ref);
+        left_behind = true;
+      }
+      completion.due = now + completion.mark.delay;
+      const bool alone = completion.mark.lane == kNoLane;
+      switch (completion.mark.kind) {
+        case Mark::Kind::aside:
+          if (alone) completion.due = now + completion.job.row.available_in;
+          [[fallthrough]];
+        case Mark::Kind::retry:
+        case Mark::Kind::defer:
+          if (alone) row_due = std::min(row_due.value_or(completion.due), completion.due);
+          waits = true;
+          break;
+        case Mark::Kind::done:
+        case Mark::Kind::dead:
+        case Mark::Kind::suspect:
+        case Mark::Kind::unblock:
+          break;
+      }
+      landed.push_back(std::move(completion));
     }
-    // Before anything else may look for the row again; see Gate.
-    release(completion.job);
-    if (completion.job.epoch != epoch_ && events_.left_behind) {
-      // A reader in the new tenure may have passed it while it was in the gate.
-      events_.left_behind(completion.job.row.ref);
-      left_behind = true;
-    }
-    completion.due = now + completion.mark.delay;
-    const bool alone = completion.mark.lane == kNoLane;
-    switch (completion.mark.kind) {
-      case Mark::Kind::aside:
-        if (alone) completion.due = now + completion.job.row.available_in;
-        [[fallthrough]];
-      case Mark::Kind::retry:
-      case Mark::Kind::defer:
-        if (alone) row_due = std::min(row_due.value_or(completion.due), completion.due);
-        waits = true;
-        break;
-      case Mark::Kind::done:
-      case Mark::Kind::dead:
-      case Mark::Kind::suspect:
-      case Mark::Kind::unblock:
-        break;
-    }
-    landed.push_back(std::move(completion));
+    queue_.landed(landed, now);
+    give_back(std::move(orphans));
+    if (left_behind) queue_.request_poll();
+    for (Job& job : suspects) begin_suspect(std::move(job));
   }
-  queue_.landed(landed, now);
-  if (left_behind) queue_.request_poll();
-  for (Job& job : suspects) begin_suspect(std::move(job));
 
   publish_gauges();
   if (events_.emptied && queue_.in_flight() == 0) events_.emptied();
   if (row_due && events_.row_due) events_.row_due(*row_due);
   if (waits && events_.timer_changed) events_.timer_changed();
+}
+
+// Of a tenure that has ended, or not to be delivered any more: they are not marked.
+void Core::give_back(std::vector<Job> jobs) {
+  bool left_behind = false;
+  for (Job& job : jobs) {
+    if (queue_.adopt(job)) {
+      set_aside(std::move(job));
+      continue;
+    }
+    release(job);
+    // The reader may have passed it while it was in the gate.
+    if (events_.left_behind) events_.left_behind(job.row.ref);
+    left_behind = true;
+  }
+  if (left_behind) queue_.request_poll();
 }
 
 void Core::report(const Completion& completion) const {

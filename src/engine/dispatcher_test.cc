@@ -95,6 +95,36 @@ TEST_F(DispatcherTest, RefusesWhatAFullQueueCannotTakeAndTakesItLater) {
   EXPECT_TRUE(becomes_done(third));
 }
 
+// As after a pause of the whole machine, of which its clock knows nothing.
+TEST_F(DispatcherTest, WhoseMarkWasFencedDeliversNothingMore) {
+  ManualClock stood_still;
+  Barrier renewals;
+  std::atomic<bool> renew{true};
+  faults->before([&](std::string_view call) {
+    if (call == "renew" && !renew) renewals.pass();
+  });
+  const auto listener = waiting();
+  Listeners on;
+  on.add("Order", "Happened", listener);
+  Dispatcher zombie(store->join({.lease = 15s}), on,
+                    {.log = log.log(), .metrics = metrics, .clock = &stood_still});
+  zombie.start();
+  ASSERT_TRUE(zombie.enqueue_cold(row("1")));
+  ASSERT_TRUE(barrier.reached());
+  renew = false;
+  clock.advance(16s);
+  const auto next = bare_store->join({.lease = 15s});
+  ASSERT_NE(next->renew().epoch, 0) << "taken over";
+  barrier.open();
+  ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::stale_marks] == 1; }));
+  ASSERT_TRUE(zombie.enqueue_cold(row("2")));
+  EXPECT_FALSE(listener->wait_for(2, 100ms)) << "which is the other's";
+  renewals.open();
+  ASSERT_TRUE(eventually([&] { return zombie.in_flight() == 0; }));
+  EXPECT_EQ(listener->count(), 1u);
+  next->leave();
+}
+
 TEST_F(DispatcherTest, AcceptsAndDropsAnEventThatIsInFlight) {
   const Row once = row("1");
   const Row next = row("1");

@@ -223,6 +223,51 @@ TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
   EXPECT_FALSE(overtaken);
 }
 
+// The same where the listener has answered, and its answer has not reached the store.
+class LapseTest : public FaultsTest, public ::testing::WithParamInterface<const char*> {};
+
+TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
+  const bool fails = std::string_view(GetParam()) == "retry";
+  std::atomic<bool> failed{false};
+  auto listener = std::make_shared<RecordingListener>([&](const Event& event, const Delivery&) {
+    const bool now = fails && event.payload() == "1" && !failed.exchange(true);
+    return now ? Outcome::failed("not yet", 0ms) : Outcome::done();
+  });
+  Barrier marking;
+  std::atomic<bool> away{false};
+  faults->before([&](std::string_view call) {
+    if (call == "mark") marking.pass();
+    if (call == "renew" && away) throw RetryableError("away");
+  });
+  auto box = open({.lease = 15s}, listener);
+  write(*box, order_event("a", "1"));
+  ASSERT_TRUE(marking.reached());
+  away = true;
+  clock.advance(13s);
+  ASSERT_TRUE(eventually([&] {
+    box->wake();
+    return !box->owner();
+  }));
+  away = false;
+  write_elsewhere(order_event("a", "2"));
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(100ms);
+    box->wake();
+    return box->owner();
+  }));
+  EXPECT_FALSE(listener->wait_for(2, 100ms)) << "delivered while a mark of its aggregate is sent";
+  marking.open();
+  ASSERT_TRUE(eventually([&] {
+    clock.advance(100ms);
+    box->wake();
+    return !store->has_pending();
+  }));
+  EXPECT_EQ(listener->payloads(), (Texts{"1", "1", "2"}));
+}
+
+INSTANTIATE_TEST_SUITE_P(Marks, LapseTest, ::testing::Values("done", "retry"),
+                         [](const auto& test) { return std::string(test.param); });
+
 // --- Events that kill the process (rule 37) ---
 
 class KillerTest : public FaultsTest {

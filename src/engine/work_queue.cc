@@ -1,6 +1,7 @@
 #include "engine/work_queue.h"
 
 #include <algorithm>
+#include <limits>
 #include <utility>
 
 namespace outbox::internal {
@@ -55,6 +56,7 @@ WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
 void WorkQueue::own(std::optional<std::vector<int>> shards) {
   MutexLock lock(mutex_);
   shards_ = std::move(shards);
+  await_orphans();
 }
 
 bool WorkQueue::takes_directly(int shard) const {
@@ -70,6 +72,7 @@ bool WorkQueue::reserve(Job& job) {
   MutexLock lock(mutex_);
   if (!admissible(job)) return false;
   account(job, true);
+  goes_away(job);
   return true;
 }
 
@@ -79,10 +82,8 @@ bool WorkQueue::admissible(const Job& job) const {
 
 WorkQueue::Admission WorkQueue::begin(Job& job) {
   MutexLock lock(mutex_);
-  if (stopped_ || job.epoch != epoch_) {
-    account(job, false);
-    return Admission::full;
-  }
+  if (stopped_ || job.epoch != epoch_) return Admission::full;
+  is_back(job);
   if (Lane* lane = current_lane(job); lane != nullptr && job.row.ref.hold == lane->key) {
     --lane->asides_pending;
   }
@@ -109,6 +110,7 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   }
   lane.aside = true;
   ++lane.asides_pending;
+  goes_away(job);
   settle(lane);
   return park ? Admission::park : Admission::aside;
 }
@@ -316,7 +318,7 @@ void WorkQueue::take_first(Ticket& ticket, Work& work) {
   Job& job = ticket.first();
   --load(job).queued;
   ++running_;
-  if (job.lane != kNoLane) running_lanes_.emplace(job.lane, job.row.ref.shard);
+  goes_away(job);
   work.jobs.push_back(std::move(job));
   if (ticket.lane != nullptr) ticket.lane->jobs.pop_front();
 }
@@ -372,15 +374,15 @@ WorkQueue::Followers WorkQueue::leave_lanes(std::span<Finished> finished, Follow
 void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
   Job& job = finished.job;
   After& after = finished.after;
-  if (job.lane != kNoLane) running_lanes_.erase(running_lanes_.find(job.lane));
-  if (job.epoch != epoch_) return end_orphan(finished, followers);
-  if (after == After::drop) account(job, false);
+  if (job.epoch != epoch_) after = After::drop;
   Lane* lane = current_lane(job);
   if (lane == nullptr) return;
 
   lane->busy = false;
+  if (after == After::drop) return;
   if (lane->frozen && after != After::next) {
     after = After::aside;
+    is_back(job);
     push_aside(*lane, job, followers);
   } else if (after == After::skip) {
     lane->frozen = true;
@@ -396,25 +398,6 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
   }
 }
 
-// It began in a tenure that has ended. In the present one its lane has waited
-// for it; the event is set aside with those behind it, to be read in order.
-void WorkQueue::end_orphan(Finished& finished, Followers& followers) {
-  Job& job = finished.job;
-  if (finished.after != After::drop && finished.after != After::again) ++followers.late;
-  Lane* lane = job.lane != kNoLane ? lanes_.find(job.lane) : nullptr;
-  if (lane == nullptr || !lane->frozen || !owns(job.row.ref.shard)) {
-    finished.after = After::drop;
-    account(job, false);
-    return;
-  }
-  if (!running_lanes_.contains(job.lane)) lane->frozen = false;
-  if (job.row.ref.hold == lane->key) ++lane->read_back;
-  ++lane->asides_pending;
-  job.epoch = epoch_;
-  finished.after = After::aside;
-  followers.aside.push_back(std::move(job));
-}
-
 void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
   lane.aside = true;
   if (job.row.ref.hold == lane.key) {
@@ -423,15 +406,80 @@ void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
     followers.dropped.push_back(std::move(job));
   } else {
     ++lane.asides_pending;
+    goes_away(job);
     const bool park = lane.blocked && options_.park;
     (park ? followers.park : followers.aside).push_back(std::move(job));
   }
+}
+
+// --- What is away ---
+
+void WorkQueue::goes_away(const Job& job) {
+  if (job.lane == kNoLane) return;
+  Away& away = away_[{job.lane, job.epoch}];
+  away.shard = job.row.ref.shard;
+  ++away.jobs;
+}
+
+// The last orphan of a lane lets it go on.
+void WorkQueue::is_back(const Job& job) {
+  if (job.lane == kNoLane) return;
+  const auto found = away_.find({job.lane, job.epoch});
+  if (--found->second.jobs == 0) away_.erase(found);
+  if (job.epoch == epoch_ || awaits_an_orphan(job.lane)) return;
+  if (Lane* lane = lanes_.find(job.lane); lane != nullptr) {
+    lane->frozen = false;
+    settle(*lane);
+  }
+}
+
+bool WorkQueue::awaits_an_orphan(LaneKey key) const {
+  constexpr auto kFirst = std::numeric_limits<std::int64_t>::min();
+  for (auto entry = away_.lower_bound({key, kFirst});
+       entry != away_.end() && entry->first.first == key; ++entry) {
+    if (entry->first.second != epoch_) return true;
+  }
+  return false;
+}
+
+// Nothing of their lanes runs until they are back: what the reader meets goes aside.
+void WorkQueue::await_orphans() {
+  if (epoch_ == 0) return;
+  for (const auto& [whose, away] : away_) {
+    const auto& [key, epoch] = whose;
+    if (epoch == epoch_ || !owns(away.shard)) continue;
+    Lane& lane = lanes_.at(key, away.shard);
+    lane.frozen = true;
+    lane.aside = true;
+  }
+}
+
+bool WorkQueue::adopt(Job& job) {
+  MutexLock lock(mutex_);
+  Lane* lane = job.epoch != epoch_ && job.lane != kNoLane && owns(job.row.ref.shard)
+                   ? lanes_.find(job.lane)
+                   : nullptr;
+  if (lane == nullptr) {
+    account(job, false);
+    is_back(job);
+    return false;
+  }
+  // First, so that the lane stays.
+  ++lane->asides_pending;
+  if (job.row.ref.hold == lane->key) ++lane->read_back;
+  // What was in the queue before it has been dropped: it is read again first.
+  lane->open_after = std::max(lane->open_after, job.row.ref.seq);
+  is_back(job);
+  job.epoch = epoch_;
+  goes_away(job);
+  return true;
 }
 
 void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady now) {
   MutexLock lock(mutex_);
   for (const Completion& completion : completions) {
     account(completion.job, false);
+    is_back(completion.job);
     Lane* lane = current_lane(completion.job);
     if (lane == nullptr) continue;
     const bool read_back = completion.job.row.ref.hold == lane->key;
@@ -537,13 +585,7 @@ std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
   MutexLock lock(mutex_);
   epoch_ = epoch;
   std::vector<Job> jobs = drop_all_locked();
-  if (epoch == 0) return jobs;
-  for (const auto& [key, shard] : running_lanes_) {
-    if (!owns(shard)) continue;
-    Lane& lane = lanes_.at(key, shard);
-    lane.frozen = true;
-    lane.aside = true;
-  }
+  await_orphans();
   return jobs;
 }
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <span>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "core/mutex.h"
@@ -66,7 +67,8 @@ class WorkQueue {
   // The same for a job that no reader brings: only of a shard to be read.
   Admission admit_direct(Job& job);
 
-  // The shards to be read from now on; nullopt: rows are owned one by one.
+  // The shards to be read from now on; nullopt: rows are owned one by one. Lanes of
+  // which something is away since an earlier tenure wait for it; see adopt().
   void own(std::optional<std::vector<int>> shards);
   // Whether events of a shard may be admitted directly.
   bool takes_directly(int shard) const;
@@ -76,8 +78,8 @@ class WorkQueue {
   Admission admit_quietly(Job& job);
   void read_ends();
 
-  // The same in two steps, for a job that is marked in between. False, or
-  // `full`: not admitted.
+  // The same in two steps, for a job that is marked in between. False: not
+  // admitted; `full`: its tenure has ended meanwhile, see adopt().
   bool reserve(Job& job);
   Admission begin(Job& job);
 
@@ -125,7 +127,7 @@ class WorkQueue {
     block,  // dead: the lane is blocked
     again,  // the listener is unavailable: the same job once more, later
     aside,  // not tried, because an earlier one of its lane failed in the batch
-    drop,   // no longer ours
+    drop,   // no longer ours: see adopt()
   };
   struct Finished {
     Job job;
@@ -139,9 +141,6 @@ class WorkQueue {
     std::vector<Job> park{};     // to be marked DEAD as well,
     std::vector<Job> dropped{};  // to be read again: aside in the store already
 
-    // How many marks are not to be sent, because their tenure has ended.
-    std::size_t late = 0;
-
     // The listener has just been paused, or is well again.
     bool paused = false;
     bool well_again = false;
@@ -149,14 +148,23 @@ class WorkQueue {
 
   // All jobs of a take() are over. Rewrites `after` where the outcome counts
   // differently. The caller submits a mark for next, wait, skip and block, and
-  // after these the marks of the followers.
+  // after these the marks of the followers; what is dropped it hands to adopt().
   Followers finish(std::span<Finished> finished, Clock::Steady now);
 
   // The same for a job that was to be postponed: no listener was called.
   Followers postponed(std::span<Finished> finished, Clock::Steady now);
 
-  // The marks of admitted jobs have landed, or were found stale.
+  // The marks of admitted jobs have landed, or were found stale. (What is stale
+  // because its tenure has ended goes to adopt() instead.)
   void landed(std::span<const Completion> completions, Clock::Steady now);
+
+  // A job is not ours any more, or was not when its tenure ended. True: it is
+  // again, and its lane has waited for it; the caller sets it aside, with those
+  // behind it, so that they are read in order. False: it is let go of.
+  //
+  // Until the caller has told the gate, no tenure may begin: whoever reads in the
+  // new one must meet the row, or find its lane waiting.
+  bool adopt(Job& job);
 
   // --- Reading ---
 
@@ -199,8 +207,8 @@ class WorkQueue {
   std::vector<Job> drop_all();
 
   // The same at the beginning of a new tenure: from now on jobs of another
-  // epoch are not admitted, and those that run are no longer ours. Their lanes
-  // wait for them all the same, and then deliver them again first.
+  // epoch are not admitted, and those that are away are no longer ours. Their
+  // lanes wait for them all the same, and then deliver them again first.
   std::vector<Job> enter(std::int64_t epoch);
 
   bool shard_idle(int shard) const;
@@ -244,7 +252,10 @@ class WorkQueue {
   void end_call(std::span<const Finished> finished, Followers& followers, Clock::Steady now)
       OUTBOX_REQUIRES(mutex_);
   void leave_lane(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
-  void end_orphan(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void goes_away(const Job& job) OUTBOX_REQUIRES(mutex_);
+  void is_back(const Job& job) OUTBOX_REQUIRES(mutex_);
+  bool awaits_an_orphan(LaneKey key) const OUTBOX_REQUIRES(mutex_);
+  void await_orphans() OUTBOX_REQUIRES(mutex_);
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
   void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
@@ -267,7 +278,15 @@ class WorkQueue {
   std::deque<Ticket> cold_ OUTBOX_GUARDED_BY(mutex_);
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
   Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
-  std::multimap<LaneKey, int> running_lanes_ OUTBOX_GUARDED_BY(mutex_);  // and their shards
+
+  // In flight and not in the queue: what runs, and what waits for its mark to land.
+  // Those of another epoch than the current one are orphans.
+  struct Away {
+    int shard = 0;
+    std::size_t jobs = 0;
+  };
+  using LaneAndEpoch = std::pair<LaneKey, std::int64_t>;
+  std::map<LaneAndEpoch, Away> away_ OUTBOX_GUARDED_BY(mutex_);
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::optional<std::vector<int>> shards_ OUTBOX_GUARDED_BY(mutex_);
 

@@ -29,6 +29,7 @@ void WorkQueue::end_call(std::span<const Finished> finished, Followers& follower
 }
 
 void WorkQueue::take_back(Job& job) {
+  is_back(job);
   ++load(job).queued;
   Breaker* route = job.route;
   Lane* lane = current_lane(job);

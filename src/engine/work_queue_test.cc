@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <array>
 #include <future>
 #include <string>
 #include <thread>
@@ -297,7 +298,134 @@ TEST_F(WorkQueueTest, JobsOfAnotherEpochAreNotAdmittedAndRunningOnesAreDropped) 
   EXPECT_EQ(queue.admit(late), Admission::full);
   finish(queue, After::next);
   EXPECT_EQ(finished_[0].after, After::drop);
+  EXPECT_FALSE(queue.adopt(finished_[0].job)) << "no lane has waited for it";
   EXPECT_EQ(queue.in_flight(), 0u);
+}
+
+// --- Orphans: what is away when a tenure ends ---
+
+class OrphanTest : public WorkQueueTest {
+ protected:
+  Job of(std::int64_t epoch, const std::string& id, int shard = 0) {
+    Job made = job(id, kLane);
+    made.epoch = epoch;
+    made.row.ref.shard = shard;
+    return made;
+  }
+
+  // Nothing of the lane may run, and what is read of it goes aside.
+  void expect_to_wait(std::int64_t epoch) {
+    Job follower = of(epoch, "follower");
+    EXPECT_EQ(queue.admit(follower), Admission::aside);
+    EXPECT_TRUE(take(queue).empty());
+    land(queue, follower, Completion::Landing::aside);
+    EXPECT_EQ(wanted(), kNoLane);
+  }
+
+  LaneKey wanted(Seq read_through = 1'000) {
+    return queue.next_lane(std::array{read_through, read_through}, kNow).key;
+  }
+
+  // Comes back, to the tenure that waits for it.
+  void adopt(Job orphan, std::int64_t epoch) {
+    ASSERT_TRUE(queue.adopt(orphan));
+    EXPECT_EQ(orphan.epoch, epoch);
+    land(queue, orphan, Completion::Landing::aside);
+  }
+
+  WorkQueue queue{{.cold_capacity = 8}};
+};
+
+TEST_F(OrphanTest, TheLaneWaitsForWhatRuns) {
+  queue.enter(1);
+  admit(queue, of(1, "runs"));
+  ASSERT_EQ(take(queue), Ids{"runs"});
+  queue.enter(2);
+  expect_to_wait(2);
+  finish(queue, After::next);
+  ASSERT_EQ(finished_[0].after, After::drop);
+  adopt(finished_[0].job, 2);
+  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(queue.in_flight(), 0u);
+}
+
+TEST_F(OrphanTest, TheLaneWaitsForEveryMarkThatIsUnderWay) {
+  queue.enter(1);
+  admit(queue, of(1, "head"));
+  admit(queue, of(1, "second"));
+  ASSERT_EQ(take(queue), Ids{"head"});
+  WorkQueue::Followers followers = finish(queue, After::wait);
+  ASSERT_EQ(followers.aside.size(), 1u);
+  queue.enter(2);
+  expect_to_wait(2);
+  adopt(finished_[0].job, 2);
+  EXPECT_EQ(wanted(), kNoLane) << "the second is still away";
+  adopt(followers.aside[0], 2);
+  EXPECT_EQ(wanted(), kLane);
+}
+
+TEST_F(OrphanTest, AMarkThatLandedAfterAllLetsTheLaneGoOn) {
+  queue.enter(1);
+  admit(queue, of(1, "done"));
+  ASSERT_EQ(take(queue), Ids{"done"});
+  finish(queue, After::next);
+  queue.enter(2);
+  expect_to_wait(2);
+  land(queue, landing(Completion::Landing::done));
+  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(queue.in_flight(), 0u);
+}
+
+TEST_F(OrphanTest, TheLaneWaitsForASuspectWhoseMarkIsUnderWay) {
+  queue.enter(1);
+  Job suspect = of(1, "suspect");
+  ASSERT_TRUE(queue.reserve(suspect));
+  queue.enter(2);
+  expect_to_wait(2);
+  EXPECT_EQ(queue.begin(suspect), Admission::full);
+  adopt(suspect, 2);
+  EXPECT_EQ(wanted(), kLane);
+}
+
+// What stood in the queue before it is dropped with the tenure, and read again.
+TEST_F(OrphanTest, TheLaneIsReadBackOnlyAfterWhatCameBeforeTheOrphan) {
+  queue.enter(1);
+  for (const char* id : {"first", "second"}) admit(queue, of(1, id));
+  Job third = of(1, "third");
+  ASSERT_EQ(queue.admit(third), Admission::aside) << "a quarter of the capacity is full";
+  EXPECT_EQ(queue.enter(2).size(), 2u);
+  const Seq last = third.row.ref.seq;
+  adopt(std::move(third), 2);
+  EXPECT_EQ(wanted(last - 1), kNoLane);
+  EXPECT_EQ(wanted(last), kLane);
+}
+
+TEST_F(OrphanTest, AShardThatIsGainedLaterHasWaitedToo) {
+  queue.own(std::vector{0, 1});
+  queue.enter(1);
+  admit(queue, of(1, "runs"));
+  ASSERT_EQ(take(queue), Ids{"runs"});
+  queue.own(std::vector{1});
+  queue.enter(2);
+  queue.own(std::vector{0, 1});
+  expect_to_wait(2);
+  finish(queue, After::next);
+  adopt(finished_[0].job, 2);
+  EXPECT_EQ(wanted(), kLane);
+}
+
+TEST_F(OrphanTest, InAShardThatIsNotOursItIsLetGoAndTheLaneDoesNotWaitForEver) {
+  queue.own(std::vector{0});
+  queue.enter(1);
+  admit(queue, of(1, "runs"));
+  ASSERT_EQ(take(queue), Ids{"runs"});
+  queue.enter(2);
+  queue.own(std::vector{1});  // the shard is being given up
+  finish(queue, After::next);
+  EXPECT_FALSE(queue.adopt(finished_[0].job));
+  EXPECT_EQ(queue.in_flight(), 0u);
+  queue.own(std::vector{0, 1});  // and is ours again
+  EXPECT_EQ(wanted(), kLane);
 }
 
 TEST_F(WorkQueueTest, TakesNothingDirectlyThatIsInAnotherInstancesShard) {
