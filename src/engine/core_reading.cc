@@ -76,7 +76,6 @@ void Core::handle_suspects(std::vector<Row> rows) {
       if (events_.left_behind) events_.left_behind(job.row.ref);
       break;
     }
-    if (job.row.ref.hold > 0) queue_.expect(job.lane);
     job.suspect = true;
     Mark mark{.row = job.row.ref,
               .event_id = job.row.event.id(),
@@ -126,7 +125,6 @@ bool Core::unblock(LaneKey lane, Row row, std::vector<Completion>& completions) 
     release(job);
     return false;
   }
-  queue_.expect(lane);
   Mark mark{.row = job.row.ref,
             .event_id = job.row.event.id(),
             .kind = Mark::Kind::unblock,
@@ -137,7 +135,7 @@ bool Core::unblock(LaneKey lane, Row row, std::vector<Completion>& completions) 
 }
 
 void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
-  WorkQueue::Filling filling{.more = rows.more};
+  WorkQueue::Filling filling{.epoch = reading_epoch_, .more = rows.more};
   std::vector<Row> suspects;
   std::vector<Completion> unblocked;
   auto row = rows.rows.begin();

@@ -32,7 +32,7 @@ inline constexpr LaneKey kOnlyLane = 1;
 struct Completion {
   // What it means to the job's lane: nothing, because the lane did not wait
   // for it; that its head, or a row behind the head, is where it should be; or
-  // that a row has come which WorkQueue::expect() announced.
+  // that a row has come which WorkQueue::reserve() announced.
   enum class Landing : std::uint8_t { done, head, aside, expected };
 
   Job job;

@@ -73,6 +73,9 @@ bool WorkQueue::reserve(Job& job) {
   if (!admissible(job)) return false;
   account(job, true);
   goes_away(job);
+  if (Lane* lane = current_lane(job); lane != nullptr && job.row.ref.hold == lane->key) {
+    ++lane->asides_pending;
+  }
   return true;
 }
 
@@ -186,8 +189,12 @@ PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Cloc
 std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
   MutexLock lock(mutex_);
   Lane* lane = lanes_.find(key);
-  const bool outdated = !filling.jobs.empty() && filling.jobs.front().epoch != epoch_;
-  if (lane == nullptr || outdated) return std::move(filling.jobs);
+  if (lane == nullptr) return std::move(filling.jobs);
+  if (filling.epoch != epoch_) {
+    // They say nothing of this tenure's lane, which may want its rows all the same.
+    settle(*lane);
+    return std::move(filling.jobs);
+  }
   for (Job& job : filling.jobs) {
     account(job, true);
     ++cold_load_.queued;
@@ -206,11 +213,6 @@ std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
   // An operator is at work: others are likely to be free as well.
   if (freed) lanes_.recheck_blocked(kRecheckMore);
   return {};
-}
-
-void WorkQueue::expect(LaneKey key) {
-  MutexLock lock(mutex_);
-  if (Lane* lane = lanes_.find(key); lane != nullptr) ++lane->asides_pending;
 }
 
 void WorkQueue::recheck_blocked(std::size_t n) {

@@ -79,7 +79,9 @@ class WorkQueue {
   void read_ends();
 
   // The same in two steps, for a job that is marked in between. False: not
-  // admitted; `full`: its tenure has ended meanwhile, see adopt().
+  // admitted; `full`: its tenure has ended meanwhile, see adopt(). A lane set
+  // aside is not read before its row has come: through begin(), or through
+  // landed() as `expected`.
   bool reserve(Job& job);
   Admission begin(Job& job);
 
@@ -94,6 +96,7 @@ class WorkQueue {
 
   // The rows of a lane, as read from the lowest on.
   struct Filling {
+    std::int64_t epoch = 0;              // in which they were read
     std::vector<Job> jobs{};             // those that can be delivered now
     bool blocked = false;                // then comes a DEAD one,
     std::optional<Clock::Steady> due{};  // or one that is due only later,
@@ -101,10 +104,6 @@ class WorkQueue {
   };
   // Returns the jobs if they are of a tenure that has ended.
   std::vector<Job> fill(LaneKey key, Filling filling);
-
-  // A row of a lane set aside has been reserved, and the lane is not to be read
-  // before it has come: through begin(), or through landed() as `expected`.
-  void expect(LaneKey key);
 
   void recheck_blocked(std::size_t n);
   std::optional<Clock::Steady> next_due() const;

@@ -316,7 +316,7 @@ class OrphanTest : public WorkQueueTest {
   // Nothing of the lane may run, and what is read of it goes aside.
   void expect_to_wait(std::int64_t epoch) {
     Job follower = of(epoch, "follower");
-    EXPECT_EQ(queue.admit(follower), Admission::aside);
+    ASSERT_EQ(queue.admit(follower), Admission::aside);
     EXPECT_TRUE(take(queue).empty());
     land(queue, follower, Completion::Landing::aside);
     EXPECT_EQ(wanted(), kNoLane);
@@ -384,6 +384,37 @@ TEST_F(OrphanTest, TheLaneWaitsForASuspectWhoseMarkIsUnderWay) {
   expect_to_wait(2);
   EXPECT_EQ(queue.begin(suspect), Admission::full);
   adopt(suspect, 2);
+  EXPECT_EQ(wanted(), kLane);
+}
+
+TEST_F(OrphanTest, OneThatWasSetAsideAlreadyIsExpectedInItsOwnTenureOnly) {
+  queue.enter(1);
+  Job suspect = of(1, "suspect");
+  suspect.row.ref.hold = kLane;
+  ASSERT_TRUE(queue.reserve(suspect));
+  queue.enter(2);
+  adopt(suspect, 2);
+  EXPECT_EQ(wanted(), kLane);
+}
+
+TEST_F(OrphanTest, WhatWasReadInTheLastTenureDoesNotOpenTheLane) {
+  queue.enter(1);
+  admit(queue, of(1, "runs"));
+  ASSERT_EQ(take(queue), Ids{"runs"});
+  queue.enter(2);
+  queue.fill(kLane, {.epoch = 1});  // nothing was aside then
+  expect_to_wait(2);
+}
+
+TEST_F(OrphanTest, ALaneThatWasReadForTheLastTenureIsStillWanted) {
+  queue.enter(1);
+  admit(queue, of(1, "done"));
+  ASSERT_EQ(take(queue), Ids{"done"});
+  finish(queue, After::next);
+  queue.enter(2);
+  land(queue, landing(Completion::Landing::done));
+  ASSERT_EQ(wanted(), kLane);
+  queue.fill(kLane, {.epoch = 1});
   EXPECT_EQ(wanted(), kLane);
 }
 
