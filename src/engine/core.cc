@@ -200,6 +200,7 @@ void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
     MutexLock lock(tenure_mutex_);
     deadline_ = valid_until;
     epoch_ = tenure.epoch;
+    if (changed) fenced_ = false;
     tenure_changed_.notify_all();
   }
   // Before a shard that is being given up is looked at; see drained().
@@ -212,7 +213,7 @@ void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
 void Core::on_fenced(std::int64_t epoch) {
   {
     MutexLock lock(tenure_mutex_);
-    fenced_ = epoch;
+    if (epoch == epoch_) fenced_ = true;
   }
   if (events_.fenced) events_.fenced();
 }

@@ -28,7 +28,7 @@
 namespace outbox::internal {
 
 // What whoever drives the engine wants to know. Called from any thread, with
-// no lock held.
+// no lock held (left_behind: perhaps with one that is taken before any other).
 struct CoreEvents {
   // Reads the store once; true if there may be more at once.
   std::function<bool()> read{};
@@ -198,13 +198,13 @@ class Core final : public PollHandler {
   Completer completer_;
 
   // Held while a tenure begins, and while events leave the gate with nothing marked.
-  // Taken before any other.
+  // Taken before any other, and held while calling the other parts and the tracker.
   Mutex landing_mutex_;
 
   Mutex tenure_mutex_;
   CondVar tenure_changed_;
   Clock::Steady deadline_ OUTBOX_GUARDED_BY(tenure_mutex_) = Clock::Steady::max();
-  std::int64_t fenced_ OUTBOX_GUARDED_BY(tenure_mutex_) = 0;  // the last epoch that was
+  bool fenced_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;  // the store has said so of epoch_
   bool stopping_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;
   std::atomic<bool> closing_{false};
   std::atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_

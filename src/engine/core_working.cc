@@ -39,7 +39,7 @@ bool Core::may_deliver(const std::vector<Job>& jobs) {
   {
     MutexLock lock(tenure_mutex_);
     const std::int64_t epoch = jobs.front().epoch;
-    while (epoch == epoch_ && (clock_.steady() >= deadline_ || epoch == fenced_) && !stopping_) {
+    while (epoch == epoch_ && (clock_.steady() >= deadline_ || fenced_) && !stopping_) {
       tenure_changed_.wait(tenure_mutex_);
     }
     if (jobs.front().epoch != epoch_ || stopping_) return false;

@@ -95,6 +95,20 @@ TEST_F(DispatcherTest, RefusesWhatAFullQueueCannotTakeAndTakesItLater) {
   EXPECT_TRUE(becomes_done(third));
 }
 
+// With row claims nobody has to tell it of a tenure: each row has its owner.
+TEST_F(DispatcherTest, DeliversClaimsThatAreHandedToItsPollHandler) {
+  Listeners on;
+  on.add("Order", "Happened", recorder);
+  const std::shared_ptr<Instance> instance = store->join({.row_claims = true});
+  Dispatcher dispatcher(instance, on,
+                        {.ordering = Ordering::none, .lock_timeout = 15s, .log = log.log()});
+  const auto handler = dispatcher.poll_handler();
+  dispatcher.start();
+  const std::string id = write_elsewhere(order_event("1", "{}"));
+  for (Row& row : instance->claim(0ms, 1).rows) ASSERT_TRUE(handler->handle(std::move(row)));
+  EXPECT_TRUE(eventually([&] { return status(id) == Status::done; }, 5s));
+}
+
 // As after a pause of the whole machine, of which its clock knows nothing.
 TEST_F(DispatcherTest, WhoseMarkWasFencedDeliversNothingMore) {
   ManualClock stood_still;
