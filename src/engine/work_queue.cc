@@ -458,10 +458,9 @@ void WorkQueue::await_orphans() {
 
 bool WorkQueue::adopt(Job& job) {
   MutexLock lock(mutex_);
-  Lane* lane = job.epoch != epoch_ && job.lane != kNoLane && owns(job.row.ref.shard)
-                   ? lanes_.find(job.lane)
-                   : nullptr;
-  if (lane == nullptr) {
+  Lane* lane = job.epoch != epoch_ && job.lane != kNoLane ? lanes_.find(job.lane) : nullptr;
+  // Also in a shard that is being given up, and may be ours for good after all.
+  if (lane == nullptr || !lane->frozen) {
     account(job, false);
     is_back(job);
     return false;

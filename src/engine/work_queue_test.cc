@@ -445,18 +445,37 @@ TEST_F(OrphanTest, AShardThatIsGainedLaterHasWaitedToo) {
   EXPECT_EQ(wanted(), kLane);
 }
 
-TEST_F(OrphanTest, InAShardThatIsNotOursItIsLetGoAndTheLaneDoesNotWaitForEver) {
+TEST_F(OrphanTest, InAShardThatIsNotOursItIsLetGo) {
+  queue.own(std::vector{0});
+  queue.enter(1);
+  admit(queue, of(1, "runs"));
+  ASSERT_EQ(take(queue), Ids{"runs"});
+  queue.own(std::vector{1});
+  queue.enter(2);
+  finish(queue, After::next);
+  EXPECT_FALSE(queue.adopt(finished_[0].job));
+  EXPECT_EQ(queue.in_flight(), 0u);
+}
+
+// The reader may not have heard of it in between: what is behind the orphan must not
+// be read back before the orphan itself.
+TEST_F(OrphanTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
   queue.own(std::vector{0});
   queue.enter(1);
   admit(queue, of(1, "runs"));
   ASSERT_EQ(take(queue), Ids{"runs"});
   queue.enter(2);
-  queue.own(std::vector{1});  // the shard is being given up
+  expect_to_wait(2);
+  queue.own(std::vector<int>{});
   finish(queue, After::next);
-  EXPECT_FALSE(queue.adopt(finished_[0].job));
-  EXPECT_EQ(queue.in_flight(), 0u);
-  queue.own(std::vector{0, 1});  // and is ours again
+  Job orphan = finished_[0].job;
+  EXPECT_TRUE(queue.adopt(orphan));
+  EXPECT_FALSE(queue.shard_idle(0));
+  queue.own(std::vector{0});
+  EXPECT_EQ(wanted(), kNoLane) << "it is not aside yet";
+  land(queue, orphan, Completion::Landing::aside);
   EXPECT_EQ(wanted(), kLane);
+  EXPECT_TRUE(queue.shard_idle(0));
 }
 
 TEST_F(WorkQueueTest, TakesNothingDirectlyThatIsInAnotherInstancesShard) {
