@@ -61,6 +61,7 @@ class OUTBOX_EXPORT PollHandler {
     LaneKey key = kNoLane;
     int shard = 0;
     std::size_t limit = 0;
+    Seq read_through = 0;  // how far its shard had been read
   };
   // The next lane whose rows, set aside earlier, should be read now; its shard
   // has been read up to the given seq. A zero key: none.

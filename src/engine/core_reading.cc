@@ -140,6 +140,12 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
   std::vector<Completion> unblocked;
   auto row = rows.rows.begin();
   for (; row != rows.rows.end(); ++row) {
+    // Ready rows of the lane that have not been met in this tenure may come before it.
+    if (row->ref.seq > lane.read_through) {
+      filling.open_after = row->ref.seq;
+      filling.more = true;
+      break;
+    }
     if (row->status == Status::dead) {
       if (options_.on_dead != OnDead::skip) {
         filling.blocked = true;

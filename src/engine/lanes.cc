@@ -67,8 +67,8 @@ Lane* Lanes::next_wanting(std::span<const Seq> read_through, Clock::Steady now) 
   for (auto entry = wanting_.begin(); entry != wanting_.end() && entry->first <= now; ++entry) {
     Lane& lane = lanes_.at(entry->second);
     const auto shard = static_cast<std::size_t>(lane.shard);
-    const Seq through = shard < read_through.size() ? read_through[shard] : 0;
-    if (through < lane.open_after || behind_others(lane)) continue;
+    const bool open = shard < read_through.size() && read_through[shard] >= lane.open_after;
+    if (!open || behind_others(lane)) continue;
     unlist(lane);
     return &lane;
   }

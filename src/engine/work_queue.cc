@@ -183,7 +183,10 @@ PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Cloc
   const Lane* lane = lanes_.next_wanting(read_through, now);
   if (lane == nullptr) return {};
   // Rows that it gave back earlier and that are not marked yet come first.
-  return {.key = lane->key, .shard = lane->shard, .limit = room + lane->read_back};
+  return {.key = lane->key,
+          .shard = lane->shard,
+          .limit = room + lane->read_back,
+          .read_through = read_through[static_cast<std::size_t>(lane->shard)]};
 }
 
 std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
@@ -201,6 +204,7 @@ std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
     ++lane->read_back;
     lane->jobs.push_back(std::move(job));
   }
+  lane->open_after = std::max(lane->open_after, filling.open_after);
   const bool freed = std::exchange(lane->rechecked, false) && !filling.blocked;
   if (filling.blocked) {
     lanes_.block(*lane);

@@ -100,6 +100,7 @@ class WorkQueue {
     std::vector<Job> jobs{};             // those that can be delivered now
     bool blocked = false;                // then comes a DEAD one,
     std::optional<Clock::Steady> due{};  // or one that is due only later,
+    Seq open_after = 0;                  // or one that others may come before,
     bool more = false;                   // or the limit cut the result
   };
   // Returns the jobs if they are of a tenure that has ended.

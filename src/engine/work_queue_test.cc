@@ -445,6 +445,19 @@ TEST_F(OrphanTest, AShardThatIsGainedLaterHasWaitedToo) {
   EXPECT_EQ(wanted(), kLane);
 }
 
+TEST_F(OrphanTest, ALaneOfAShardThatTheReaderDoesNotKnowYetIsNotRead) {
+  queue.own(std::vector{0});
+  queue.enter(1);
+  admit(queue, of(1, "done", 1));
+  ASSERT_EQ(take(queue), Ids{"done"});
+  finish(queue, After::next);
+  queue.enter(2);
+  queue.own(std::vector{0, 1});
+  land(queue, landing(Completion::Landing::done));
+  EXPECT_EQ(queue.next_lane(std::array{Seq{1'000}}, kNow).key, kNoLane);
+  EXPECT_EQ(wanted(), kLane);
+}
+
 TEST_F(OrphanTest, InAShardThatIsNotOursItIsLetGo) {
   queue.own(std::vector{0});
   queue.enter(1);
