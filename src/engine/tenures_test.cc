@@ -1,0 +1,309 @@
+// Tenures that come and go at any moment: queue and gate against a store that is a list
+// of rows, with all steps of reader, workers and marks in an order drawn from a seed.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <deque>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <random>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/gate.h"
+#include "engine/work_queue.h"
+
+namespace outbox::internal {
+namespace {
+
+constexpr Seq kEverything = std::numeric_limits<Seq>::max();
+constexpr std::size_t kBatch = 2;
+const Clock::Steady kNow{std::chrono::hours{1}};
+
+class World {
+ public:
+  explicit World(unsigned seed) : random_(seed) {
+    queue_.enable_polling(true);
+    for (int& share : shares_) share = 1 << draw(5);
+  }
+
+  void step() {
+    if (draw(shares_[0] * 16) == 0) return begin_tenure(draw(2) == 0 ? 0 : ++last_epoch_);
+    if (draw(shares_[1] * 4) == 0) {
+      rows_.push_back({.seq = static_cast<Seq>(rows_.size()) + 1, .lane = 101 + draw(3)});
+      return;
+    }
+    go_on(draw(4) > 0 ? After::next : draw(2) > 0 ? After::wait : After::skip);
+  }
+
+  // Nothing new happens: everything is to be delivered and marked in the end.
+  bool comes_to_rest() {
+    begin_tenure(++last_epoch_);
+    shares_.fill(1);
+    for (int n = 0; n < 50'000; ++n) {
+      go_on(After::next);
+      if (std::all_of(rows_.begin(), rows_.end(), [](const Stored& row) { return row.done; }) &&
+          queue_.in_flight() == 0 && !read_ && gate_.size() == 0) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  const std::string& overtaken() const { return overtaken_; }
+
+ private:
+  using After = WorkQueue::After;
+  using Landing = Completion::Landing;
+
+  struct Stored {
+    Seq seq = 0;
+    LaneKey lane = kNoLane;
+    LaneKey hold = 0;
+    bool done = false;
+  };
+  struct Read {
+    PollHandler::Wanted lane{};  // without a key: ready rows
+    std::vector<Stored> rows{};
+    bool more = false;
+  };
+  struct Sent {
+    Completion completion;
+    bool finishes = false;
+    bool applied = false;
+  };
+
+  int draw(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
+
+  void go_on(After after) {
+    switch (draw_by_share()) {
+      case 0:
+        return enter();
+      case 1:
+        return begin_read();
+      case 2:
+        return end_read();
+      case 3:
+        return work();
+      case 4:
+        return finish(after);
+      case 5:
+        return apply();
+      default:
+        return answer();
+    }
+  }
+
+  // Some are slow in one world, others in the next.
+  int draw_by_share() {
+    int left = draw(std::accumulate(shares_.begin(), shares_.end(), 0));
+    int n = 0;
+    for (; left >= shares_[static_cast<std::size_t>(n)]; ++n) {
+      left -= shares_[static_cast<std::size_t>(n)];
+    }
+    return n;
+  }
+
+  // --- The keeper ---
+
+  // Until another one begins, the store knows the last.
+  void begin_tenure(std::int64_t epoch) {
+    epoch_ = epoch;
+    if (epoch != 0) store_epoch_ = epoch;
+    for (const Job& job : queue_.enter(epoch)) release(job);
+  }
+
+  // --- The reader ---
+
+  void enter() {
+    if (read_ || reader_epoch_ == epoch_) return;
+    reader_epoch_ = epoch_;
+    next_ = 0;
+    read_through_ = 0;
+    std::set<LaneKey> known;
+    for (const Stored& row : rows_) {
+      if (row.hold == 0 || row.done || !known.insert(row.hold).second) continue;
+      queue_.restore({.key = row.hold, .first = row.seq}, kNow);
+    }
+  }
+
+  void begin_read() {
+    if (read_ || reader_epoch_ == 0) return;
+    Read read;
+    if (draw(2) == 0) read.lane = queue_.next_lane(std::array{read_through_}, kNow);
+    const bool of_lane = read.lane.key != kNoLane;
+    const std::size_t limit = of_lane ? read.lane.limit : kBatch;
+    gate_.read_begins();
+    next_ = std::min(next_, std::exchange(rewind_, kEverything));
+    for (const Stored& row : rows_) {
+      if (row.done || row.hold != read.lane.key || (!of_lane && row.seq < next_)) continue;
+      read.more = read.rows.size() == limit;
+      if (read.more) break;
+      read.rows.push_back(row);
+    }
+    read_ = std::move(read);
+  }
+
+  void end_read() {
+    if (!read_) return;
+    read_->lane.key == kNoLane ? hand_over() : fill();
+    read_.reset();
+    gate_.read_ends();
+  }
+
+  void hand_over() {
+    for (const Stored& row : read_->rows) {
+      if (gate_.try_acquire(std::to_string(row.seq))) {
+        Job job = job_of(row);
+        const auto admission = queue_.admit(job);
+        if (admission == WorkQueue::Admission::full) return release(job);
+        if (admission == WorkQueue::Admission::aside) set_aside(job);
+      }
+      next_ = row.seq + 1;
+      read_through_ = std::max(read_through_, row.seq);
+    }
+    if (!read_->more) read_through_ = kEverything;
+  }
+
+  void fill() {
+    WorkQueue::Filling filling{.epoch = reader_epoch_, .more = read_->more};
+    for (const Stored& row : read_->rows) {
+      if (row.seq > read_->lane.read_through) {
+        filling.open_after = row.seq;
+        filling.more = true;
+        break;
+      }
+      if (gate_.try_acquire(std::to_string(row.seq))) filling.jobs.push_back(job_of(row));
+    }
+    for (const Job& job : queue_.fill(read_->lane.key, std::move(filling))) release(job);
+  }
+
+  Job job_of(const Stored& row) const {
+    return {.row = {.ref = {.seq = row.seq, .hold = row.hold},
+                    .event = Event::restore({.id = std::to_string(row.seq), .payload = json("1")})},
+            .lane = row.lane,
+            .epoch = reader_epoch_};
+  }
+
+  // --- The workers ---
+
+  void work() {
+    queue_.request_poll();  // lest it wait where there is nothing to do
+    WorkQueue::Work work;
+    queue_.take(work);
+    if (work.poll) return queue_.poll_done(false);
+    for (Job& job : work.jobs) {
+      for (const Stored& row : rows_) {
+        if (row.seq < job.row.ref.seq && row.lane == job.lane && !delivered_.contains(row.seq)) {
+          overtaken_ +=
+              std::to_string(job.row.ref.seq) + " before " + std::to_string(row.seq) + " ";
+        }
+      }
+      delivered_.insert(job.row.ref.seq);
+      running_.push_back(std::move(job));
+    }
+  }
+
+  void finish(After after) {
+    if (running_.empty()) return;
+    std::swap(running_[static_cast<std::size_t>(draw(static_cast<int>(running_.size())))],
+              running_.back());
+    std::array finished{WorkQueue::Finished{.job = std::move(running_.back()), .after = after}};
+    running_.pop_back();
+    WorkQueue::Followers followers = queue_.finish(finished, kNow);
+    for (const Job& job : followers.dropped) release(job);
+    Job& job = finished[0].job;
+    switch (finished[0].after) {
+      case After::next:
+        send(job, Landing::done, true);
+        break;
+      case After::wait:
+        send(job, Landing::head, false);
+        break;
+      case After::skip:
+        send(job, Landing::head, true);
+        break;
+      case After::drop:
+        give_back(job);
+        break;
+      default:
+        break;
+    }
+    for (const Job& follower : followers.aside) set_aside(follower);
+  }
+
+  // --- The marks ---
+
+  void send(const Job& job, Landing landing, bool finishes) {
+    sent_.push_back({.completion = {.job = job, .landing = landing}, .finishes = finishes});
+  }
+  void set_aside(const Job& job) { send(job, Landing::aside, false); }
+
+  void give_back(Job& job) {
+    if (queue_.adopt(job)) return set_aside(job);
+    release(job);
+    rewind_ = std::min(rewind_, job.row.ref.seq);
+  }
+
+  void release(const Job& job) { gate_.release(job.row.event.id()); }
+
+  // In the store; the engine does not know yet.
+  void apply() {
+    const auto next =
+        std::find_if(sent_.begin(), sent_.end(), [](const Sent& one) { return !one.applied; });
+    if (next == sent_.end() || next->completion.job.epoch != store_epoch_) return;
+    next->applied = true;
+    Stored& row = rows_[static_cast<std::size_t>(next->completion.job.row.ref.seq) - 1];
+    row.done = row.done || next->finishes;
+    row.hold = row.lane;
+  }
+
+  void answer() {
+    if (sent_.empty()) return;
+    Job& job = sent_.front().completion.job;
+    const bool orphan = job.epoch != epoch_;
+    if (!sent_.front().applied && !orphan) return;
+    Sent one = std::move(sent_.front());
+    sent_.pop_front();
+    if (!one.applied) return give_back(one.completion.job);
+    release(one.completion.job);
+    if (orphan) rewind_ = std::min(rewind_, one.completion.job.row.ref.seq);
+    queue_.landed({&one.completion, 1}, kNow);
+  }
+
+  std::mt19937 random_;
+  std::array<int, 7> shares_{};
+  std::vector<Stored> rows_;
+  WorkQueue queue_{{.cold_capacity = 10'000, .batch = 1, .lane_limit = 3}};
+  Gate gate_;
+  std::int64_t epoch_ = 0;
+  std::int64_t last_epoch_ = 0;
+  std::int64_t store_epoch_ = 0;
+
+  std::int64_t reader_epoch_ = 0;
+  Seq next_ = 0;
+  Seq rewind_ = kEverything;
+  Seq read_through_ = 0;
+  std::optional<Read> read_;
+
+  std::vector<Job> running_;
+  std::deque<Sent> sent_;
+  std::set<Seq> delivered_;
+  std::string overtaken_;
+};
+
+TEST(Tenures, ComeAtAnyMomentAndNothingIsOvertakenOrForgotten) {
+  for (unsigned seed = 1; seed <= 500; ++seed) {
+    World world(seed);
+    for (int n = 0; n < 2'000; ++n) world.step();
+    EXPECT_TRUE(world.comes_to_rest()) << "seed " << seed;
+    ASSERT_EQ(world.overtaken(), "") << "seed " << seed;
+  }
+}
+
+}  // namespace
+}  // namespace outbox::internal
