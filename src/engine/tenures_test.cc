@@ -33,6 +33,7 @@ class World {
 
   void step() {
     if (draw(shares_[0] * 16) == 0) return begin_tenure(draw(2) == 0 ? 0 : ++last_epoch_);
+    if (draw(shares_[0] * 16) == 0) return own(!owned_);
     if (draw(shares_[1] * 4) == 0) {
       rows_.push_back({.seq = static_cast<Seq>(rows_.size()) + 1, .lane = 101 + draw(3)});
       return;
@@ -42,6 +43,7 @@ class World {
 
   // Nothing new happens: everything is to be delivered and marked in the end.
   bool comes_to_rest() {
+    own(true);
     begin_tenure(++last_epoch_);
     shares_.fill(1);
     for (int n = 0; n < 50'000; ++n) {
@@ -117,13 +119,22 @@ class World {
     for (const Job& job : queue_.enter(epoch)) release(job);
   }
 
+  // Or it is being given up.
+  void own(bool on) {
+    owned_ = on;
+    queue_.own(on ? std::vector{0} : std::vector<int>{});
+  }
+
   // --- The reader ---
 
   void enter() {
-    if (read_ || reader_epoch_ == epoch_) return;
+    const bool news = reader_epoch_ != epoch_ || reads_ != owned_;
+    if (read_ || !news) return;
     reader_epoch_ = epoch_;
+    reads_ = owned_;
     next_ = 0;
-    read_through_ = 0;
+    read_through_ = reads_ ? 0 : -1;
+    if (!reads_) return;
     std::set<LaneKey> known;
     for (const Stored& row : rows_) {
       if (row.hold == 0 || row.done || !known.insert(row.hold).second) continue;
@@ -132,7 +143,7 @@ class World {
   }
 
   void begin_read() {
-    if (read_ || reader_epoch_ == 0) return;
+    if (read_ || reader_epoch_ == 0 || !reads_) return;
     Read read;
     if (draw(2) == 0) read.lane = queue_.next_lane(std::array{read_through_}, kNow);
     const bool of_lane = read.lane.key != kNoLane;
@@ -283,8 +294,10 @@ class World {
   std::int64_t epoch_ = 0;
   std::int64_t last_epoch_ = 0;
   std::int64_t store_epoch_ = 0;
+  bool owned_ = true;
 
   std::int64_t reader_epoch_ = 0;
+  bool reads_ = true;
   Seq next_ = 0;
   Seq rewind_ = kEverything;
   Seq read_through_ = 0;
