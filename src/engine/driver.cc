@@ -69,12 +69,13 @@ Driver::Driver(std::shared_ptr<Instance> instance, PollHandler& handler, PollerO
 
 void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
   const bool owner = tenure.epoch != 0;
-  if (owner != owner_.exchange(owner)) {
+  if (owner != owner_) {
     options_.log(LogLevel::info, owner ? "this instance delivers events now (epoch " +
                                              std::to_string(tenure.epoch) + ")"
                                        : "this instance delivers no events");
   }
   handler_.tenure(tenure, valid_until);
+  owner_ = owner;  // not before events are taken from commits
   if (reader_.set_tenure(tenure)) want();
   for (const int shard : tenure.leaving) {
     // In this order: what the reader has found is in flight before it stops.
