@@ -1,7 +1,6 @@
 #include "engine/work_queue.h"
 
 #include <algorithm>
-#include <limits>
 #include <utility>
 
 namespace outbox::internal {
@@ -9,6 +8,8 @@ namespace {
 
 // How many blocked lanes are looked at when one turned out to be free.
 constexpr std::size_t kRecheckMore = 20;
+
+constexpr std::size_t kSpareAway = 1'000;
 
 std::size_t lane_limit_of(const WorkQueueOptions& options) {
   if (options.lane_limit > 0) return options.lane_limit;
@@ -422,39 +423,46 @@ void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
 
 void WorkQueue::goes_away(const Job& job) {
   if (job.lane == kNoLane) return;
-  Away& away = away_[{job.lane, job.epoch}];
-  away.shard = job.row.ref.shard;
-  ++away.jobs;
+  auto found = away_.find(job.lane);
+  if (found == away_.end()) {
+    if (spare_away_.empty()) {
+      found = away_.try_emplace(job.lane).first;
+    } else {
+      spare_away_.back().key() = job.lane;
+      found = away_.insert(std::move(spare_away_.back())).position;
+      spare_away_.pop_back();
+    }
+    found->second = {.shard = job.row.ref.shard};
+  }
+  ++found->second.jobs;
 }
 
 // The last orphan of a lane lets it go on.
 void WorkQueue::is_back(const Job& job) {
   if (job.lane == kNoLane) return;
-  const auto found = away_.find({job.lane, job.epoch});
-  if (--found->second.jobs == 0) away_.erase(found);
-  if (job.epoch == epoch_ || awaits_an_orphan(job.lane)) return;
+  // A tenure may come back under the epoch that it had; what was away then is an orphan.
+  const auto found = job.epoch == epoch_ ? away_.find(job.lane) : away_.end();
+  if (found != away_.end()) {
+    if (--found->second.jobs > 0) return;
+    AwayByLane::node_type node = away_.extract(found);
+    if (spare_away_.size() < kSpareAway) spare_away_.push_back(std::move(node));
+    return;
+  }
+  const auto orphan = orphans_.find(job.lane);
+  if (--orphan->second.jobs > 0) return;
+  orphans_.erase(orphan);
   if (Lane* lane = lanes_.find(job.lane); lane != nullptr) {
     lane->frozen = false;
     settle(*lane);
   }
 }
 
-bool WorkQueue::awaits_an_orphan(LaneKey key) const {
-  constexpr auto kFirst = std::numeric_limits<std::int64_t>::min();
-  for (auto entry = away_.lower_bound({key, kFirst});
-       entry != away_.end() && entry->first.first == key; ++entry) {
-    if (entry->first.second != epoch_) return true;
-  }
-  return false;
-}
-
 // Nothing of their lanes runs until they are back: what the reader meets goes aside.
 void WorkQueue::await_orphans() {
   if (epoch_ == 0) return;
-  for (const auto& [whose, away] : away_) {
-    const auto& [key, epoch] = whose;
-    if (epoch == epoch_ || !owns(away.shard)) continue;
-    Lane& lane = lanes_.at(key, away.shard);
+  for (const auto& [key, orphan] : orphans_) {
+    if (!owns(orphan.shard)) continue;
+    Lane& lane = lanes_.at(key, orphan.shard);
     lane.frozen = true;
     lane.aside = true;
   }
@@ -588,6 +596,12 @@ std::vector<Job> WorkQueue::drop_all() {
 
 std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
   MutexLock lock(mutex_);
+  for (const auto& [key, away] : away_) {
+    Away& orphan = orphans_[key];
+    orphan.shard = away.shard;
+    orphan.jobs += away.jobs;
+  }
+  away_.clear();
   epoch_ = epoch;
   std::vector<Job> jobs = drop_all_locked();
   await_orphans();

@@ -9,7 +9,7 @@
 #include <optional>
 #include <span>
 #include <thread>
-#include <utility>
+#include <unordered_map>
 #include <vector>
 
 #include "core/mutex.h"
@@ -254,7 +254,6 @@ class WorkQueue {
   void leave_lane(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
   void goes_away(const Job& job) OUTBOX_REQUIRES(mutex_);
   void is_back(const Job& job) OUTBOX_REQUIRES(mutex_);
-  bool awaits_an_orphan(LaneKey key) const OUTBOX_REQUIRES(mutex_);
   void await_orphans() OUTBOX_REQUIRES(mutex_);
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
   void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
@@ -279,14 +278,18 @@ class WorkQueue {
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
   Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
 
-  // In flight and not in the queue: what runs, and what waits for its mark to land.
-  // Those of another epoch than the current one are orphans.
+  // In flight and not in the queue: what runs, and what waits for its mark to land; of
+  // this tenure, and the orphans of earlier ones.
   struct Away {
     int shard = 0;
     std::size_t jobs = 0;
   };
-  using LaneAndEpoch = std::pair<LaneKey, std::int64_t>;
-  std::map<LaneAndEpoch, Away> away_ OUTBOX_GUARDED_BY(mutex_);
+  using AwayByLane = std::unordered_map<LaneKey, Away>;
+  AwayByLane away_ OUTBOX_GUARDED_BY(mutex_);
+  AwayByLane orphans_ OUTBOX_GUARDED_BY(mutex_);
+
+  // Lanes come and go with every event: the memory of those that went.
+  std::vector<AwayByLane::node_type> spare_away_ OUTBOX_GUARDED_BY(mutex_);
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::optional<std::vector<int>> shards_ OUTBOX_GUARDED_BY(mutex_);
 
