@@ -208,18 +208,10 @@ TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
   ASSERT_TRUE(eventually([&] { return !box->owner(); }));
   faults->clear();
   write_elsewhere(order_event("a", "2"));
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(100ms);
-    box->wake();
-    return box->owner();
-  }));
+  ASSERT_TRUE(in_time(*box, [&] { return box->owner(); }));
   EXPECT_FALSE(slow->wait_for(2, 100ms)) << "delivered while the head is inside its listener";
   inside.open();
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(100ms);
-    box->wake();
-    return !store->has_pending();
-  }));
+  ASSERT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
   EXPECT_FALSE(overtaken);
 }
 
@@ -250,18 +242,10 @@ TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
   }));
   away = false;
   write_elsewhere(order_event("a", "2"));
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(100ms);
-    box->wake();
-    return box->owner();
-  }));
+  ASSERT_TRUE(in_time(*box, [&] { return box->owner(); }));
   EXPECT_FALSE(listener->wait_for(2, 100ms)) << "delivered while a mark of its aggregate is sent";
   marking.open();
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(100ms);
-    box->wake();
-    return !store->has_pending();
-  }));
+  ASSERT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
   EXPECT_EQ(listener->payloads(), (Texts{"1", "1", "2"}));
 }
 

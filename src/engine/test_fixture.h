@@ -147,6 +147,16 @@ class EngineTest : public ::testing::Test {
     }
   }
 
+  // Moves the clock until it is so.
+  template <class Condition>
+  bool in_time(Outbox& box, const Condition& condition) {
+    return eventually([&] {
+      clock.advance(100ms);
+      box.wake();
+      return condition();
+    });
+  }
+
   ManualClock clock;
   RecordingLog log;
   std::shared_ptr<CountingMetrics> metrics = std::make_shared<CountingMetrics>();

@@ -137,7 +137,7 @@ class World {
 
   // Lets time pass until nothing more can happen.
   void settle() {
-    const auto deadline = std::chrono::steady_clock::now() + 20s;
+    const auto deadline = std::chrono::steady_clock::now() + 5s;
     // Asked once each time: a delayed event behind a dead one may move a moment later.
     bool over = finished();
     while (!over && std::chrono::steady_clock::now() < deadline) {

@@ -215,7 +215,7 @@ TEST_F(PostgresNetworkTest, ALostConnectionIsNoticedAtOnceNotWhenTheCallsLimitIs
   EXPECT_THROW(instance->renew(), RetryableError);
   EXPECT_THROW(instance->ready(tenure.shards, 0, 10), RetryableError);
   EXPECT_THROW(instance->mark(tenure.epoch, {&done, 1}), RetryableError);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
   EXPECT_EQ(instance->renew().epoch, tenure.epoch) << "the lease lives on";
 }
 
