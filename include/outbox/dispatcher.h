@@ -79,8 +79,16 @@ struct DispatcherOptions {
   // Delivery::stop is requested.
   std::chrono::milliseconds drain_timeout{5'000};
 
-  // A call that takes longer is reported, once.
+  // A call that takes longer hangs: it is reported, once, and nobody waits for it any
+  // more but its own worker and lane. If its shard is to be given to another instance,
+  // that one gets the event postponed by the time the call has taken so far, and then
+  // delivers it again. So choose it longer than any call may take.
   std::chrono::milliseconds hung_after{30'000};
+
+  // If no mark has landed for this long although some wait, or if every worker hangs and
+  // events wait, give up what is owned, so that others may deliver it, and register anew.
+  // Doubled each time until a mark lands.
+  std::chrono::milliseconds stalled_after{60'000};
 
   // How long a listener that is unavailable is left alone: doubled from the
   // first to the second value while it stays away.

@@ -87,10 +87,13 @@ struct Options {
   std::optional<ReplaySchedule> replay_dead{};
 
   // close() lets queued events finish for this long; a call that takes longer
-  // than `hung_after` is reported; a listener that is unavailable is left alone
-  // for `pause`, doubled up to `max_pause`. See DispatcherOptions.
+  // than `hung_after` is reported; an instance that cannot read or mark any event for
+  // `stalled_after` gives up what it owns and starts over; a listener that is
+  // unavailable is left alone for `pause`, doubled up to `max_pause`. See
+  // DispatcherOptions.
   std::chrono::milliseconds drain_timeout{5'000};
   std::chrono::milliseconds hung_after{30'000};
+  std::chrono::milliseconds stalled_after{60'000};
   std::chrono::milliseconds pause{200};
   std::chrono::milliseconds max_pause{30'000};
 

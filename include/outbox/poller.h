@@ -7,6 +7,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "outbox/export.h"
@@ -25,6 +26,9 @@ class OUTBOX_EXPORT PollHandler {
 
   // How many events it has taken and not yet marked.
   virtual std::size_t in_flight() = 0;
+
+  // Of these, how many will come to an end without waiting for a call that hangs.
+  virtual std::size_t active() { return in_flight(); }
 
   // Takes a row, or recognises one that it has already. False: no room after
   // all; the round ends, and this row and the rest are given back.
@@ -49,8 +53,16 @@ class OUTBOX_EXPORT PollHandler {
   // dropped.
   virtual void tenure(const Tenure& /*tenure*/, Clock::Steady /*valid_until*/) {}
 
-  // Whether nothing of this shard is in flight, so that it can be given back.
+  // Whether nothing of this shard is in flight, so that it can be given back. Asked
+  // again and again: what has not begun may be dropped, what hangs may be put off.
   virtual bool drained(int /*shard*/) { return true; }
+
+  // Why nothing can be delivered or marked in this tenure, although it is renewed; empty
+  // if all is well. The poller then gives up what it owns and registers anew.
+  virtual std::string stalled() { return {}; }
+
+  // Whether it could deliver anything; until then nothing given up is sought again.
+  virtual bool able() { return true; }
 
   // --- For handlers that keep order ---
 
@@ -90,6 +102,10 @@ struct PollerOptions {
   // How often a suspect (see docs/architecture.md) may kill the process while
   // it is delivered alone before it becomes DEAD.
   int max_deaths_alone = 2;
+
+  // If no event could be read for this long, although the tenure is renewed, give up
+  // what is owned and register anew, on new connections.
+  std::chrono::milliseconds stalled_after{60'000};
 
   Logger log{};                  // empty: standard_error_log()
   const Clock* clock = nullptr;  // null: host_clock()

@@ -17,6 +17,14 @@ using std::chrono::steady_clock;
 constexpr milliseconds kFirstPause{10};
 constexpr milliseconds kLongestPause{1'000};
 
+// A refused mark may cost the store a lock wait of seconds each time.
+constexpr milliseconds kFirstRefusal{1'000};
+constexpr milliseconds kLongestRefusal{30'000};
+constexpr milliseconds kRefusedWhileClosing{100};
+
+// From this size on a batch needs no limit any more.
+constexpr std::size_t kWholeAgain = 4'096;
+
 }  // namespace
 
 Completer::Completer(std::shared_ptr<Instance> instance, Events events, const Clock& clock,
@@ -35,6 +43,7 @@ void Completer::start() {
 void Completer::submit(Completion completion) {
   MutexLock lock(mutex_);
   pending_.push_back(std::move(completion));
+  if (!waiting_since_) waiting_since_ = clock_.steady();
   if (pending_.size() == 1) changed_.notify_all();
 }
 
@@ -43,12 +52,14 @@ void Completer::submit(std::vector<Completion> completions) {
   MutexLock lock(mutex_);
   pending_.insert(pending_.end(), std::move_iterator(completions.begin()),
                   std::move_iterator(completions.end()));
+  if (!waiting_since_) waiting_since_ = clock_.steady();
   changed_.notify_all();
 }
 
 void Completer::set_epoch(std::int64_t epoch) {
   MutexLock lock(mutex_);
   epoch_ = epoch;
+  if (waiting_since_) waiting_since_ = clock_.steady();
   changed_.notify_all();
 }
 
@@ -64,41 +75,118 @@ bool Completer::close(steady_clock::time_point deadline) {
   return !left_some_ && pending_.empty();
 }
 
+std::optional<Clock::Steady> Completer::waiting_since() const {
+  MutexLock lock(mutex_);
+  return waiting_since_;
+}
+
+std::vector<std::string> Completer::refused() const {
+  std::vector<std::string> result;
+  const Clock::Steady now = clock_.steady();
+  MutexLock lock(mutex_);
+  for (const auto& [id, refusal] : refusals_) {
+    result.push_back("the store has refused to mark event " + id + " for " +
+                     seconds_text(now - refusal.since) + ": " + refusal.what);
+  }
+  return result;
+}
+
 void Completer::run() {
   name_this_thread("outbox-marks");
   std::vector<Completion> batch;
-  for (;;) {
+  while (next_batch(batch)) {
+    std::int64_t epoch = 0;
     {
       MutexLock lock(mutex_);
-      while (pending_.empty() && !closing_) changed_.wait(mutex_);
-      if (pending_.empty()) return;
-      batch.swap(pending_);
+      epoch = epoch_;
     }
-    int failures = 0;
-    for (std::int64_t now = epoch(); !flush(batch, now); now = epoch()) {
-      if (wait_before_repeat(++failures, now)) continue;
-      std::size_t left = batch.size();
-      {
-        MutexLock lock(mutex_);
-        left += pending_.size();
-        left_some_ = true;
-      }
-      log_(LogLevel::error, "closed with " + std::to_string(left) +
-                                " marks that the store did not take: their events will be "
-                                "delivered again");
+    const Flushed flushed = flush(batch, epoch);
+    if (flushed != Flushed::failed) {
+      succeeded(flushed);
+    } else if (!failed(batch, epoch)) {
       return;
     }
     batch.clear();
   }
 }
 
-std::int64_t Completer::epoch() const {
-  MutexLock lock(mutex_);
-  return epoch_;
+// --- What is sent next ---
+
+// False: closed, and nothing is left to do.
+bool Completer::next_batch(std::vector<Completion>& batch) {
+  while (batch.empty()) {
+    bool retry = false;
+    {
+      MutexLock lock(mutex_);
+      if (!wait_for_marks()) return false;
+      if (queue_.empty() && unsure_.empty() && refused_.empty() && limit_ == kNoLimit) {
+        batch.swap(pending_);
+        return true;
+      }
+      queue_.insert(queue_.end(), std::move_iterator(pending_.begin()),
+                    std::move_iterator(pending_.end()));
+      pending_.clear();
+      retry = refused_is_due();
+    }
+    if (retry) {
+      take_refused(batch);
+    } else {
+      take_queued(batch);
+    }
+  }
+  return true;
 }
 
-// True if the batch is dealt with.
-bool Completer::flush(std::vector<Completion>& batch, std::int64_t epoch) {
+bool Completer::wait_for_marks() {
+  while (pending_.empty() && queue_.empty() && unsure_.empty() && !refused_is_due()) {
+    if (refused_.empty()) {
+      if (closing_) return false;
+      changed_.wait(mutex_);
+    } else {
+      changed_.wait_until(mutex_, refused_.front().retry_at);
+    }
+  }
+  return true;
+}
+
+// The one that waits longest comes first. What is stale, or is to be closed, does not wait.
+bool Completer::refused_is_due() const {
+  if (refused_.empty()) return false;
+  const Apart& first = refused_.front();
+  return closing_ || first.head.job.epoch != epoch_ || first.retry_at <= steady_clock::now();
+}
+
+void Completer::take_refused(std::vector<Completion>& batch) {
+  retried_.splice(retried_.end(), refused_, refused_.begin());
+  batch.push_back(std::move(retried_.front().head));
+}
+
+// As many as may be sent at once, without those that have to wait for one that failed.
+void Completer::take_queued(std::vector<Completion>& batch) {
+  // Every mark has failed alone, and none has landed: the store is at fault, not they.
+  if (queue_.empty()) requeue(unsure_);
+  while (!queue_.empty() && batch.size() < limit_) {
+    Completion& next = queue_.front();
+    Apart* apart = in_front_of(next);
+    (apart != nullptr ? apart->behind : batch).push_back(std::move(next));
+    queue_.pop_front();
+  }
+}
+
+Completer::Apart* Completer::in_front_of(const Completion& completion) {
+  if (completion.job.lane == kNoLane) return nullptr;
+  for (Aparts* aparts : {&unsure_, &refused_}) {
+    for (Apart& apart : *aparts) {
+      const bool holds = apart.head.mark.kind != Mark::Kind::done;
+      if (holds && apart.head.job.lane == completion.job.lane) return &apart;
+    }
+  }
+  return nullptr;
+}
+
+// --- What became of it ---
+
+Completer::Flushed Completer::flush(std::vector<Completion>& batch, std::int64_t epoch) {
   std::vector<Mark> marks;
   std::vector<std::size_t> sent;
   marks.reserve(batch.size());
@@ -119,34 +207,142 @@ bool Completer::flush(std::vector<Completion>& batch, std::int64_t epoch) {
       fenced = result.fenced;
       for (const std::size_t i : result.stale) batch[sent[i]].stale = true;
     } catch (const std::exception& error) {
-      trouble_.failed(error.what(), clock_.steady());
-      log_(LogLevel::error, "cannot mark " + std::to_string(marks.size()) +
-                                " events, will try again: " + error.what());
+      last_error_ = error.what();
       take_back();
-      return false;
+      return Flushed::failed;
     }
   }
   take_back();
-  trouble_.over();
   if (fenced) {
     for (const std::size_t i : sent) batch[i].stale = true;
     events_.fenced(epoch);
   }
   events_.landed(batch);
-  return true;
+  return sent.empty() ? Flushed::not_sent : Flushed::landed;
 }
 
-// Not longer than the epoch lasts: what is stale then comes back at once.
-bool Completer::wait_before_repeat(int failures, std::int64_t epoch) {
-  milliseconds pause = kFirstPause;
-  for (int n = 1; n < failures && pause < kLongestPause; ++n) pause *= 2;
+void Completer::succeeded(Flushed flushed) {
+  for (Apart& apart : retried_) {
+    MutexLock lock(mutex_);
+    refusals_.erase(apart.event_id);
+  }
+  for (Apart& apart : retried_) {
+    queue_.insert(queue_.begin(), std::move_iterator(apart.behind.begin()),
+                  std::move_iterator(apart.behind.end()));
+  }
+  retried_.clear();
+  if (flushed == Flushed::landed) {
+    trouble_.over();
+    failures_ = 0;
+    if (limit_ != kNoLimit) limit_ = limit_ >= kWholeAgain ? kNoLimit : 2 * limit_;
+    // If one of these fails alone once more, it is to blame, and not the store.
+    for (Apart& apart : unsure_) apart.head.failed_alone = true;
+    requeue(unsure_);
+  }
   MutexLock lock(mutex_);
-  const auto until = std::min(steady_clock::now() + std::min(pause, kLongestPause), give_up_);
+  if (queue_.empty() && unsure_.empty() && pending_.empty()) {
+    waiting_since_.reset();
+  } else {
+    waiting_since_ = clock_.steady();
+  }
+}
+
+// False: closed, and given up.
+bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
+  if (!retried_.empty()) {
+    Apart apart = std::move(retried_.front());
+    retried_.clear();
+    apart.head = std::move(batch.front());
+    refuse(std::move(apart));
+    bool closing = false;
+    {
+      MutexLock lock(mutex_);
+      closing = closing_;
+    }
+    if (!closing || pause(kRefusedWhileClosing, epoch)) return true;
+    report_left();
+    return false;
+  }
+
+  trouble_.failed(last_error_, clock_.steady());
+  log_(LogLevel::error,
+       "cannot mark " + std::to_string(batch.size()) + " events, will try again: " + last_error_);
+  if (batch.size() == 1 && batch.front().failed_alone) {
+    refuse({.head = std::move(batch.front())});
+    return true;  // others land
+  }
+  if (batch.size() == 1) {
+    unsure_.push_back({.head = std::move(batch.front())});
+  } else {
+    limit_ = batch.size() / 2;
+    queue_.insert(queue_.begin(), std::move_iterator(batch.begin()),
+                  std::move_iterator(batch.end()));
+  }
+  ++failures_;
+  milliseconds wait = kFirstPause;
+  for (int n = 1; n < failures_ && wait < kLongestPause; ++n) wait *= 2;
+  if (pause(std::min(wait, kLongestPause), epoch)) return true;
+  report_left();
+  return false;
+}
+
+// It waits until its time comes; the others go on.
+void Completer::refuse(Apart apart) {
+  apart.event_id = apart.head.mark.event_id;
+  const std::string& id = apart.event_id;
+  const bool first = apart.pause.count() == 0;
+  log_(LogLevel::error, "the store refuses to mark event " + id +
+                            (first ? ", the others go on without it: " : ", will try again: ") +
+                            last_error_);
+  apart.pause = first ? kFirstRefusal : std::min(2 * apart.pause, kLongestRefusal);
+  apart.retry_at = steady_clock::now() + apart.pause;
+  {
+    MutexLock lock(mutex_);
+    auto& refusal = refusals_[id];
+    if (first) refusal.since = clock_.steady();
+    refusal.what = last_error_;
+  }
+  const auto later = std::find_if(refused_.begin(), refused_.end(), [&](const Apart& other) {
+    return other.retry_at > apart.retry_at;
+  });
+  refused_.insert(later, std::move(apart));
+}
+
+// In front of the queue, in their order.
+void Completer::requeue(Aparts& aparts) {
+  for (auto apart = aparts.rbegin(); apart != aparts.rend(); ++apart) {
+    queue_.insert(queue_.begin(), std::move_iterator(apart->behind.begin()),
+                  std::move_iterator(apart->behind.end()));
+    queue_.push_front(std::move(apart->head));
+  }
+  aparts.clear();
+}
+
+// Not longer than the epoch lasts: what is stale then comes back at once. False:
+// closed, and it has taken too long.
+bool Completer::pause(milliseconds pause, std::int64_t epoch) {
+  MutexLock lock(mutex_);
+  const auto until = std::min(steady_clock::now() + pause, give_up_);
   while (epoch_ == epoch && steady_clock::now() < until) {
     if (!changed_.wait_until(mutex_, until)) break;
     if (closing_) break;
   }
   return steady_clock::now() < give_up_;
+}
+
+void Completer::report_left() {
+  std::size_t left = queue_.size();
+  for (const Aparts* aparts : {&unsure_, &refused_}) {
+    for (const Apart& apart : *aparts) left += 1 + apart.behind.size();
+  }
+  {
+    MutexLock lock(mutex_);
+    left += pending_.size();
+    left_some_ = true;
+  }
+  log_(LogLevel::error, "closed with " + std::to_string(left) +
+                            " marks that the store did not take: their events will be "
+                            "delivered again");
 }
 
 }  // namespace outbox::internal

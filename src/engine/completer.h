@@ -4,10 +4,16 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <functional>
+#include <limits>
+#include <list>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -25,7 +31,16 @@ namespace outbox::internal {
 // at once, a busy one in hundreds. Marks land in the order of submission.
 //
 // A flush that fails is repeated until it succeeds or the tenure is lost; the
-// marks are never dropped silently. Thread-safe.
+// marks are never dropped silently.
+//
+// One mark that the store does not take stops no other. A batch that fails is
+// halved, down to one. A mark that fails alone, although others land, is refused:
+// it is reported, retried ever more rarely, and the others go on without it. Only
+// the later marks of its lane wait, so that a crash cannot leave followers aside
+// without the head that they wait for. (A refused DONE holds nobody: its lane has
+// gone on already.)
+//
+// Thread-safe.
 class Completer {
  public:
   // Called on the completer's thread, with no lock held.
@@ -50,15 +65,46 @@ class Completer {
   // That the store does not take marks.
   const Trouble& trouble() const { return trouble_; }
 
+  // Since when marks have waited without any of them landing; those that the store
+  // refuses are not waited for.
+  std::optional<Clock::Steady> waiting_since() const;
+
+  // The marks that the store refuses, one sentence each.
+  std::vector<std::string> refused() const;
+
   // Flushes and ends the thread; gives up at the deadline. False if marks were
   // left, whose events will be delivered again.
   bool close(std::chrono::steady_clock::time_point deadline);
 
  private:
+  static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
+
+  // A mark that failed alone, and the later ones of its lane.
+  struct Apart {
+    Completion head;
+    std::string event_id{};  // of the head, which is moved away while it is tried
+    std::vector<Completion> behind{};
+    std::chrono::steady_clock::time_point retry_at{};
+    std::chrono::milliseconds pause{0};
+  };
+  using Aparts = std::list<Apart>;
+
+  enum class Flushed : std::uint8_t { landed, not_sent, failed };
+
   void run();
-  std::int64_t epoch() const;
-  bool flush(std::vector<Completion>& batch, std::int64_t epoch);
-  bool wait_before_repeat(int failures, std::int64_t epoch);
+  bool next_batch(std::vector<Completion>& batch);
+  bool wait_for_marks() OUTBOX_REQUIRES(mutex_);
+  bool refused_is_due() const OUTBOX_REQUIRES(mutex_);
+  void take_refused(std::vector<Completion>& batch);
+  void take_queued(std::vector<Completion>& batch);
+  Apart* in_front_of(const Completion& completion);
+  Flushed flush(std::vector<Completion>& batch, std::int64_t epoch);
+  void succeeded(Flushed flushed);
+  bool failed(std::vector<Completion>& batch, std::int64_t epoch);
+  void refuse(Apart apart);
+  void requeue(Aparts& aparts);
+  bool pause(std::chrono::milliseconds pause, std::int64_t epoch);
+  void report_left();
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -68,6 +114,15 @@ class Completer {
 
   Trouble trouble_;
 
+  // Used by run() only.
+  std::deque<Completion> queue_;  // in the order of submission
+  Aparts unsure_;                 // failed alone, and nothing has landed since
+  Aparts refused_;                // failed alone although others land
+  Aparts retried_;                // the refused one that is being tried again
+  std::size_t limit_ = kNoLimit;  // how many are sent at once
+  int failures_ = 0;              // since the last success
+  std::string last_error_;
+
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Completion> pending_ OUTBOX_GUARDED_BY(mutex_);
@@ -76,6 +131,8 @@ class Completer {
   bool left_some_ OUTBOX_GUARDED_BY(mutex_) = false;
   std::chrono::steady_clock::time_point give_up_ OUTBOX_GUARDED_BY(mutex_) =
       std::chrono::steady_clock::time_point::max();
+  std::optional<Clock::Steady> waiting_since_ OUTBOX_GUARDED_BY(mutex_);
+  std::map<std::string, Trouble::Report> refusals_ OUTBOX_GUARDED_BY(mutex_);  // by event id
 
   std::jthread thread_;
 };

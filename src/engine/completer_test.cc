@@ -117,6 +117,124 @@ TEST_F(CompleterTest, AMarkThatFailsIsRepeatedUntilItLandsAndCountsOnlyThen) {
   EXPECT_TRUE(log.contains("cannot mark 1 events, will try again: locked"));
 }
 
+// A mark that the store does not take until it is allowed to; a batch with it fails whole.
+class RefusalTest : public CompleterTest {
+ protected:
+  void SetUp() override {
+    store->on_mark = [this](std::span<const Mark> marks) -> MarkResult {
+      for (const Mark& mark : marks) {
+        if (away || (refused && mark.event_id == "bad")) throw RetryableError("not this one");
+      }
+      return {};
+    };
+  }
+
+  Completion of_lane(LaneKey lane, const std::string& id, Mark::Kind kind) {
+    Completion result = completion(id);
+    result.job.lane = lane;
+    result.mark.kind = kind;
+    return result;
+  }
+
+  // One batch, that holds all of these.
+  void submit(std::vector<Completion> completions) {
+    completer.set_epoch(1);
+    completer.submit(std::move(completions));
+    completer.start();
+  }
+
+  std::vector<std::string> sent() {
+    const std::lock_guard lock(store->mutex);
+    return store->ids;
+  }
+
+  std::atomic<bool> refused{true};
+  std::atomic<bool> away{false};
+};
+
+TEST_F(RefusalTest, AMarkThatIsRefusedStopsNoOther) {
+  std::vector<Completion> all;
+  for (int n = 0; n < 100; ++n) all.push_back(completion(n == 37 ? "bad" : std::to_string(n)));
+  submit(std::move(all));
+  ASSERT_TRUE(landed.wait(99));
+  for (int n = 0; n < 10; ++n) {
+    completer.submit(completion("later " + std::to_string(n)));
+    ASSERT_TRUE(landed.wait(static_cast<std::size_t>(100 + n))) << "and none that comes later";
+  }
+  EXPECT_TRUE(log.contains("the store refuses to mark event bad, the others go on without it"));
+  ASSERT_EQ(completer.refused().size(), 1u);
+  EXPECT_TRUE(testing::eventually([&] { return !completer.waiting_since(); }))
+      << "nothing else waits";
+  refused = false;
+  ASSERT_TRUE(landed.wait(110));
+  EXPECT_TRUE(testing::eventually([&] { return completer.refused().empty(); }));
+}
+
+TEST_F(RefusalTest, FollowersWaitForTheRefusedMarkOfTheirHead) {
+  submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
+          of_lane(8, "other", Mark::Kind::aside)});
+  ASSERT_TRUE(landed.wait(1));
+  completer.submit(of_lane(7, "far behind", Mark::Kind::aside));
+  completer.submit(of_lane(8, "another", Mark::Kind::done));
+  ASSERT_TRUE(landed.wait(2));
+  ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
+  EXPECT_EQ(landed.count(), 2u) << "a crash would leave them aside without their head";
+  refused = false;
+  ASSERT_TRUE(landed.wait(5));
+  const auto ids = sent();
+  EXPECT_EQ(std::vector(ids.end() - 2, ids.end()),
+            (std::vector<std::string>{"behind", "far behind"}));
+}
+
+TEST_F(RefusalTest, NobodyWaitsForARefusedDone) {
+  submit({of_lane(7, "bad", Mark::Kind::done), of_lane(7, "next", Mark::Kind::done)});
+  ASSERT_TRUE(landed.wait(1));
+  completer.submit(of_lane(7, "third", Mark::Kind::retry));
+  ASSERT_TRUE(landed.wait(2));
+  EXPECT_EQ(completer.refused().size(), 1u);
+}
+
+TEST_F(RefusalTest, AStoreThatIsAwayRefusesNobody) {
+  away = true;
+  refused = false;
+  std::vector<Completion> all;
+  for (int n = 0; n < 20; ++n) all.push_back(of_lane(n % 3, std::to_string(n), Mark::Kind::retry));
+  submit(std::move(all));
+  ASSERT_TRUE(store->marked.wait(12));
+  EXPECT_TRUE(completer.waiting_since().has_value());
+  away = false;
+  ASSERT_TRUE(landed.wait(20));
+  EXPECT_TRUE(completer.refused().empty());
+  EXPECT_FALSE(log.contains("refuses"));
+  // In the order of submission within each lane; without a lane there is none.
+  std::map<int, int> last;
+  const auto ids = sent();
+  for (auto id = ids.end() - 20; id != ids.end(); ++id) {
+    const int number = std::stoi(*id);
+    if (number % 3 == 0) continue;
+    EXPECT_GT(number, last[number % 3]);
+    last[number % 3] = number;
+  }
+}
+
+TEST_F(RefusalTest, ALostTenureBringsBackWhatIsRefused) {
+  submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
+          completion("good")});
+  ASSERT_TRUE(landed.wait(1));
+  ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
+  completer.set_epoch(2);
+  ASSERT_TRUE(stale.wait(2));
+  EXPECT_TRUE(testing::eventually([&] { return completer.refused().empty(); }));
+}
+
+TEST_F(RefusalTest, ClosingGivesUpARefusedMarkAtTheDeadline) {
+  submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
+          completion("good")});
+  ASSERT_TRUE(landed.wait(1));
+  EXPECT_FALSE(completer.close(std::chrono::steady_clock::now() + 300ms));
+  EXPECT_TRUE(log.contains("closed with 2 marks that the store did not take"));
+}
+
 TEST_F(CompleterTest, AFencedFlushIsStaleAndSaysSo) {
   store->on_mark = [](std::span<const Mark>) { return MarkResult{.fenced = true}; };
   start();

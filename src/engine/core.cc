@@ -25,6 +25,7 @@ DispatcherOptions checked(DispatcherOptions options) {
   }
   if (options.drain_timeout.count() < 0) refuse("drain_timeout must not be negative");
   if (options.hung_after.count() <= 0) refuse("hung_after must be positive");
+  if (options.stalled_after.count() <= 0) refuse("stalled_after must be positive");
   if (options.pause.count() <= 0 || options.pause > options.max_pause) {
     refuse(
         "pauses need 0 < pause <= max_pause, got pause = " + std::to_string(options.pause.count()) +
@@ -32,6 +33,7 @@ DispatcherOptions checked(DispatcherOptions options) {
   }
   options.drain_timeout = bounded(options.drain_timeout);
   options.hung_after = bounded(options.hung_after);
+  options.stalled_after = bounded(options.stalled_after);
   options.pause = bounded(options.pause);
   options.max_pause = bounded(options.max_pause);
   if (options.lock_timeout) options.lock_timeout = bounded(*options.lock_timeout);
@@ -218,7 +220,14 @@ void Core::on_fenced(std::int64_t epoch) {
   if (events_.fenced) events_.fenced();
 }
 
+// What has not begun is for the next owner, and so is what hangs, after a while; what
+// runs is waited for.
 bool Core::drained(int shard) {
+  {
+    MutexLock lock(landing_mutex_);
+    for (const Job& job : queue_.shed(shard)) release(job);
+  }
+  hand_over_hung(shard);
   if (!queue_.shard_idle(shard)) return false;
   queue_.forget_shard(shard);
   return true;
@@ -227,27 +236,117 @@ bool Core::drained(int shard) {
 std::optional<Clock::Steady> Core::tick() {
   const Clock::Steady now = clock_.steady();
   std::optional<Clock::Steady> next = queue_.tick(now);
-  for (const auto& worker : workers_) {
-    Call hung;
-    {
-      MutexLock lock(worker->mutex);
-      Call& call = worker->call;
-      if (!call.event || call.reported) continue;
-      const Clock::Steady limit = call.since + options_.hung_after;
-      if (now < limit) {
-        next = std::min(next.value_or(limit), limit);
-        continue;
-      }
-      call.reported = true;
-      hung = call;
-    }
-    count(Counter::hung_calls);
-    log_(LogLevel::error, "the listener of " + name_of(hung.route) + " has been working on event " +
-                              hung.event->id() + " for more than " +
-                              std::to_string(options_.hung_after.count()) +
-                              " ms and is still at it; its worker is lost until it returns");
-  }
+  bool hangs = false;
+  for (const auto& worker : workers_) hangs = report_hung(*worker, now, next) || hangs;
+  // Suspects wait for nothing else that is in flight, but not for a call that hangs.
+  if (hangs && events_.emptied && queue_.active() == 0) events_.emptied();
   return next;
+}
+
+// --- Calls that hang, and engines that do not move ---
+
+// True if this call has just passed the limit; else when it will.
+bool Core::report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::Steady>& next) {
+  Call hung;
+  {
+    MutexLock lock(worker.mutex);
+    Call& call = worker.call;
+    if (!call.event || call.reported) return false;
+    const Clock::Steady limit = call.since + options_.hung_after;
+    if (now < limit) {
+      next = std::min(next.value_or(limit), limit);
+      return false;
+    }
+    call.reported = true;
+    hung = call;
+    // With the worker's lock held: it cannot return before the queue knows.
+    for (const Job& job : *call.jobs) queue_.hangs(job);
+  }
+  count(Counter::hung_calls);
+  log_(LogLevel::error, "the listener of " + name_of(hung.route) + " has been working on event " +
+                            hung.event->id() + " for more than " +
+                            std::to_string(options_.hung_after.count()) +
+                            " ms and is still at it; its worker is lost until it returns");
+  return true;
+}
+
+// Postpones events whose call hangs, by as long as it has taken so far: whoever owns
+// their shard next holds them and their aggregates for that time. The call goes on.
+void Core::hand_over_hung(std::optional<int> shard) {
+  std::vector<Completion> marks;
+  const std::int64_t epoch = epoch_;
+  const Clock::Steady now = clock_.steady();
+  for (const auto& worker : workers_) {
+    MutexLock lock(worker->mutex);
+    if (!worker->call.event || !worker->call.reported) continue;
+    const auto taken =
+        std::chrono::duration_cast<std::chrono::microseconds>(now - worker->call.since);
+    for (std::size_t i = 0; i < worker->call.jobs->size(); ++i) {
+      const Job& job = (*worker->call.jobs)[i];
+      if ((shard && job.row.ref.shard != *shard) || !queue_.begin_hand_over(job)) continue;
+      // In the present epoch: it may be an orphan whose shard is ours again. (What the
+      // call changes in its job, its progress, is not to be touched here.)
+      Completion completion{.job = {.row = {.ref = job.row.ref, .event = job.row.event},
+                                    .lane = job.lane,
+                                    .epoch = epoch},
+                            .landing = Completion::Landing::hand_over};
+      completion.mark = {.row = job.row.ref,
+                         .event_id = job.row.event.id(),
+                         .kind = Mark::Kind::defer,
+                         .lane = job.lane,
+                         .attempts = job.row.attempts,
+                         .crashes = job.row.crashes,
+                         .delay = taken,
+                         .progress = worker->call.progress[i]};
+      marks.push_back(std::move(completion));
+    }
+  }
+  completer_.submit(std::move(marks));
+}
+
+// How many have been inside a call that hangs, for so much longer than allowed.
+std::size_t Core::hung_workers(std::chrono::milliseconds longer) const {
+  const Clock::Steady now = clock_.steady();
+  std::size_t hung = 0;
+  for (const auto& worker : workers_) {
+    MutexLock lock(worker->mutex);
+    const Call& call = worker->call;
+    if (call.event && now >= call.since + options_.hung_after + longer) ++hung;
+  }
+  return hung;
+}
+
+bool Core::able() { return workers_.empty() || hung_workers({}) < workers_.size(); }
+
+std::string Core::stalled() {
+  const std::int64_t epoch = epoch_;
+  if (epoch == 0 || closing_) return {};
+  {
+    MutexLock lock(tenure_mutex_);
+    if (fenced_) {
+      return "the store does not know epoch " + std::to_string(epoch) +
+             " any more: another instance owns its events, or a connection leads to another "
+             "server";
+    }
+  }
+  // Longer each time: what the next tenure delivers may be delivered for the second time.
+  const auto limit = bounded(options_.stalled_after * (1 << std::min(stalls_.load(), 6)));
+  const Clock::Steady now = clock_.steady();
+  const auto waiting = completer_.waiting_since();
+  // Where a tenure cannot expire, nobody else could mark them either.
+  if (instance_->lease() && waiting && now - *waiting > limit) {
+    ++stalls_;
+    const auto trouble = completer_.trouble().report();
+    return "no mark has landed for " + seconds_text(now - *waiting) +
+           (trouble ? ": " + trouble->what : std::string());
+  }
+  if (!workers_.empty() && hung_workers(limit) == workers_.size() && queue_.has_waiting()) {
+    hand_over_hung(std::nullopt);
+    if (!queue_.hung_are_handed_over()) return {};  // their marks are on their way
+    ++stalls_;
+    return "every worker is inside a call that does not return";
+  }
+  return {};
 }
 
 // --- Operators ---
@@ -264,6 +363,11 @@ void Core::pause(std::string_view aggregate_type, std::string_view type, bool on
 Core::Condition Core::condition() const {
   Condition result;
   if (queue_.paused()) result.notes.emplace_back("delivery is paused by an operator");
+  if (quarantine_) {
+    result.notes.emplace_back(
+        "events that may have killed the process are delivered by themselves; the others wait");
+  }
+  for (std::string& refused : completer_.refused()) result.notes.push_back(std::move(refused));
   queue_.inspect(breakers_, [&](const auto& entry) {
     const auto& [route, breaker] = entry;
     if (breaker->held()) {

@@ -76,6 +76,7 @@ class Core final : public PollHandler {
 
   std::size_t room() override;
   std::size_t in_flight() override;
+  std::size_t active() override { return queue_.active(); }
   bool handle(Row row) override;
   void handle_suspects(std::vector<Row> rows) override;
   void quarantine(bool on) override { quarantine_ = on; }
@@ -86,6 +87,8 @@ class Core final : public PollHandler {
   std::optional<Clock::Steady> next_lane_due() override { return queue_.next_due(); }
   void tenure(const Tenure& tenure, Clock::Steady valid_until) override;
   bool drained(int shard) override;
+  std::string stalled() override;
+  bool able() override;
   void fill(const Wanted& lane, Rows rows, bool suspect) override;
 
   // --- What the driver does ---
@@ -131,6 +134,8 @@ class Core final : public PollHandler {
   struct Call {
     Clock::Steady since{};
     std::optional<Event> event{};  // its first; absent: nothing is running
+    const std::vector<Job>* jobs = nullptr;
+    std::vector<std::string> progress{};  // of each, when the call began
     const Breaker* route = nullptr;
     bool reported = false;
   };
@@ -172,6 +177,9 @@ class Core final : public PollHandler {
   void release(const Job& job);
   void on_landed(std::span<Completion> completions);
   void on_fenced(std::int64_t epoch);
+  bool report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::Steady>& next);
+  void hand_over_hung(std::optional<int> shard);
+  std::size_t hung_workers(std::chrono::milliseconds longer) const;
   void give_back(std::vector<Job> jobs) OUTBOX_REQUIRES(landing_mutex_);
   void begin_suspect(Job job) OUTBOX_REQUIRES(landing_mutex_);
   bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);
@@ -209,6 +217,7 @@ class Core final : public PollHandler {
   std::atomic<bool> closing_{false};
   std::atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_
   std::atomic<bool> quarantine_{false};
+  std::atomic<int> stalls_{0};  // how often it was given up since the last mark landed
   std::atomic<std::int64_t> reading_epoch_{0};  // of the read under way
   std::atomic<bool> reading_{false};            // between read_begins() and read_ends()
   std::stop_source stop_calls_;

@@ -90,7 +90,13 @@ std::vector<Outcome> Core::call(Worker& worker, std::vector<Job>& jobs) {
   {
     const Job& first = jobs.front();
     MutexLock lock(worker.mutex);
-    worker.call = {.since = begin, .event = first.row.event, .route = first.route};
+    worker.call.since = begin;
+    worker.call.event = first.row.event;
+    worker.call.route = first.route;
+    worker.call.reported = false;
+    worker.call.jobs = &jobs;
+    worker.call.progress.resize(jobs.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) worker.call.progress[i] = jobs[i].row.progress;
   }
   std::vector<Outcome> outcomes = deliverer_.deliver(jobs, stop_calls_.get_token());
   if (options_.metrics) options_.metrics->observe(Timing::listener, clock_.steady() - begin);
@@ -249,6 +255,10 @@ void Core::bury(Job& job, Judgement& judgement) const {
 void Core::on_landed(std::span<Completion> completions) {
   // Told first, so that whoever sees the engine idle sees the counts as well.
   for (const Completion& completion : completions) report(completion);
+  if (stalls_ > 0 && std::any_of(completions.begin(), completions.end(),
+                                 [](const Completion& one) { return !one.stale; })) {
+    stalls_ = 0;
+  }
 
   const Clock::Steady now = clock_.steady();
   std::optional<Clock::Steady> row_due;
@@ -262,6 +272,11 @@ void Core::on_landed(std::span<Completion> completions) {
     landed.reserve(completions.size());
     for (Completion& completion : completions) {
       const bool orphan = completion.job.epoch != epoch_;
+      if (completion.landing == Completion::Landing::hand_over) {
+        // Its call is still running, or has returned and marked it by itself.
+        if (!orphan) queue_.handed_over(completion.job);
+        continue;
+      }
       if (orphan && completion.stale) {
         orphans.push_back(std::move(completion.job));
         continue;
@@ -303,7 +318,7 @@ void Core::on_landed(std::span<Completion> completions) {
   }
 
   publish_gauges();
-  if (events_.emptied && queue_.in_flight() == 0) events_.emptied();
+  if (events_.emptied && queue_.active() == 0) events_.emptied();
   if (row_due && events_.row_due) events_.row_due(*row_due);
   if (waits && events_.timer_changed) events_.timer_changed();
 }

@@ -29,7 +29,7 @@ class Dispatcher::Impl {
                                                kNoBatch)),
         keeper_(make_keeper(instance_)) {
     core_->set_events(
-        {.timer_changed = [this] { keeper_->wake(); }, .fenced = [this] { keeper_->wake(true); }});
+        {.timer_changed = [this] { keeper_->wake(); }, .fenced = [this] { keeper_->wake(); }});
   }
 
   void start() {
@@ -73,6 +73,8 @@ class Dispatcher::Impl {
             .renewed = [this](const Tenure& tenure,
                               Clock::Steady valid_until) { core_->tenure(tenure, valid_until); },
             .expired = [this] { core_->tenure({}, Clock::Steady::min()); },
+            .stalled = [this] { return core_->stalled(); },
+            .able = [this] { return core_->able(); },
             .tick = [this] { return core_->tick(); }},
         clock_, log_);
   }

@@ -45,6 +45,8 @@ PollerOptions Driver::checked_options(PollerOptions options) {
     throw MisuseError("max_deaths_alone must be at least 1, got " +
                       std::to_string(options.max_deaths_alone));
   }
+  if (options.stalled_after.count() <= 0) throw MisuseError("stalled_after must be positive");
+  options.stalled_after = bounded(options.stalled_after);
   options.interval = bounded(options.interval);
   options.skip_recent = bounded(options.skip_recent);
   if (!options.log) options.log = standard_error_log();
@@ -64,6 +66,8 @@ Driver::Driver(std::shared_ptr<Instance> instance, PollHandler& handler, PollerO
               {.renewed = [this](const Tenure& tenure,
                                  Clock::Steady valid_until) { adopt(tenure, valid_until); },
                .expired = [this] { adopt({}, Clock::Steady::min()); },
+               .stalled = [this] { return stalled(); },
+               .able = [this] { return handler_.able(); },
                .tick = [this] { return tick(); }},
               clock_, options_.log) {}
 
@@ -75,6 +79,7 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
                                        : "this instance delivers no events");
   }
   handler_.tenure(tenure, valid_until);
+  if (owner && !owner_) owner_since_ = clock_.steady();
   owner_ = owner;  // not before events are taken from commits
   if (reader_.set_tenure(tenure)) want();
   for (const int shard : tenure.leaving) {
@@ -89,7 +94,9 @@ bool Driver::read() {
   try {
     const std::lock_guard lock(round_);
     const Clock::Steady began = clock_.steady();
+    read_began_ = began;
     const bool more = reader_.round();
+    read_began_ = Clock::Steady::max();
     reading_.over();
     // It may have found what is due before the keeper would look again. What
     // was due when it began and is still there waits for something else; what
@@ -100,6 +107,7 @@ bool Driver::read() {
     return more;
   } catch (const std::exception& error) {
     const Clock::Steady now = clock_.steady();
+    read_began_ = Clock::Steady::max();
     reading_.failed(error.what(), now);
     if (warnings_.allow(now)) {
       options_.log(LogLevel::error,
@@ -153,6 +161,23 @@ void Driver::row_due(Clock::Steady due) {
 
 void Driver::emptied() {
   if (reader_.suspicious()) wake();
+}
+
+// Why there is nothing to be hoped for from this tenure.
+std::string Driver::stalled() {
+  if (!owner_) return {};
+  if (std::string why = handler_.stalled(); !why.empty()) return why;
+  const Clock::Steady now = clock_.steady();
+  const Clock::Steady began = read_began_;
+  if (began < now - options_.stalled_after) {
+    return "a read of the store has not returned for " + seconds_text(now - began);
+  }
+  const auto failing = reading_.report();
+  if (failing && std::max(failing->since, owner_since_) < now - options_.stalled_after) {
+    return "events could not be read for " + seconds_text(now - failing->since) + ": " +
+           failing->what;
+  }
+  return {};
 }
 
 // --- Time ---

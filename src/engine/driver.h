@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 
 #include "core/rate_limit.h"
 #include "engine/keeper.h"
@@ -64,16 +65,18 @@ class Driver {
   void left_behind(const RowRef& row) { reader_.leave_behind(row); }
   void emptied();
   void timer_changed() { keeper_.wake(); }
-  void fenced() { keeper_.wake(true); }
+  void fenced() { keeper_.wake(); }
 
   bool owner() const { return owner_; }
 
   // That events cannot be read, or the tenure not be renewed.
   const Trouble& reading() const { return reading_; }
   const Trouble& renewing() const { return keeper_.trouble(); }
+  const Trouble& given_up() const { return keeper_.given_up(); }
 
  private:
   void adopt(const Tenure& tenure, Clock::Steady valid_until);
+  std::string stalled();
   std::optional<Clock::Steady> tick();
   std::optional<Clock::Steady> do_what_is_due();
   void want();
@@ -90,13 +93,15 @@ class Driver {
   Reader reader_;
   RateLimit warnings_{std::chrono::seconds{10}};
   Trouble reading_;
+  std::atomic<Clock::Steady> read_began_{Clock::Steady::max()};  // of the one under way
   std::atomic<bool> owner_{false};
   std::atomic<bool> wanted_{false};  // without helpers_.wanted
   std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
   std::atomic<Clock::Steady> scheduled_{Clock::Steady::max()};  // when tick() is called again
 
-  // Used by tick() only.
+  // Used by the keeper's duties only.
   Clock::Steady next_sweep_{};
+  Clock::Steady owner_since_{};
 
   Keeper keeper_;  // last: its thread uses all of the above
 };

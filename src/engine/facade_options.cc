@@ -107,6 +107,7 @@ DispatcherOptions dispatcher_options(const Options& options, const Clock& clock)
                            .dead_letter = options.dead_letter,
                            .drain_timeout = options.drain_timeout,
                            .hung_after = options.hung_after,
+                           .stalled_after = options.stalled_after,
                            .pause = options.pause,
                            .max_pause = options.max_pause,
                            .log = options.log,
@@ -122,6 +123,7 @@ PollerOptions poller_options(const Options& options, const Clock& clock) {
                                   .skip_recent = options.skip_recent,
                                   .row_claims = options.row_claims,
                                   .max_deaths_alone = options.max_deaths_alone,
+                                  .stalled_after = options.stalled_after,
                                   .log = options.log,
                                   .clock = &clock});
 }

@@ -25,21 +25,26 @@ struct Job {
   Clock::Steady expires = Clock::Steady::max();
 };
 
+// The epoch of a job whose shard was given up while its call went on.
+inline constexpr std::int64_t kHandedOver = -1;
+
 // The lane of all events when there is one total order.
 inline constexpr LaneKey kOnlyLane = 1;
 
 // A mark on its way to the store, with the job that it is about.
 struct Completion {
   // What it means to the job's lane: nothing, because the lane did not wait
-  // for it; that its head, or a row behind the head, is where it should be; or
-  // that a row has come which WorkQueue::reserve() announced.
-  enum class Landing : std::uint8_t { done, head, aside, expected };
+  // for it; that its head, or a row behind the head, is where it should be;
+  // that a row has come which WorkQueue::reserve() announced; or that a call that
+  // hangs may be left behind with its shard, and is still running.
+  enum class Landing : std::uint8_t { done, head, aside, expected, hand_over };
 
   Job job;
   Mark mark{};
   Landing landing = Landing::done;
-  Clock::Steady due{};  // of what waits now
-  bool stale = false;   // it changed nothing: the row is no longer ours
+  Clock::Steady due{};        // of what waits now
+  bool stale = false;         // it changed nothing: the row is no longer ours
+  bool failed_alone = false;  // before others landed; see Completer
 };
 
 }  // namespace outbox::internal

@@ -24,6 +24,12 @@ constexpr milliseconds kLongestWait{60'000};
 // end it.
 constexpr milliseconds kWithoutLease{1'000};
 
+// How long to stay away after a tenure was given up again, and after how long without
+// that the next one counts as the first.
+constexpr milliseconds kFirstPause{250};
+constexpr milliseconds kLongestPause{30'000};
+constexpr milliseconds kForgotten{300'000};
+
 }  // namespace
 
 Keeper::Keeper(std::shared_ptr<Instance> instance, Duties duties, const Clock& clock, Logger log)
@@ -66,6 +72,10 @@ void Keeper::run() {
       woken_ = false;
       renew_now = std::exchange(renew_, false);
     }
+    if (const std::string why = duties_.stalled ? duties_.stalled() : std::string(); !why.empty()) {
+      give_up(why);
+      renew_now = false;
+    }
     if (renew_now || clock_.steady() >= next_renewal_.load()) renew();
     const std::optional<Clock::Steady> next = duties_.tick();
     const Clock::Steady now = clock_.steady();
@@ -77,6 +87,26 @@ void Keeper::run() {
     while (!woken_ && !stopped_ && changed_.wait_until(mutex_, deadline)) {
     }
   }
+}
+
+// Others may deliver what is stuck here, and whatever led to the wrong server or hangs
+// in this process is opened anew with the next registration.
+void Keeper::give_up(const std::string& why) {
+  if (!instance_) return;  // whoever keeps the tenure asks for itself
+  const std::lock_guard lock(renewal_);
+  const Clock::Steady now = clock_.steady();
+  if (now - gave_up_at_ > kForgotten) pause_ = milliseconds::zero();
+  log_(LogLevel::error,
+       "giving up the ownership of events and registering anew" +
+           (pause_.count() == 0 ? std::string() : " in " + std::to_string(pause_.count()) + " ms") +
+           ": " + why);
+  given_up_.failed(why, now);
+  gave_up_at_ = now;
+  next_renewal_ = now + pause_;
+  pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
+  valid_until_ = Clock::Steady::max();
+  lapsed_ = true;
+  duties_.expired();
 }
 
 void Keeper::renew() {
@@ -91,11 +121,18 @@ void Keeper::renew() {
     if (lapsed_) {
       // All that was owned has been dropped. Had nobody else taken over, it
       // would come back under the same epoch, and with it what is still running.
-      instance_->leave();
+      if (!left_) instance_->leave();
+      left_ = true;
+      if (duties_.able && !duties_.able()) {
+        next_renewal_ = asked + kWithoutLease;
+        return;
+      }
       lapsed_ = false;
+      left_ = false;
     }
     const Tenure tenure = instance_->renew();
     trouble_.over();
+    if (tenure.epoch != 0) given_up_.over();
     const std::optional<milliseconds> lease = instance_->lease();
     valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
     const bool waiting = tenure.epoch == 0 || !tenure.leaving.empty();

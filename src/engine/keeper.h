@@ -7,6 +7,7 @@
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <thread>
 
 #include "core/mutex.h"
@@ -19,7 +20,9 @@
 namespace outbox::internal {
 
 // One thread that renews the tenure well before it ends and does what is due in
-// between. Thread-safe.
+// between. It gives up a tenure in which nothing moves: the instance leaves, so that
+// others may take over, and registers anew, at first at once, then after pauses that
+// grow while it happens again. Thread-safe.
 class Keeper {
  public:
   // All called on the keeper's thread, with no lock held.
@@ -27,8 +30,15 @@ class Keeper {
     // A new tenure, or the same once more, and how long it lasts.
     std::function<void(const Tenure&, Clock::Steady valid_until)> renewed{};
 
-    // It could not be renewed in time: nothing is owned any more.
+    // It could not be renewed in time, or was given up: nothing is owned any more.
     std::function<void()> expired{};
+
+    // Why nothing can be delivered or marked in this tenure although it is renewed;
+    // empty if all is well. Whatever is owned is then given up, and sought anew.
+    std::function<std::string()> stalled{};
+
+    // Whether to seek ownership at all after it was given up.
+    std::function<bool()> able{};
 
     // Does what is due; when to be called again at the latest.
     std::function<std::optional<Clock::Steady>()> tick{};
@@ -49,11 +59,15 @@ class Keeper {
   // That the tenure cannot be renewed.
   const Trouble& trouble() const { return trouble_; }
 
+  // Why the last tenure was given up, until there is another one.
+  const Trouble& given_up() const { return given_up_; }
+
   // Renews in this thread; the duties are then called on it, one at a time.
   void renew();
 
  private:
   void run();
+  void give_up(const std::string& why);
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -65,9 +79,13 @@ class Keeper {
   std::mutex renewal_;
   std::atomic<Clock::Steady> next_renewal_{Clock::Steady{}};
   Clock::Steady valid_until_ = Clock::Steady::max();
-  bool lapsed_ = false;  // it could not be renewed in time
+  bool lapsed_ = false;  // it could not be renewed in time, or was given up,
+  bool left_ = false;    // and the store has been told so
+  Clock::Steady gave_up_at_{};
+  std::chrono::milliseconds pause_{0};  // after it was given up
   RateLimit warnings_{std::chrono::seconds{10}};
   Trouble trouble_;
+  Trouble given_up_;
 
   Mutex mutex_;
   CondVar changed_;

@@ -35,6 +35,19 @@ Lane* Lanes::find(LaneKey key) {
   return found == lanes_.end() ? nullptr : &found->second;
 }
 
+const Lane* Lanes::find(LaneKey key) const {
+  const auto found = lanes_.find(key);
+  return found == lanes_.end() ? nullptr : &found->second;
+}
+
+std::vector<Lane*> Lanes::of_shard(int shard) {
+  std::vector<Lane*> result;
+  for (auto& [key, lane] : lanes_) {
+    if (lane.shard == shard) result.push_back(&lane);
+  }
+  return result;
+}
+
 bool Lanes::settle(Lane& lane) {
   const bool idle = !lane.busy && !lane.frozen;
   const bool runs = idle && !lane.jobs.empty();

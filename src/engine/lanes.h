@@ -65,6 +65,8 @@ class Lanes {
  public:
   Lane& at(LaneKey key, int shard);
   Lane* find(LaneKey key);
+  const Lane* find(LaneKey key) const;
+  std::vector<Lane*> of_shard(int shard);
 
   // Invariant 4.
   LaneKey lane_for(LaneKey key) const { return lanes_.contains(kOnlyLane) ? kOnlyLane : key; }

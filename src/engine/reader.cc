@@ -134,7 +134,7 @@ bool Reader::round() {
     if (suspicious_) {
       if (orders.due) note_due(clock_.steady());
       // Where nothing is under way, nobody will come back and say so.
-      if (!read_suspects()) return handler_.in_flight() == 0;
+      if (!read_suspects()) return handler_.active() == 0;
     }
     bool more = read_ready();
     if (orders.due) more = read_due() || more;
@@ -303,7 +303,7 @@ void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
 
 bool Reader::read_claims() {
   if (suspicious_) {
-    if (handler_.in_flight() > 0) return false;
+    if (handler_.active() > 0) return false;
     if (!claimed_suspects_.empty()) return try_claimed_suspects();
     end_suspicion();
   }
@@ -336,7 +336,7 @@ bool Reader::hand_over_claims(Rows read) {
   }
   if (!suspects) return read.more || !refused.empty();
   suspect(claimed_suspects_.size());
-  return handler_.in_flight() == 0;
+  return handler_.active() == 0;
 }
 
 // Delivers the first group and gives the others back: their count, if they have
@@ -357,7 +357,7 @@ bool Reader::try_claimed_suspects() {
   for (const RowRef& row : others) leave_behind(row);
   const Bracket bracket(handler_, epoch_);
   handler_.handle_suspects(std::move(group));
-  return handler_.in_flight() == 0;
+  return handler_.active() == 0;
 }
 
 // --- Suspects ---
@@ -376,7 +376,7 @@ Row Reader::judged(Row row) const {
 // True once there are no suspects left. While a group is under way nothing else
 // is: if the process dies again, one of the group did it.
 bool Reader::read_suspects() {
-  if (handler_.in_flight() > 0) return false;
+  if (handler_.active() > 0) return false;
   if (suspects_left_ == 0) {
     end_suspicion();
     return true;

@@ -128,6 +128,7 @@ void Stack::examine(Health& health) const {
   look_at(driver_->renewing(), "the ownership of events could not be renewed");
   look_at(driver_->reading(), "events could not be read");
   look_at(core_->marking(), "events could not be marked");
+  look_at(driver_->given_up(), "this instance has given up its events, and delivers nothing");
   if (!driver_->owner()) health.reasons.emplace_back("stands by: this instance owns no events");
 
   Core::Condition condition = core_->condition();

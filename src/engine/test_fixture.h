@@ -85,6 +85,19 @@ class Barrier {
   std::size_t waiting_ = 0;
 };
 
+// Opens a barrier when a test ends, however it ends: an engine that is closed waits for
+// its calls.
+class OpenAtEnd {
+ public:
+  explicit OpenAtEnd(Barrier& barrier) : barrier_(barrier) {}
+  ~OpenAtEnd() { barrier_.open(); }
+  OpenAtEnd(const OpenAtEnd&) = delete;
+  OpenAtEnd& operator=(const OpenAtEnd&) = delete;
+
+ private:
+  Barrier& barrier_;
+};
+
 // Adds up what the engine counts.
 class CountingMetrics final : public Metrics {
  public:

@@ -142,15 +142,16 @@ std::size_t WorkQueue::in_flight() const {
 
 void WorkQueue::account(const Job& job, bool in) {
   std::size_t& held = load(job).held;
-  std::size_t& shard = shard_held_[job.row.ref.shard];
   const std::size_t bytes = job.row.event.payload().size();
+  // What was handed over counts for no shard any more.
+  std::size_t* shard = job.epoch != kHandedOver ? &shard_held_[job.row.ref.shard] : nullptr;
   if (in) {
     ++held;
-    ++shard;
+    if (shard != nullptr) ++*shard;
     held_bytes_ += bytes;
   } else {
     --held;
-    --shard;
+    if (shard != nullptr) --*shard;
     held_bytes_ -= bytes;
     if (hot_load_.held + cold_load_.held == 0) empty_.notify_all();
   }
@@ -362,6 +363,9 @@ WorkQueue::Followers WorkQueue::postponed(std::span<Finished> finished, Clock::S
 WorkQueue::Followers WorkQueue::leave_lanes(std::span<Finished> finished, Followers followers,
                                             Clock::Steady now) {
   running_ -= finished.size();
+  if (!hung_.empty()) {
+    for (Finished& one : finished) returned(one.job);
+  }
   for (Finished& one : finished) leave_lane(one, followers);
   // From the last to the first, so that the first stands in front again.
   for (auto one = finished.rbegin(); one != finished.rend(); ++one) {
@@ -439,6 +443,8 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
       case Completion::Landing::expected:
         if (read_back) --lane->asides_pending;
         break;
+      case Completion::Landing::hand_over:
+        break;  // see handed_over()
     }
     settle(*lane);
   }
@@ -539,18 +545,6 @@ std::vector<Job> WorkQueue::drop_all_locked() {
   cold_load_.queued = 0;
   announce_quiet();
   return jobs;
-}
-
-bool WorkQueue::shard_idle(int shard) const {
-  MutexLock lock(mutex_);
-  const auto held = shard_held_.find(shard);
-  return held == shard_held_.end() || held->second == 0;
-}
-
-void WorkQueue::forget_shard(int shard) {
-  MutexLock lock(mutex_);
-  lanes_.forget_shard(shard);
-  shard_held_.erase(shard);
 }
 
 void WorkQueue::stop() {

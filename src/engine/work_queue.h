@@ -8,6 +8,7 @@
 #include <map>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <unordered_map>
 #include <vector>
@@ -211,9 +212,36 @@ class WorkQueue {
   // lanes wait for them all the same, and then deliver them again first.
   std::vector<Job> enter(std::int64_t epoch);
 
-  bool shard_idle(int shard) const;
-  void forget_shard(int shard);
   void stop();
+
+  // --- Calls that hang, and shards that are given up ---
+
+  // A call has been running this job for too long. It keeps its worker, and its lane
+  // waits; nobody else waits for it from now on.
+  void hangs(const Job& job);
+
+  // In flight, without what hangs and what stands behind it in its lane.
+  std::size_t active() const;
+
+  // Removes what has not begun of a shard that is being given up, but for suspects.
+  std::vector<Job> shed(int shard);
+
+  // A job that hangs is to be postponed in the store, so that the next owner of its
+  // shard holds it while the call goes on. True: the caller submits that mark, and
+  // says when it has landed.
+  bool begin_hand_over(const Job& job);
+  void handed_over(const Job& job);
+  bool hung_are_handed_over() const;
+
+  // Whether nothing of a shard is in flight, but for what was handed over.
+  bool shard_idle(int shard) const;
+
+  // The shard is not ours any more. What was handed over is not marked when it returns;
+  // should the shard come back before that, its lane waits for it; see adopt().
+  void forget_shard(int shard);
+
+  // Whether there is work that no worker has begun.
+  bool has_waiting() const;
 
  private:
   // A place in line: of a lane, or of one job without a lane.
@@ -256,6 +284,8 @@ class WorkQueue {
   void is_back(const Job& job) OUTBOX_REQUIRES(mutex_);
   void await_orphans() OUTBOX_REQUIRES(mutex_);
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
+  void returned(Job& job) OUTBOX_REQUIRES(mutex_);
+  std::size_t handed_over_of(int shard) const OUTBOX_REQUIRES(mutex_);
   void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
@@ -290,6 +320,22 @@ class WorkQueue {
 
   // Lanes come and go with every event: the memory of those that went.
   std::vector<AwayByLane::node_type> spare_away_ OUTBOX_GUARDED_BY(mutex_);
+
+  // Jobs whose call hangs, by event id.
+  struct Hung {
+    enum class State : std::uint8_t {
+      running,       // its lane waits
+      handing_over,  // the mark that postpones it is on its way
+      handed_over,   // it has landed
+      released,      // and so the shard was given up
+    };
+    LaneKey lane = kNoLane;
+    int shard = 0;
+    bool orphan = false;  // of an earlier tenure
+    State state = State::running;
+  };
+  std::map<std::string, Hung, std::less<>> hung_ OUTBOX_GUARDED_BY(mutex_);
+
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::optional<std::vector<int>> shards_ OUTBOX_GUARDED_BY(mutex_);
 

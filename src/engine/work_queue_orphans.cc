@@ -60,7 +60,8 @@ void WorkQueue::await_orphans() {
 
 bool WorkQueue::adopt(Job& job) {
   MutexLock lock(mutex_);
-  Lane* lane = job.epoch != epoch_ && job.lane != kNoLane ? lanes_.find(job.lane) : nullptr;
+  const bool orphan = job.epoch != epoch_ && job.epoch != kHandedOver && job.lane != kNoLane;
+  Lane* lane = orphan ? lanes_.find(job.lane) : nullptr;
   // Also in a shard that is being given up, and may be ours for good after all.
   if (lane == nullptr || !lane->frozen) {
     account(job, false);
@@ -86,6 +87,7 @@ std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
     orphan.jobs += away.jobs;
   }
   away_.clear();
+  for (auto& [id, hung] : hung_) hung.orphan = true;
   epoch_ = epoch;
   std::vector<Job> jobs = drop_all_locked();
   await_orphans();

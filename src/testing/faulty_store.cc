@@ -91,7 +91,10 @@ class FaultyInstance final : public Instance {
     between(*faults_, "unclaim", [&] { to_->unclaim(rows); });
   }
   MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
-    return between(*faults_, "mark", [&] { return to_->mark(epoch, marks); });
+    return between(*faults_, "mark", [&] {
+      const std::optional<MarkResult> answer = faults_->marking(marks);
+      return answer ? *answer : to_->mark(epoch, marks);
+    });
   }
   const std::string& owner() const override { return to_->owner(); }
 
@@ -181,6 +184,7 @@ void Faults::clear() {
   const std::lock_guard lock(mutex_);
   before_ = nullptr;
   after_ = nullptr;
+  on_mark_ = nullptr;
 }
 
 std::size_t Faults::calls(std::string_view call) const {
@@ -205,6 +209,20 @@ void Faults::begin(std::string_view call) {
     }
   }
   if (hook) hook(call);
+}
+
+void Faults::on_mark(MarkHook hook) {
+  const std::lock_guard lock(mutex_);
+  on_mark_ = std::move(hook);
+}
+
+std::optional<MarkResult> Faults::marking(std::span<const Mark> marks) {
+  MarkHook hook;
+  {
+    const std::lock_guard lock(mutex_);
+    hook = on_mark_;
+  }
+  return hook ? hook(marks) : std::nullopt;
 }
 
 void Faults::end(std::string_view call) {

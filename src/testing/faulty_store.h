@@ -4,6 +4,8 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +26,10 @@ class Faults {
   // After the call has had its effect; throwing loses the answer.
   void after(Hook hook);
 
+  // Answers mark() in the place of the store, unless it returns nothing; may throw.
+  using MarkHook = std::function<std::optional<MarkResult>(std::span<const Mark> marks)>;
+  void on_mark(MarkHook hook);
+
   void clear();
 
   // How often a call was made, the failed ones included.
@@ -31,11 +37,13 @@ class Faults {
 
   void begin(std::string_view call);
   void end(std::string_view call);
+  std::optional<MarkResult> marking(std::span<const Mark> marks);
 
  private:
   mutable std::mutex mutex_;
   Hook before_;
   Hook after_;
+  MarkHook on_mark_;
   std::vector<std::pair<std::string_view, std::size_t>> calls_;
 };
 

@@ -1,0 +1,144 @@
+// Calls that hang, and how a shard is given up around them.
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "engine/work_queue.h"
+
+namespace outbox::internal {
+
+void WorkQueue::hangs(const Job& job) {
+  MutexLock lock(mutex_);
+  hung_.try_emplace(
+      job.row.event.id(),
+      Hung{.lane = job.lane, .shard = job.row.ref.shard, .orphan = job.epoch != epoch_});
+}
+
+// The call has come to an end after all.
+void WorkQueue::returned(Job& job) {
+  const auto found = hung_.find(job.row.event.id());
+  if (found == hung_.end()) return;
+  const Hung::State state = found->second.state;
+  hung_.erase(found);
+  if (state == Hung::State::released) {
+    job.epoch = kHandedOver;
+  } else if (state != Hung::State::running) {
+    // The shard is still ours: its outcome counts, and its lane goes on.
+    if (Lane* lane = current_lane(job); lane != nullptr) lane->frozen = false;
+  }
+}
+
+std::size_t WorkQueue::active() const {
+  MutexLock lock(mutex_);
+  std::size_t stuck = hung_.size();
+  for (const auto& [id, hung] : hung_) {
+    const Lane* lane = hung.lane == kNoLane || hung.orphan ? nullptr : lanes_.find(hung.lane);
+    if (lane != nullptr) stuck += lane->jobs.size();
+  }
+  const std::size_t held = hot_load_.held + cold_load_.held;
+  return held - std::min(held, stuck);
+}
+
+bool WorkQueue::has_waiting() const {
+  MutexLock lock(mutex_);
+  return in_line() > 0 || should_poll(true);
+}
+
+std::vector<Job> WorkQueue::shed(int shard) {
+  MutexLock lock(mutex_);
+  std::vector<Job> jobs;
+  const auto sheds = [shard](const Job& job) { return job.row.ref.shard == shard && !job.suspect; };
+  const auto leave_line = [&](std::deque<Ticket>& line) {
+    std::deque<Ticket> left;
+    for (Ticket& ticket : line) {
+      if (!sheds(ticket.first())) {
+        left.push_back(std::move(ticket));
+      } else if (ticket.lane != nullptr) {
+        ticket.lane->busy = false;
+      } else {
+        --load(*ticket.job).queued;
+        jobs.push_back(std::move(*ticket.job));
+      }
+    }
+    line = std::move(left);
+  };
+  leave_line(hot_);
+  leave_line(cold_);
+  for (auto& [route, line] : parked_) leave_line(line);
+  for (Lane* lane : lanes_.of_shard(shard)) {
+    // A lane with suspects goes on until they are delivered.
+    if (std::any_of(lane->jobs.begin(), lane->jobs.end(),
+                    [](const Job& job) { return job.suspect; })) {
+      settle(*lane);
+      continue;
+    }
+    for (Job& job : lane->jobs) {
+      --load(job).queued;
+      if (job.row.ref.hold == lane->key) --lane->read_back;
+      jobs.push_back(std::move(job));
+    }
+    lane->jobs.clear();
+    settle(*lane);
+  }
+  for (const Job& job : jobs) account(job, false);
+  announce_quiet();
+  return jobs;
+}
+
+bool WorkQueue::begin_hand_over(const Job& job) {
+  MutexLock lock(mutex_);
+  const auto found = hung_.find(job.row.event.id());
+  if (found == hung_.end() || found->second.state != Hung::State::running) return false;
+  found->second.state = Hung::State::handing_over;
+  if (job.lane == kNoLane) return true;
+  // Should the shard be ours for good after all, nothing may pass it.
+  Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
+  lane.frozen = true;
+  lane.aside = true;
+  return true;
+}
+
+void WorkQueue::handed_over(const Job& job) {
+  MutexLock lock(mutex_);
+  const auto found = hung_.find(job.row.event.id());
+  if (found == hung_.end() || found->second.state != Hung::State::handing_over) return;
+  found->second.state = Hung::State::handed_over;
+}
+
+bool WorkQueue::hung_are_handed_over() const {
+  MutexLock lock(mutex_);
+  return std::none_of(hung_.begin(), hung_.end(), [](const auto& entry) {
+    return entry.second.state == Hung::State::running ||
+           entry.second.state == Hung::State::handing_over;
+  });
+}
+
+std::size_t WorkQueue::handed_over_of(int shard) const {
+  return static_cast<std::size_t>(std::count_if(hung_.begin(), hung_.end(), [&](const auto& entry) {
+    return entry.second.shard == shard && entry.second.state == Hung::State::handed_over;
+  }));
+}
+
+bool WorkQueue::shard_idle(int shard) const {
+  MutexLock lock(mutex_);
+  const auto held = shard_held_.find(shard);
+  return held == shard_held_.end() || held->second == handed_over_of(shard);
+}
+
+void WorkQueue::forget_shard(int shard) {
+  MutexLock lock(mutex_);
+  for (auto& [id, hung] : hung_) {
+    if (hung.shard != shard || hung.state != Hung::State::handed_over) continue;
+    hung.state = Hung::State::released;
+    if (hung.lane == kNoLane || std::exchange(hung.orphan, true)) continue;
+    Away& orphan = orphans_[hung.lane];
+    orphan.shard = shard;
+    ++orphan.jobs;
+    const auto away = away_.find(hung.lane);
+    if (away != away_.end() && --away->second.jobs == 0) away_.erase(away);
+  }
+  lanes_.forget_shard(shard);
+  shard_held_.erase(shard);
+}
+
+}  // namespace outbox::internal
