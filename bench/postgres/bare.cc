@@ -3,6 +3,7 @@
 #include <stdexcept>
 
 #include "store/postgres/names.h"
+#include "store/postgres/settings.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::bench {
@@ -46,7 +47,8 @@ postgres::Result BarePostgres::run(const std::string& name,
 }
 
 void BarePostgres::go_by_index_alone() const {
-  exec(std::string(postgres::sql::kByIndexAlone.text));
+  exec(postgres::session_settings(postgres::Use::engine, PQserverVersion(connection_.get()), {},
+                                  true));
 }
 
 }  // namespace outbox::bench

@@ -48,6 +48,13 @@ class Tail {
            std::string::npos;
   }
 
+  // How much of the piece belongs to the text; it must complete it.
+  std::size_t end_of(std::string_view piece, const std::string& text) const {
+    const std::size_t before = std::min(last_.size(), text.size() - 1);
+    const std::string all = last_.substr(last_.size() - before) + std::string(piece);
+    return all.find(text) + text.size() - before;
+  }
+
   void append(std::string_view piece) {
     last_.append(piece);
     if (last_.size() > kLongestText) last_.erase(0, last_.size() - kLongestText);
@@ -75,7 +82,8 @@ struct Connection {
   Descriptor client, server;
   bool connected = false;  // to the server
   bool broken = false;
-  Way up, down;  // to the server, to the client
+  bool held = false;  // neither read nor told anything any more, but for what is buffered
+  Way up, down;       // to the server, to the client
   Tail requests;
   std::optional<std::string> end_of_lost_reply;  // set while the reply is being lost
   Tail lost_reply;
@@ -104,6 +112,11 @@ class TcpProxy::Loop {
   void set_stalled(bool on) { stalled_ = on; }
   void drop_request(const std::string& text) { lost_request_ = text; }
   void drop_reply(LostReply reply) { lost_reply_ = std::move(reply); }
+  void hold_request(const std::string& text) { held_request_ = text; }
+  int held() const {
+    return static_cast<int>(std::count_if(connections_.begin(), connections_.end(),
+                                          [](const Connection& each) { return each.held; }));
+  }
   int drops() const { return drops_; }
   int connections() const { return static_cast<int>(connections_.size()); }
   int accepted() const { return accepted_; }
@@ -134,6 +147,7 @@ class TcpProxy::Loop {
   int drops_ = 0;
   int accepted_ = 0;
   std::optional<std::string> lost_request_;
+  std::optional<std::string> held_request_;
   std::optional<LostReply> lost_reply_;
   std::list<Connection> connections_;
 
@@ -153,7 +167,9 @@ short wish(bool to_read, bool to_write) {
   return static_cast<short>((to_read ? POLLIN : 0) | (to_write ? POLLOUT : 0));
 }
 
-bool wants_more(const Way& way) { return !way.ended && way.buffer.size() < kMaxBuffered; }
+bool wants_more(const Connection& connection, const Way& way) {
+  return !connection.held && !way.ended && way.buffer.size() < kMaxBuffered;
+}
 
 // Without a wish it is not watched at all: poll would report its errors for ever.
 pollfd watch(const Descriptor& descriptor, short events) {
@@ -161,12 +177,12 @@ pollfd watch(const Descriptor& descriptor, short events) {
 }
 
 short client_wish(const Connection& connection) {
-  return wish(wants_more(connection.up), !connection.down.buffer.empty());
+  return wish(wants_more(connection, connection.up), !connection.down.buffer.empty());
 }
 
 short server_wish(const Connection& connection) {
   if (!connection.connected) return POLLOUT;
-  return wish(wants_more(connection.down), !connection.up.buffer.empty());
+  return wish(wants_more(connection, connection.down), !connection.up.buffer.empty());
 }
 
 bool would_block() { return errno == EAGAIN || errno == EINTR; }
@@ -296,11 +312,11 @@ void TcpProxy::Loop::serve(Connection& connection, short client_events, short se
     // What the client sent meanwhile is read below and kept.
     server_events = 0;
   }
-  if (client_events != 0 && wants_more(connection.up)) {
+  if (client_events != 0 && wants_more(connection, connection.up)) {
     receive(connection, connection.client, connection.up,
             [&](std::string_view bytes) { from_client(connection, bytes); });
   }
-  if (server_events != 0 && wants_more(connection.down)) {
+  if (server_events != 0 && wants_more(connection, connection.down)) {
     receive(connection, connection.server, connection.down,
             [&](std::string_view bytes) { from_server(connection, bytes); });
   }
@@ -327,6 +343,11 @@ void TcpProxy::Loop::from_client(Connection& connection, std::string_view bytes)
   if (lost_reply_ && connection.requests.completes(bytes, lost_reply_->request)) {
     connection.end_of_lost_reply = std::move(lost_reply_->until);
     lost_reply_.reset();
+  }
+  if (held_request_ && connection.requests.completes(bytes, *held_request_)) {
+    bytes = bytes.substr(0, connection.requests.end_of(bytes, *held_request_));
+    held_request_.reset();
+    connection.held = true;
   }
   connection.requests.append(bytes);
   connection.up.buffer.append(bytes);
@@ -409,6 +430,17 @@ void TcpProxy::drop_reply(const std::string& text, const std::string& until) {
   check_text(text);
   if (!until.empty()) check_text(until);
   loop_->perform([&] { loop_->drop_reply({.request = text, .until = until}); });
+}
+
+void TcpProxy::hold_request(const std::string& text) {
+  check_text(text);
+  loop_->perform([&] { loop_->hold_request(text); });
+}
+
+int TcpProxy::held() const {
+  int result = 0;
+  loop_->perform([&] { result = loop_->held(); });
+  return result;
 }
 
 int TcpProxy::drops() const {

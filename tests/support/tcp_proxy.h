@@ -42,6 +42,14 @@ class TcpProxy {
   // still be answering something earlier. Once, for one connection.
   void drop_reply(const std::string& text, const std::string& until = "");
 
+  // The next time that a client sends the text: what comes behind it does not arrive, nor
+  // does any answer, and nobody is told: the connection stays open at both ends. Once, for
+  // one connection; the others go on.
+  void hold_request(const std::string& text);
+
+  // How many requests are held now.
+  int held() const;
+
   // How many requests and replies were dropped so far.
   int drops() const;
 

@@ -240,6 +240,20 @@ TEST_F(TcpProxyTest, LosesAllOfTheReplyUntilItsEnd) {
   EXPECT_EQ(proxy_.drops(), 1);
 }
 
+TEST_F(TcpProxyTest, HoldsWhatComesBehindATextAndKeepsTheConnection) {
+  Client held(proxy_.port());
+  Client other(proxy_.port());
+  EXPECT_EQ(held.echo_of("before"), "before");
+  proxy_.hold_request("here");
+  held.say("up to he");
+  EXPECT_EQ(held.hear(8), "up to he");
+  held.say("re and no further");
+  EXPECT_TRUE(eventually([&] { return proxy_.held() == 1; }));
+  EXPECT_EQ(held.hear(1, 100ms), kNothing) << "nor does an answer come";
+  EXPECT_EQ(other.echo_of("here"), "here") << "once";
+  EXPECT_EQ(proxy_.connections(), 2);
+}
+
 TEST_F(TcpProxyTest, RefusesToLookForNothing) {
   EXPECT_THROW(proxy_.drop_request(""), std::invalid_argument);
   EXPECT_THROW(proxy_.drop_reply(std::string(1025, 'x')), std::invalid_argument);

@@ -33,7 +33,7 @@ void Claims::unclaim(std::span<const RowRef> rows) {
     holds.push_back(row.hold);
     seqs.push_back(row.seq);
   }
-  database_.run(sql::kUnclaim, shards, holds, seqs, owner_);
+  database_.session().run_at_once(sql::kUnclaim, shards, holds, seqs, owner_);
 }
 
 }  // namespace outbox::postgres

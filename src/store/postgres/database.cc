@@ -2,32 +2,49 @@
 
 #include <poll.h>
 
+#include <utility>
+
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 
 bool Database::ensure_connected() {
   environment_->check_process();
-  if (!lost()) return false;
+  // A user's transaction stays where it has begun.
+  if (!lost() && (use_ == Use::users || !outdated())) return false;
   drop();
-  connection_ = environment_->connect();
+  made_at_ = environment_->new_starts;
+  connection_ = environment_->connect(use_);
   session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
-  if (limit_) session_->limit_calls(*limit_);
-  // Statements that are not kept are planned each time, for the table as it is; and
-  // behind PgBouncer the setting would stay on a connection that is not ours.
-  if (by_index_alone_ && environment_->options.prepare) {
-    try {
-      session_->run_script(std::string(sql::kByIndexAlone.text), sql::kByIndexAlone.purpose);
-    } catch (...) {
-      drop();
-      throw;
-    }
+  if (limits_.call) session_->limit_calls(*limits_.call);
+  try {
+    set_up();
+  } catch (...) {
+    drop();
+    throw;
   }
+  ++connections_;
   return true;
 }
 
+// Statements that are not kept are planned each time, for the table as it is; and behind
+// PgBouncer a setting would stay on a connection that is not ours.
+void Database::set_up() {
+  const int version = PQserverVersion(connection_.get());
+  if (environment_->options.prepare) {
+    session_->run_script(session_settings(use_, version, limits_, by_index_alone_),
+                         sql::kSetUp.purpose);
+  } else {
+    session_->set_up_each_transaction(transaction_settings(use_, version, limits_));
+  }
+}
+
+bool Database::outdated() const {
+  return session_ && (session_->misplaced() || made_at_ != environment_->new_starts);
+}
+
 bool Database::healthy() const {
-  if (lost()) return false;
+  if (lost() || outdated()) return false;
   // An idle server says little, and why it closes before it does.
   pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
   while (poll(&socket, 1, 0) != 0) {
@@ -38,12 +55,15 @@ bool Database::healthy() const {
 }
 
 void Database::drop() noexcept {
+  const bool given_up = session_ && session_->given_up();
   session_.reset();
-  if (getpid() == environment_->pid) {
-    connection_.reset();
-  } else {
+  if (getpid() != environment_->pid) {
     // To say good-bye would end the connection of the parent.
     static_cast<void>(connection_.release());
+  } else if (given_up) {
+    environment_->canceller.give_up(std::move(connection_));
+  } else {
+    connection_.reset();
   }
 }
 

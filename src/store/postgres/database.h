@@ -2,11 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 
 #include "store/postgres/environment.h"
 #include "store/postgres/session.h"
+#include "store/postgres/settings.h"
 
 namespace outbox::postgres {
 
@@ -14,24 +16,30 @@ namespace outbox::postgres {
 // Used by one thread at a time. A child made by fork() may destroy it.
 class Database {
  public:
-  explicit Database(EnvironmentPtr environment) : environment_(std::move(environment)) {}
+  explicit Database(EnvironmentPtr environment, Use use = Use::engine)
+      : environment_(std::move(environment)), use_(use) {}
   ~Database() { drop(); }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   const Environment& environment() const { return *environment_; }
 
-  // See Session::limit_calls(); holds for all connections to come.
-  void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
+  // For all connections to come: see Session::limit_calls(), and how long a statement waits
+  // for a lock. The server keeps to them too.
+  void limit_calls(std::chrono::milliseconds limit) { limits_.call = limit; }
+  void limit_locks(std::chrono::milliseconds limit) { limits_.lock = limit; }
 
   // From the next connection on, kept statements go by the indexes whatever the table
   // looked like when they were planned: one that was planned on an empty table would
   // read all of it for as long as the server keeps that plan, and the table grows
-  // sooner. See sql::kByIndexAlone.
+  // sooner. See session_settings().
   void go_by_index_alone() { by_index_alone_ = true; }
 
   // Connects if need be. True if that made a new connection.
   bool ensure_connected();
+
+  // How many connections it has had.
+  std::uint64_t connections() const { return connections_; }
 
   // Connected, unless the connection was lost since.
   Session& session() {
@@ -45,8 +53,12 @@ class Database {
   // Whether there is no connection, or one that is known to be of no use any more.
   bool lost() const { return !session_ || session_->broken(); }
 
+  // Whether the connection may lead to another server than is meant: an instance has begun
+  // anew since it was made, or the server has refused to write.
+  bool outdated() const;
+
   // Whether there is a connection that the server has not closed, as far as can be
-  // told without asking it.
+  // told without asking it, and that is not outdated.
   bool healthy() const;
 
   // Closes the connection; the next call makes another one.
@@ -58,9 +70,14 @@ class Database {
   }
 
  private:
+  void set_up();
+
   const EnvironmentPtr environment_;
-  std::optional<std::chrono::milliseconds> limit_;
+  const Use use_;
+  Limits limits_;
   bool by_index_alone_ = false;
+  std::uint64_t connections_ = 0;
+  std::uint64_t made_at_ = 0;  // Environment::new_starts
   ConnectionHandle connection_;
   std::optional<Session> session_;  // on connection_
 };

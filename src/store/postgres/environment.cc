@@ -26,18 +26,39 @@ void check_server(PGconn* connection, const std::string& where) {
   }
 }
 
+// Whether it is the server that takes no writes: an operator has said so in its
+// configuration. What a role, a database or a URL say is another matter (settings.h).
+bool server_is_read_only(PGconn* connection) {
+  const char* by_default = PQparameterStatus(connection, "default_transaction_read_only");
+  if (by_default != nullptr && std::string_view(by_default) == "off") return false;
+  const ResultHandle found(PQexec(connection,
+                                  "SELECT FROM pg_settings "
+                                  "WHERE name = 'default_transaction_read_only' "
+                                  "AND setting = 'on' AND source IN ('configuration file', "
+                                  "'command line', 'environment variable', 'global')"));
+  return PQntuples(found.get()) > 0;
+}
+
 // Servers talk too much for a log: notices are not errors.
 void ignore_notice(void* /*unused*/, const PGresult* /*notice*/) {}
 
 }  // namespace
 
-ConnectionHandle Environment::connect() const {
+ConnectionHandle Environment::connect(Use use) const {
+  const bool wished = use == Use::users || (use == Use::operators && target.has_wish());
   check_process();
   reconnection.check(steady_clock::now());
-  ConnectionHandle connection = target.connect();
+  ConnectionHandle connection =
+      target.connect(wished ? Target::Server::as_wished : Target::Server::primary);
   try {
-    if (PQstatus(connection.get()) != CONNECTION_OK) {
+    const auto check_connected = [&] {
+      if (PQstatus(connection.get()) == CONNECTION_OK) return;
       throw_not_connected(connection.get(), description);
+    };
+    check_connected();
+    if (!wished && server_is_read_only(connection.get())) {
+      connection = target.connect(Target::Server::read_write);
+      check_connected();
     }
     check_server(connection.get(), description);
   } catch (const Error& error) {

@@ -3,6 +3,8 @@
 
 #include <unistd.h>
 
+#include <atomic>
+#include <cstdint>
 #include <memory>
 #include <string>
 
@@ -10,7 +12,9 @@
 #include "core/reconnection.h"
 #include "outbox/clock.h"
 #include "outbox/postgres.h"
+#include "store/postgres/canceller.h"
 #include "store/postgres/names.h"
+#include "store/postgres/settings.h"
 #include "store/postgres/target.h"
 
 namespace outbox::postgres {
@@ -18,7 +22,7 @@ namespace outbox::postgres {
 // The options, resolved, and the place of the database. Connections, instances
 // and watches keep it alive, so that they may outlive the store.
 //
-// Constant once the store is open, but for `reconnection`; thread-safe.
+// Constant once the store is open, but for what is `mutable`; thread-safe.
 struct Environment {
   explicit Environment(const std::string& url) : target(url) {}
 
@@ -30,9 +34,14 @@ struct Environment {
   pid_t pid = getpid();
 
   mutable Reconnection reconnection{};
+  mutable Canceller canceller{};
 
-  // A new connection, set up. Throws RetryableError or PermanentError.
-  ConnectionHandle connect() const;
+  // How many times an instance has begun anew. Connections that are older may lead to a
+  // server that is not the one any more where it is registered now.
+  mutable std::atomic<std::uint64_t> new_starts{0};
+
+  // A new connection. Throws RetryableError or PermanentError.
+  ConnectionHandle connect(Use use) const;
 
   // Throws MisuseError in a child made by fork(): two processes cannot share a
   // connection.

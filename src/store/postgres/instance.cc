@@ -1,13 +1,22 @@
 #include "store/postgres/instance.h"
 
+#include <chrono>
 #include <utility>
 
 namespace outbox::postgres {
+namespace {
+
+// A mark that waits for somebody's lock keeps the lock on its instance's row, for
+// which the next renewal would wait in turn.
+constexpr std::chrono::milliseconds kMarkWaits{2'000};
+
+}  // namespace
 
 PostgresInstance::PostgresInstance(const EnvironmentPtr& environment, InstanceOptions options)
     : ServerInstance(environment, std::move(options)) {
   reading().go_by_index_alone();
   marking().go_by_index_alone();
+  marking().limit_locks(kMarkWaits);
 }
 
 }  // namespace outbox::postgres

@@ -16,8 +16,6 @@
 namespace outbox::postgres {
 namespace {
 
-constexpr const char* kLockTimeout = "2s";
-
 bool is_done(const Mark& mark) { return mark.kind == Mark::Kind::done; }
 
 // Addresses, as the arrays that a statement takes.
@@ -100,8 +98,8 @@ std::optional<Marks::Indexes> Marks::write(std::span<const Mark> marks, Fence fe
   if (marks.empty()) return unchanged;
   for (std::size_t i = 0; i < marks.size(); ++i) unchanged.insert(i);
 
-  std::vector<Call> calls{{sql::kLimitLocks, Parameters(kLockTimeout)}};
-  std::vector<std::span<const Mark>> groups{{}};  // of the calls
+  std::vector<Call> calls;
+  std::vector<std::span<const Mark>> groups;  // of the calls
   for (std::span<const Mark> rest = marks; !rest.empty();) {
     const std::span<const Mark> group = rest.first(distinct(rest));
     rest = rest.subspan(group.size());
@@ -116,8 +114,8 @@ std::optional<Marks::Indexes> Marks::write(std::span<const Mark> marks, Fence fe
       groups.push_back(group);
     }
   }
-  const std::vector<Result> answers = database_.session().run_together(calls);
-  for (std::size_t call = 1; call < answers.size(); ++call) {
+  const std::vector<Result> answers = database_.session().run_at_once(calls);
+  for (std::size_t call = 0; call < answers.size(); ++call) {
     const bool of_done = &calls[call].sql != &sql::kChange;
     std::unordered_set<Seq> changed;
     for (int row = 0; row < answers[call].rows(); ++row) {

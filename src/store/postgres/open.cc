@@ -33,7 +33,7 @@ std::shared_ptr<Store> open(const std::string& url, Options options) {
   const bool migrate = options.migrate;
   const auto environment = environment_for(url, std::move(options));
   {
-    Database first(environment);
+    Database first(environment, Use::operators);
     ensure_schema(first, migrate);
     environment->table.schema = schema_of_table(first);
   }
@@ -51,12 +51,12 @@ Scheme scheme(Options options) {
 // These make a few calls only, which must also work behind a pooler: nothing is
 // kept prepared.
 SchemaStatus schema_status(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table, .prepare = false}));
+  Database database(environment_for(url, {.table = table, .prepare = false}), Use::operators);
   return read_schema_status(database);
 }
 
 SchemaStatus migrate(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table, .prepare = false}));
+  Database database(environment_for(url, {.table = table, .prepare = false}), Use::operators);
   ensure_schema(database, true);
   return read_schema_status(database);
 }

@@ -79,7 +79,7 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   if (!options_.row_claims) calls.push_back({sql::kShare, Parameters(owner_, told_)});
   calls.push_back({sql::kTenure, Parameters(owner_)});
   calls.push_back({sql::kNeighbours, Parameters(host_name())});
-  return read(database_.session().run_together(calls), beat);
+  return read(database_.session().run_at_once(calls), beat);
 }
 
 Ownership::Answer Ownership::read(const std::vector<Result>& results, std::size_t beat) const {
@@ -125,7 +125,7 @@ void Ownership::release(int shard) {
   if (std::find(owned_.begin(), owned_.end(), shard) == owned_.end()) {
     throw MisuseError("shard " + std::to_string(shard) + " is not leaving: it is not owned");
   }
-  database_.run(sql::kRelease, owner_, shard);
+  database_.session().run_at_once(sql::kRelease, owner_, shard);
   std::erase(owned_, shard);
 }
 
@@ -137,7 +137,7 @@ void Ownership::leave() {
                         {sql::kUnclaimAll, Parameters(owner_)}};
   // Only one that claims rows has any to give back.
   const std::span<const Call> all(calls);
-  database_.session().run_together(options_.row_claims ? all : all.first(3));
+  database_.session().run_at_once(options_.row_claims ? all : all.first(3));
   epoch_ = 0;
   owned_.clear();
   told_.clear();

@@ -4,16 +4,17 @@
 
 namespace outbox::postgres {
 
-std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, std::size_t size,
+std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std::size_t size,
                                 std::string hint, std::function<void(PGconn*)> on_open) {
-  auto open = [environment, on_open = std::move(on_open)] {
-    auto database = std::make_unique<Database>(environment);
+  auto open = [environment, use, on_open = std::move(on_open)] {
+    auto database = std::make_unique<Database>(environment, use);
     database->ensure_connected();
     if (on_open) on_open(database->handle());
     return database;
   };
   auto make_ready = [](Database& database) {
-    return !database.lost() && PQtransactionStatus(database.handle()) == PQTRANS_IDLE;
+    return !database.lost() && !database.outdated() &&
+           PQtransactionStatus(database.handle()) == PQTRANS_IDLE;
   };
   return std::make_shared<Pool>(
       PoolOptions<Database>{.size = size,

@@ -19,7 +19,7 @@ using Lease = Pool::Lease;
 
 // `hint` ends the error of those who waited in vain: what to do. `on_open` is called
 // with each new connection.
-std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, std::size_t size,
+std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std::size_t size,
                                 std::string hint, std::function<void(PGconn*)> on_open = {});
 
 }  // namespace outbox::postgres

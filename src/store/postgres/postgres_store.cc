@@ -21,12 +21,12 @@ constexpr std::size_t kScans = 4;
 PostgresStore::PostgresStore(EnvironmentPtr environment)
     : environment_(std::move(environment)),
       notifier_(environment_->options.notify ? std::make_shared<Notifier>(environment_) : nullptr),
-      connections_(make_pool(environment_, environment_->options.connections,
+      connections_(make_pool(environment_, Use::users, environment_->options.connections,
                              "end transactions sooner, or raise postgres::Options::connections",
                              environment_->options.on_open)),
-      operators_(make_pool(environment_, 1, "an operator's query is running")),
-      scans_(make_pool(environment_, kScans, "other searches of operators or purges are running")) {
-}
+      operators_(make_pool(environment_, Use::operators, 1, "an operator's query is running")),
+      scans_(make_pool(environment_, Use::operators, kScans,
+                       "other searches of operators or purges are running")) {}
 
 Capabilities PostgresStore::capabilities() const {
   return {.shards = kShards,

@@ -67,7 +67,7 @@ void apply(Database& database, const Migration& migration) {
   const auto run = [&](const std::string& text) {
     session.run_script(expand(text, table), purpose);
   };
-  run("BEGIN");
+  run("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE");
   try {
     run(std::string(kTakeTurn));
     // Another process may have been quicker.

@@ -3,6 +3,7 @@
 #include <poll.h>
 
 #include <algorithm>
+#include <cstddef>
 #include <utility>
 
 #include "core/quote.h"
@@ -22,6 +23,9 @@ constexpr int kBinary = 1;
 
 // How many statements of the user's a connection remembers.
 constexpr std::size_t kUserStatements = 16;
+
+constexpr std::string_view kDiscarded = "26000";
+constexpr std::string_view kReadOnly = "25006";
 
 // Two sessions on one connection of a user's must not share a name.
 std::string unique_prefix() {
@@ -59,6 +63,16 @@ Session::Session(PGconn* connection, EnvironmentPtr environment, Prepare prepare
       prepare_(environment_->options.prepare ? prepare : Prepare::never),
       prefix_(unique_prefix()) {}
 
+void Session::limit_calls(milliseconds limit) {
+  limit_ = limit;
+  // Else libpq itself would wait while it sends.
+  PQsetnonblocking(connection_, 1);
+}
+
+void Session::begin_call() {
+  if (limit_) deadline_ = steady_clock::now() + *limit_;
+}
+
 Session::Kept& Session::kept(const Sql& sql) {
   const auto [found, added] = kept_.try_emplace(&sql);
   if (added) found->second.text = expand(sql.text, environment_->table);
@@ -78,6 +92,7 @@ bool Session::prepared(Kept& statement, const Sql& sql, const Parameters& parame
 std::string Session::prepare(const std::string& text, int count, const Oid* types,
                              std::string_view purpose) {
   std::string name = prefix_ + std::to_string(++named_);
+  begin_call();
   if (PQsendPrepare(connection_, name.c_str(), text.c_str(), count, types) == 0) {
     throw_failure(connection_, nullptr, purpose, environment_->description);
   }
@@ -127,7 +142,6 @@ void Session::wait_for_input(std::string_view purpose) {
 
 // The last result of what was sent; null if there is none.
 ResultHandle Session::receive(std::string_view purpose) {
-  if (limit_) deadline_ = steady_clock::now() + *limit_;
   ResultHandle last;
   while (true) {
     if (limit_) wait_for_input(purpose);
@@ -144,35 +158,42 @@ ResultHandle Session::receive(std::string_view purpose) {
 
 Result Session::checked(ResultHandle result, std::string_view purpose) {
   if (!result || failed(result.get())) {
-    forget_if_discarded(result.get());
+    note_failure(result.get());
     throw_failure(connection_, result.get(), purpose, environment_->description);
   }
   return Result(std::move(result));
 }
 
-// Somebody threw the prepared statements away (DISCARD ALL, a pooler), and will do so
-// again: this connection goes on without any.
-void Session::forget_if_discarded(const PGresult* failure) {
-  if (sql_state(failure) != "26000") return;
+void Session::note_failure(const PGresult* failure) {
+  if (sql_state(failure) == kReadOnly) misplaced_ = true;
+  if (sql_state(failure) != kDiscarded) return;
+  // Somebody threw the prepared statements away (DISCARD ALL, a pooler), and will do so
+  // again: this connection goes on without any.
   prepare_ = Prepare::never;
   kept_.clear();
   recent_.clear();
 }
 
 Result Session::run(const Sql& sql, const Parameters& parameters) {
-  if (begin_first_) {
+  if (begin_first_ || begins_own_transaction()) {
     const Call calls[] = {{sql, parameters}};
     return std::move(run_together(calls).front());
   }
   Kept& statement = kept(sql);
   const bool by_name = prepared(statement, sql, parameters);
+  begin_call();
   if (!send(statement, by_name, parameters)) {
     throw_failure(connection_, nullptr, sql.purpose, environment_->description);
   }
   return checked(receive(sql.purpose), sql.purpose);
 }
 
+bool Session::begins_own_transaction() const {
+  return !settings_.empty() && PQtransactionStatus(connection_) == PQTRANS_IDLE;
+}
+
 std::vector<Result> Session::run_together(std::span<const Call> calls) {
+  if (begins_own_transaction()) return run_in_own_transaction(calls);
   std::vector<bool> by_name;
   std::vector<std::string_view> purposes;
   for (const Call& call : calls) {
@@ -182,6 +203,80 @@ std::vector<Result> Session::run_together(std::span<const Call> calls) {
   return pipeline(purposes, [&](std::size_t i) {
     return send(kept(calls[i].sql), by_name[i], calls[i].parameters);
   });
+}
+
+// Between a BEGIN of the right kind and a COMMIT.
+std::vector<Result> Session::run_in_own_transaction(std::span<const Call> calls) {
+  std::vector<std::string_view> purposes{sql::kBegin.purpose, sql::kSetUp.purpose};
+  for (const Call& call : calls) purposes.push_back(call.sql.purpose);
+  purposes.push_back(sql::kCommit.purpose);
+  const Parameters none;
+  const auto send_text = [&](const std::string& text) {
+    Kept statement{.text = text};
+    return send(statement, false, none);
+  };
+  try {
+    std::vector<Result> results = pipeline(purposes, [&](std::size_t i) {
+      if (i == 0) return send_text(settings_.begin);
+      if (i == 1) return send_text(settings_.rest);
+      if (i == purposes.size() - 1) return send_text(std::string(sql::kCommit.text));
+      return send(kept(calls[i - 2].sql), false, calls[i - 2].parameters);
+    });
+    results.erase(results.begin(), results.begin() + 2);
+    results.pop_back();
+    return results;
+  } catch (...) {
+    if (!broken()) static_cast<void>(try_script("ROLLBACK"));
+    throw;
+  }
+}
+
+// As a statement with its values in it.
+std::string Session::written(const Call& call) {
+  Kept& statement = kept(call.sql);
+  if (!prepared(statement, call.sql, call.parameters)) {
+    return call.parameters.written_into(statement.text);
+  }
+  std::string text = "EXECUTE " + statement.name;
+  for (int i = 0; i < call.parameters.size(); ++i) {
+    text.append(i == 0 ? "(" : ",").append(call.parameters.literal(i));
+  }
+  return call.parameters.size() == 0 ? text : text + ")";
+}
+
+std::vector<Result> Session::run_at_once(std::span<const Call> calls) {
+  std::string text;
+  std::size_t before = 0;  // statements that are not the caller's
+  if (begins_own_transaction()) {
+    text.append(settings_.begin_text).append(";").append(settings_.rest).append(";\n");
+    before = 2;
+  }
+  for (const Call& call : calls) text.append(written(call)).append("\n;");
+  const std::string_view purpose = calls.front().sql.purpose;
+  begin_call();
+  if (PQsendQuery(connection_, text.c_str()) == 0) {
+    throw_failure(connection_, nullptr, purpose, environment_->description);
+  }
+  std::vector<ResultHandle> answers = receive_all(purpose);
+  std::vector<Result> results;
+  for (std::size_t i = 0; i < answers.size(); ++i) {
+    const bool own = i >= before && i - before < calls.size();
+    results.push_back(
+        checked(std::move(answers[i]), own ? calls[i - before].sql.purpose : purpose));
+  }
+  if (results.size() != before + calls.size()) checked(nullptr, purpose);
+  results.erase(results.begin(), results.begin() + static_cast<std::ptrdiff_t>(before));
+  return results;
+}
+
+std::vector<ResultHandle> Session::receive_all(std::string_view purpose) {
+  std::vector<ResultHandle> results;
+  while (true) {
+    if (limit_) wait_for_input(purpose);
+    ResultHandle next(PQgetResult(connection_));
+    if (!next) return results;
+    results.push_back(std::move(next));
+  }
 }
 
 // What `send` sends for each of the purposes, in one round trip.
@@ -194,6 +289,7 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
   const auto fail = [&](const PGresult* result, std::string_view doing) {
     throw_failure(connection_, result, doing, environment_->description);
   };
+  begin_call();
   if (PQenterPipelineMode(connection_) == 0) fail(nullptr, purposes.front());
   bool sent = !begin || this->send(kept(sql::kBegin), begin_by_name, none);
   for (std::size_t i = 0; sent && i < purposes.size(); ++i) sent = send(i);
@@ -225,7 +321,7 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
     if (limit_) wait_for_input(purposes.front());
     const ResultHandle sync(PQgetResult(connection_));
     if (PQexitPipelineMode(connection_) == 0) fail(nullptr, purposes.front());
-    if (!failed_at.empty()) forget_if_discarded(failure.get());
+    if (!failed_at.empty()) note_failure(failure.get());
   }
   if (results.size() < purposes.size()) {
     fail(failure.get(), failed_at.empty() ? purposes.front() : failed_at);
@@ -236,6 +332,7 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
 void Session::run_script(const std::string& text, std::string_view purpose) {
   const bool begin = std::exchange(begin_first_, false);
   const std::string all = begin ? std::string(sql::kBegin.text).append(";").append(text) : text;
+  begin_call();
   if (PQsendQuery(connection_, all.c_str()) == 0) {
     throw_failure(connection_, nullptr, purpose, environment_->description);
   }
@@ -244,8 +341,13 @@ void Session::run_script(const std::string& text, std::string_view purpose) {
 
 ResultHandle Session::try_script(const char* text) {
   begin_first_ = false;
+  begin_call();
   if (PQsendQuery(connection_, text) == 0) return nullptr;
-  return receive(text);
+  try {
+    return receive(text);
+  } catch (const RetryableError&) {
+    return nullptr;  // given up
+  }
 }
 
 // PostgreSQL keeps the plan of a prepared statement: that of an INSERT does not grow old
@@ -280,6 +382,7 @@ void Session::remember(std::string text, std::vector<Oid> types) {
 
 void Session::deallocate(UserStatement& statement, std::string_view purpose) {
   if (statement.name.empty()) return;
+  begin_call();
   if (PQsendQuery(connection_, ("DEALLOCATE " + statement.name).c_str()) == 0) {
     throw_failure(connection_, nullptr, purpose, environment_->description);
   }
@@ -294,6 +397,7 @@ Result Session::send_user_statement(std::string_view purpose, const Send& send) 
     const std::string_view purposes[] = {purpose};
     return std::move(pipeline(purposes, [&](std::size_t) { return send() != 0; }).front());
   }
+  begin_call();
   if (send() == 0) throw_failure(connection_, nullptr, purpose, environment_->description);
   return checked(receive(purpose), purpose);
 }

@@ -14,6 +14,7 @@
 
 #include "outbox/store.h"
 #include "store/postgres/environment.h"
+#include "store/postgres/settings.h"
 #include "store/postgres/statement.h"
 
 namespace outbox::postgres {
@@ -39,9 +40,18 @@ class Session {
   bool broken() const { return given_up_ || PQstatus(connection_) != CONNECTION_OK; }
   bool in_transaction() const { return PQtransactionStatus(connection_) == PQTRANS_INTRANS; }
 
-  // How long a call may take; then the connection is given up, and RetryableError
-  // thrown. Without one, as long as the server likes.
-  void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
+  // Whether somebody stopped waiting for an answer: the server should be told.
+  bool given_up() const { return given_up_; }
+
+  // Whether the server has refused to write: it is a standby, or about to be one.
+  bool misplaced() const { return misplaced_; }
+
+  // How long a call may take, to be sent and answered; then the connection is given up, and
+  // RetryableError thrown. Without one, as long as the server likes.
+  void limit_calls(std::chrono::milliseconds limit);
+
+  // Has every call outside a transaction begin with these, in a transaction of its own.
+  void set_up_each_transaction(TransactionSettings settings) { settings_ = std::move(settings); }
 
   // Has the next call begin a transaction first, in the same round trip.
   void begin_with_next_call() { begin_first_ = true; }
@@ -53,9 +63,20 @@ class Session {
     return run(sql, Parameters(args...));
   }
 
-  // Several in one round trip; outside a transaction they are one of their own,
-  // all or nothing, that the server ends without waiting for us.
+  // Several in one round trip; outside a transaction they are one of their own, all or
+  // nothing. The server runs each as it arrives: if the rest never does, it waits for it with
+  // the locks that it has by then. For reads, and for what users' transactions end with.
   std::vector<Result> run_together(std::span<const Call> calls);
+
+  // The same in one message, which the server runs and ends when it has all of it, and not
+  // before: whatever happens to us or to the network, no lock is kept. For statements that
+  // take integers, booleans and texts; their results are texts.
+  std::vector<Result> run_at_once(std::span<const Call> calls);
+  template <class... Args>
+  Result run_at_once(const Sql& sql, const Args&... args) {
+    const Call calls[] = {{sql, Parameters(args...)}};
+    return std::move(run_at_once(calls).front());
+  }
 
   // SQL text without parameters, several statements if need be.
   void run_script(const std::string& text, std::string_view purpose);
@@ -75,8 +96,8 @@ class Session {
 
  private:
   struct Kept {
-    std::string text;
-    std::string name;  // empty: not prepared yet
+    std::string text{};
+    std::string name{};  // empty: not prepared yet
     int uses = 0;
   };
 
@@ -90,13 +111,18 @@ class Session {
     bool doubtful = false;
   };
 
+  void begin_call();
+  bool begins_own_transaction() const;
+  void note_failure(const PGresult* failure);
+  std::string written(const Call& call);
+  std::vector<ResultHandle> receive_all(std::string_view purpose);
+  std::vector<Result> run_in_own_transaction(std::span<const Call> calls);
   Kept& kept(const Sql& sql);
   bool prepared(Kept& statement, const Sql& sql, const Parameters& parameters);
   bool send(Kept& statement, bool by_name, const Parameters& parameters);
   ResultHandle receive(std::string_view purpose);
   void wait_for_input(std::string_view purpose);
   Result checked(ResultHandle result, std::string_view purpose);
-  void forget_if_discarded(const PGresult* failure);
   template <class Send>
   std::vector<Result> pipeline(std::span<const std::string_view> purposes, const Send& send);
   std::string prepare(const std::string& text, int count, const Oid* types,
@@ -118,6 +144,8 @@ class Session {
   std::optional<std::chrono::milliseconds> limit_;
   std::chrono::steady_clock::time_point deadline_{};
   bool given_up_ = false;
+  bool misplaced_ = false;
+  TransactionSettings settings_;
   bool begin_first_ = false;
   int named_ = 0;
   std::unordered_map<const Sql*, Kept> kept_;

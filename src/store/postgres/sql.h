@@ -219,23 +219,10 @@ WHERE hold IS NOT NULL AND locked_by = $1 AND status IN (0, 2)
 
 // --- For the connection that they run on ---
 
-// Leaves the planner one way only, and has it look for it once: what a limit is makes no
-// difference to it. What has no index (the shards) is read all the same, at a cost that
-// would call for the compiler: hence no JIT.
-inline constexpr Sql kByIndexAlone{"set up a connection", R"sql(
-SELECT set_config('plan_cache_mode', 'force_generic_plan', false),
-       set_config('enable_seqscan', 'off', false), set_config('enable_bitmapscan', 'off', false),
-       set_config('enable_hashjoin', 'off', false), set_config('enable_mergejoin', 'off', false),
-       set_config('jit', 'off', false)
-)sql"};
+// What settings.h says.
+inline constexpr Sql kSetUp{"set up a connection", ""};
 
 // --- For the transaction that they stand in ---
-
-// A mark that waits for somebody's lock keeps the lock on its instance's row, for
-// which the next renewal would wait in turn.
-inline constexpr Sql kLimitLocks{"limit the wait for locks", R"sql(
-SELECT set_config('lock_timeout', $1, true)
-)sql"};
 
 inline constexpr Sql kDontWaitForDisk{"commit without waiting for the disk", R"sql(
 SELECT set_config('synchronous_commit', 'off', true)

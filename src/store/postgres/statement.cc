@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <stdexcept>
 
 #include "core/time_text.h"
 #include "store/postgres/oids.h"
@@ -46,6 +47,58 @@ void append_element(std::string& data, const std::optional<std::string_view>& by
   if (!bytes) return append_big_endian<std::int32_t>(data, -1);
   append_big_endian<std::int32_t>(data, static_cast<std::int32_t>(bytes->size()));
   data.append(*bytes);
+}
+
+// A literal that means the same whatever standard_conforming_strings is.
+std::string quoted(std::string_view text) {
+  const bool escapes = text.find('\\') != std::string_view::npos;
+  std::string literal = escapes ? " E'" : "'";
+  literal.reserve(text.size() + 8);
+  for (const char c : text) {
+    if (c == '\'' || c == '\\') literal.push_back(c);
+    literal.push_back(c);
+  }
+  return literal + "'";
+}
+
+void append_integer(std::string& array, std::string_view bytes) {
+  array.append(std::to_string(read_big_endian<std::int64_t>(bytes.data())));
+}
+
+void append_text(std::string& array, std::string_view bytes) {
+  array.push_back('"');
+  for (const char c : bytes) {
+    if (c == '"' || c == '\\') array.push_back('\\');
+    array.push_back(c);
+  }
+  array.push_back('"');
+}
+
+// What begin_array() and append_element() have made, as the server writes arrays.
+template <class Append>
+std::string array_text(std::string_view data, const Append& append) {
+  constexpr std::size_t kHeader = 20;
+  constexpr std::size_t kLength = sizeof(std::int32_t);
+  std::string array = "{";
+  for (data.remove_prefix(kHeader); !data.empty();) {
+    const auto length = read_big_endian<std::int32_t>(data.data());
+    data.remove_prefix(kLength);
+    if (array.size() > 1) array.push_back(',');
+    if (length < 0) {
+      array.append("NULL");
+      continue;
+    }
+    append(array, data.substr(0, static_cast<std::size_t>(length)));
+    data.remove_prefix(static_cast<std::size_t>(length));
+  }
+  return array + "}";
+}
+
+std::int64_t integer_in(std::string_view text) {
+  if (text == "t" || text == "f") return text == "t" ? 1 : 0;
+  std::int64_t value = 0;
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
 }
 
 }  // namespace
@@ -136,7 +189,45 @@ Parameters::Arrays Parameters::arrays() const {
   return arrays;
 }
 
+std::string Parameters::literal(int index) const {
+  const Slice& slice = slices_.at(static_cast<std::size_t>(index));
+  const Oid type = types_.at(static_cast<std::size_t>(index));
+  const std::string_view bytes(data_.data() + slice.at,
+                               slice.length < 0 ? 0 : static_cast<std::size_t>(slice.length));
+  const bool is_null = slice.length < 0;
+  switch (type) {
+    case oid::kInt8:
+      return is_null
+                 ? "NULL::bigint"
+                 : quoted(std::to_string(read_big_endian<std::int64_t>(bytes.data()))) + "::bigint";
+    case oid::kBool:
+      return is_null ? "NULL::boolean" : bytes.front() != '\0' ? "true" : "false";
+    case oid::kText:
+      return is_null ? "NULL::text" : quoted(bytes) + "::text";
+    case oid::kInt8Array:
+      return is_null ? "NULL::bigint[]" : quoted(array_text(bytes, append_integer)) + "::bigint[]";
+    case oid::kTextArray:
+      return is_null ? "NULL::text[]" : quoted(array_text(bytes, append_text)) + "::text[]";
+    default:
+      throw std::logic_error("no literal for a value of type " + std::to_string(type));
+  }
+}
+
+std::string Parameters::written_into(std::string_view sql) const {
+  std::string text;
+  for (std::size_t dollar = sql.find('$'); dollar != std::string_view::npos;
+       dollar = sql.find('$')) {
+    int number = 0;
+    const char* digits = sql.data() + dollar + 1;
+    const char* end = std::from_chars(digits, sql.data() + sql.size(), number).ptr;
+    text.append(sql.substr(0, dollar)).append(literal(number - 1));
+    sql.remove_prefix(static_cast<std::size_t>(end - sql.data()));
+  }
+  return text.append(sql);
+}
+
 std::int64_t Result::integer(int row, int column) const {
+  if (PQfformat(handle_.get(), column) == 0) return integer_in(text(row, column));
   const char* data = PQgetvalue(handle_.get(), row, column);
   switch (PQgetlength(handle_.get(), row, column)) {
     case 1:

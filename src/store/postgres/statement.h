@@ -75,6 +75,12 @@ class Parameters {
   };
   Arrays arrays() const;
 
+  // For what is sent as text: a value as a literal, and a statement with one in the place of
+  // each $1, $2, ... Not of bytes and times, which nobody needs there. In UTF-8, whatever the
+  // session's settings are but for array_nulls.
+  std::string literal(int index) const;
+  std::string written_into(std::string_view sql) const;
+
  private:
   static Oid type_of(std::int64_t);
   static Oid type_of(bool);
@@ -96,8 +102,9 @@ class Parameters {
   std::vector<Slice> slices_;
 };
 
-// The rows that a statement returned, in binary. Columns count from 0. Views last
-// as long as the result.
+// The rows that a statement returned, in binary or, of Session::run_at_once(), as text:
+// then there are integers and texts alone. Columns count from 0. Views last as long as the
+// result.
 class Result {
  public:
   explicit Result(ResultHandle handle) : handle_(std::move(handle)) {}

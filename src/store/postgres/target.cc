@@ -24,6 +24,8 @@ constexpr std::pair<const char*, const char*> kDefaults[] = {
     {"target_session_attrs", "read-write"},
 };
 
+constexpr std::string_view kWish = "target_session_attrs";
+
 using Parsed = std::unique_ptr<PQconninfoOption, Destroyer<PQconninfoFree>>;
 
 // Whether a URL has an @ or a / in its password that should have been written as %40
@@ -131,16 +133,22 @@ Target::Target(const std::string& url) {
   for (const auto& [keyword, value] : kDefaults) {
     if (value_of(options.get(), keyword) == nullptr) add(keyword, value);
   }
+  has_wish_ = value_of(options.get(), kWish) != nullptr;
   place_ = describe(options.get());
   public_url_ = without_secrets(options.get());
 }
 
-ConnectionHandle Target::connect() const {
+ConnectionHandle Target::connect(Server server) const {
   std::vector<const char*> keywords;
   std::vector<const char*> values;
   for (std::size_t i = 0; i < keywords_.size(); ++i) {
     keywords.push_back(keywords_[i].c_str());
     values.push_back(values_[i].c_str());
+  }
+  // What stands last counts.
+  if (server != Server::as_wished) {
+    keywords.push_back(kWish.data());
+    values.push_back(server == Server::primary ? "primary" : "read-write");
   }
   keywords.push_back(nullptr);
   values.push_back(nullptr);

@@ -1,6 +1,7 @@
 // Where the database is.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -22,12 +23,23 @@ class Target {
   // A URL with the same settings, but for the secrets.
   const std::string& public_url() const { return public_url_; }
 
+  // Of several hosts, which one is meant.
+  enum class Server : std::uint8_t {
+    as_wished,   // by the URL; if it says nothing, one that takes writes
+    primary,     // none that follows another one
+    read_write,  // nor one whose sessions are set not to write
+  };
+
+  // Whether the URL says which one.
+  bool has_wish() const { return has_wish_; }
+
   // Waits until the connection is made or has failed: check PQstatus().
-  ConnectionHandle connect() const;
+  ConnectionHandle connect(Server server = Server::as_wished) const;
 
  private:
   std::vector<std::string> keywords_;
   std::vector<std::string> values_;
+  bool has_wish_ = false;
   std::string place_;
   std::string public_url_;
 };
