@@ -292,6 +292,59 @@ TEST_P(MarkingTest, AMarkOfARowThatIsNotThereIsStale) {
   EXPECT_EQ(record("a").row.status, Status::done);
 }
 
+// A database that has lost commits gives their numbers out again.
+TEST_P(MarkingTest, AMarkWhoseNumberNamesAnotherEventIsStaleAndChangesNothing) {
+  write({event({.id = "a"}), event({.id = "b"}), event({.id = "dead"})});
+  const Owner owner = own_everything();
+  apply(owner, {dead("dead", "no", 4)});
+  for (const Kind kind : {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside,
+                          Kind::suspect, Kind::unblock}) {
+    const std::string id = kind == Kind::unblock ? "dead" : "a";
+    Mark of_another = mark(id, kind);
+    of_another.event_id = "lost";
+    of_another.lane = kind == Kind::unblock ? kNoLane : 3;
+    of_another.attempts = 4;
+    of_another.crashes = 4;
+    of_another.error = "of another event";
+    const EventRecord before = record(id);
+    const MarkResult result = owner.mark(std::vector{of_another});
+    EXPECT_FALSE(result.fenced);
+    EXPECT_EQ(result.stale, Stale{0}) << static_cast<int>(kind);
+    expect_same(record(id), before);
+  }
+  // In one batch with others, and with the number of an event that is there.
+  Mark mistaken = mark("a", Kind::done);
+  mistaken.event_id = "b";
+  const MarkResult result = owner.mark(std::vector{mark("a", Kind::retry), mistaken});
+  EXPECT_EQ(result.stale, Stale{1});
+  EXPECT_EQ(record("a").row.status, Status::retry);
+  EXPECT_EQ(record("b").row.status, Status::fresh);
+}
+
+TEST_P(MarkingTest, DoneRemovesNoOtherEventThatHasItsNumber) {
+  open({.remove_done = true});
+  write(event({.id = "a"}));
+  const Owner owner = own_everything();
+  Mark of_another = mark("a", Kind::done);
+  of_another.event_id = "lost";
+  EXPECT_FALSE(owner.mark(std::vector{of_another}).fenced);
+  EXPECT_EQ(record("a").row.status, Status::fresh);
+}
+
+TEST_P(MarkingTest, AClaimersMarkWhoseNumberNamesAnotherEventIsStale) {
+  OUTBOX_NEEDS(capabilities().row_claims);
+  write(event({.id = "a"}));
+  const auto claimer = store().join({.row_claims = true});
+  const Tenure tenure = claimer->renew();
+  const Rows claimed = claimer->claim(0ms, 10);
+  ASSERT_EQ(claimed.rows.size(), 1u);
+  for (const Kind kind : {Kind::done, Kind::retry, Kind::dead}) {
+    const Mark of_another{.row = claimed.rows[0].ref, .event_id = "lost", .kind = kind};
+    EXPECT_EQ(claimer->mark(tenure.epoch, {&of_another, 1}).stale, Stale{0});
+    EXPECT_EQ(record("a").row.status, Status::fresh);
+  }
+}
+
 TEST_P(MarkingTest, AMarkLandsAlsoWhenTheRowHasMovedSinceItWasRead) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();

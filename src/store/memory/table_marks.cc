@@ -61,7 +61,10 @@ void change(StoredRow& row, const Mark& mark, Time now) {
 
 bool Table::apply(const Mark& mark, Time now) {
   const auto at = rows_.find(mark.row.seq);
-  if (at == rows_.end()) return mark.kind == Mark::Kind::done && on_done_ == OnDone::remove;
+  // A number alone does not name an event.
+  if (at == rows_.end() || at->second.event.id() != mark.event_id) {
+    return mark.kind == Mark::Kind::done && on_done_ == OnDone::remove;
+  }
   StoredRow& row = at->second;
   const bool unblocks = mark.kind == Mark::Kind::unblock;
   if (unblocks ? row.status != Status::dead : !row.pending()) {

@@ -20,21 +20,23 @@ bool is_done(const Mark& mark) { return mark.kind == Mark::Kind::done; }
 
 // Addresses, as the arrays that a statement takes.
 struct Addresses {
-  void add(const RowRef& row) {
-    shards.push_back(row.shard);
-    holds.push_back(row.hold);
-    seqs.push_back(row.seq);
+  void add(const Mark& mark) {
+    shards.push_back(mark.row.shard);
+    holds.push_back(mark.row.hold);
+    seqs.push_back(mark.row.seq);
+    ids.emplace_back(mark.event_id);
   }
   std::vector<std::int64_t> shards, holds, seqs;
+  std::vector<OptionalText> ids;
 };
 
 Parameters done_parameters(std::span<const Mark> marks, const std::string& owner,
                            std::optional<std::int64_t> epoch) {
   Addresses rows;
   for (const Mark& mark : marks) {
-    if (is_done(mark)) rows.add(mark.row);
+    if (is_done(mark)) rows.add(mark);
   }
-  return Parameters(owner, epoch, rows.shards, rows.holds, rows.seqs);
+  return Parameters(owner, epoch, rows.shards, rows.holds, rows.seqs, rows.ids);
 }
 
 Parameters change_parameters(std::span<const Mark> marks, const std::string& owner,
@@ -44,7 +46,7 @@ Parameters change_parameters(std::span<const Mark> marks, const std::string& own
   std::vector<OptionalText> errors, progress;
   for (const Mark& mark : marks) {
     if (is_done(mark)) continue;
-    rows.add(mark.row);
+    rows.add(mark);
     kinds.push_back(static_cast<std::int64_t>(mark.kind));
     lanes.push_back(mark.lane);
     attempts.push_back(mark.attempts);
@@ -53,8 +55,8 @@ Parameters change_parameters(std::span<const Mark> marks, const std::string& own
     errors.push_back(null_if_empty(mark.error));
     progress.push_back(null_if_empty(mark.progress));
   }
-  return Parameters(owner, epoch, rows.shards, rows.holds, rows.seqs, kinds, lanes, attempts,
-                    crashes, delays, errors, progress);
+  return Parameters(owner, epoch, rows.shards, rows.holds, rows.seqs, rows.ids, kinds, lanes,
+                    attempts, crashes, delays, errors, progress);
 }
 
 // How many of the first marks are of rows that differ: a statement sees the table as

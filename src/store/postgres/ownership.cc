@@ -37,20 +37,12 @@ Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options,
 Tenure Ownership::renew() {
   Answer answer;
   try {
-    answer = ask({});
-    if (!answer.dead_neighbours.empty()) answer = ask(answer.dead_neighbours);
-    // Declared dead since the last time: it registers anew, with another epoch.
-    if (answer.epoch == 0) {
-      epoch_ = 0;
-      owned_.clear();
-      answer = ask({});
-    }
+    answer = beat();
   } catch (...) {
     failed_ = true;
     throw;
   }
   failed_ = false;
-  epoch_ = answer.epoch;
   Tenure tenure = std::move(answer.tenure);
   if (options_.row_claims) {
     const bool stands_by = answer.shards_owned || !answer.claims_rule;
@@ -64,14 +56,65 @@ Tenure Ownership::renew() {
   return tenure;
 }
 
+// Registers anew if it was declared dead since the last time, or if the server has another
+// past than the one that it was registered in.
+Ownership::Answer Ownership::beat() {
+  if (epoch_ == 0 && last_epoch_ != 0) begin_anew();
+  Answer answer = ask({});
+  if (answer.epoch == 0 || answer.lost_history) {
+    begin_anew();
+    answer = ask({});
+  }
+  return answer.dead_neighbours.empty() ? answer : ask(answer.dead_neighbours);
+}
+
+// Nothing that was learnt under the last registration counts any more, nor does it on which
+// connection: it may lead to a server that is not the primary any more.
+void Ownership::begin_anew() {
+  epoch_ = 0;
+  owned_.clear();
+  told_.clear();
+  ++database_.environment().new_starts;
+}
+
+// Some services don't tell, and a role may not be allowed to ask.
+bool Ownership::tells_history() {
+  Session& session = database_.session();
+  if (std::exchange(asked_on_, database_.connections()) == database_.connections()) {
+    return tells_history_;
+  }
+  const Environment& environment = database_.environment();
+  const ResultHandle told = session.try_script(std::string(sql::kHistory.text).c_str());
+  if (!told) {
+    throw RetryableError("the connection was lost while a renewal began (" +
+                         environment.description + ")");
+  }
+  const bool before = std::exchange(tells_history_, PQresultStatus(told.get()) == PGRES_TUPLES_OK);
+  if (before && !tells_history_) {
+    environment.options.log(
+        LogLevel::warning,
+        "the server does not tell its timeline (" + environment.description +
+            "): " + message_of(session.handle(), told.get()) +
+            "; after a failover that loses commits, events that were written on the new primary "
+            "before this instance notices may be delivered late or out of order");
+  }
+  return tells_history_;
+}
+
 Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
+  const bool with_history = tells_history();
   std::vector<std::optional<std::string_view>> dead_owners(dead.begin(), dead.end());
   std::vector<Call> calls;
   calls.push_back({sql::kLockShards, Parameters()});
   if (epoch_ == 0) {
-    calls.push_back({sql::kRegister, Parameters(owner_, options_.lease.count(), options_.capacity,
-                                                options_.whole, options_.row_claims, options_.name,
-                                                host_name(), std::int64_t{getpid()}, stamp_)});
+    // What an earlier registration may have left behind, here or on the server that this one
+    // followed.
+    if (registered_ || last_epoch_ != 0) add_leaving(calls);
+    registered_ = true;
+    calls.push_back(
+        {sql::kRegister, Parameters(owner_, options_.lease.count(), options_.capacity,
+                                    options_.whole, options_.row_claims, options_.name, host_name(),
+                                    std::int64_t{getpid()}, stamp_, last_epoch_)});
   }
   const std::size_t beat = calls.size();
   calls.push_back({sql::kBeat, Parameters(owner_)});
@@ -79,7 +122,27 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   if (!options_.row_claims) calls.push_back({sql::kShare, Parameters(owner_, told_)});
   calls.push_back({sql::kTenure, Parameters(owner_)});
   calls.push_back({sql::kNeighbours, Parameters(host_name())});
-  return read(database_.session().run_at_once(calls), beat);
+  if (with_history) calls.push_back({sql::kHistory, Parameters()});
+  std::vector<Result> results = database_.session().run_at_once(calls);
+  std::string history;
+  if (with_history) {
+    history = results.back().text(0, 0);
+    results.pop_back();
+  }
+  Answer answer = read(results, beat);
+  if (epoch_ == 0) {
+    epoch_ = last_epoch_ = answer.epoch;
+    history_ = history;
+  }
+  answer.lost_history = !history.empty() && !history_.empty() && history != history_;
+  return answer;
+}
+
+void Ownership::add_leaving(std::vector<Call>& calls) const {
+  calls.push_back({sql::kLeaveShards, Parameters(owner_)});
+  calls.push_back({sql::kLeave, Parameters(owner_)});
+  // Only one that claims rows has any to give back.
+  if (options_.row_claims) calls.push_back({sql::kUnclaimAll, Parameters(owner_)});
 }
 
 Ownership::Answer Ownership::read(const std::vector<Result>& results, std::size_t beat) const {
@@ -130,17 +193,20 @@ void Ownership::release(int shard) {
 }
 
 void Ownership::leave() {
-  if (epoch_ == 0) return;
-  const Call calls[] = {{sql::kLockShards, Parameters()},
-                        {sql::kLeaveShards, Parameters(owner_)},
-                        {sql::kLeave, Parameters(owner_)},
-                        {sql::kUnclaimAll, Parameters(owner_)}};
-  // Only one that claims rows has any to give back.
-  const std::span<const Call> all(calls);
-  database_.session().run_at_once(options_.row_claims ? all : all.first(3));
+  if (!registered_) return;
+  // Whatever the server says to it, the next renewal registers anew.
   epoch_ = 0;
   owned_.clear();
   told_.clear();
+  std::vector<Call> calls{{sql::kLockShards, Parameters()}};
+  add_leaving(calls);
+  try {
+    database_.session().run_at_once(calls);
+  } catch (...) {
+    database_.drop();  // it may lead nowhere, or to another server than it did
+    throw;
+  }
+  registered_ = false;
 }
 
 }  // namespace outbox::postgres

@@ -32,15 +32,20 @@ class Ownership {
  private:
   // What one renewal was told.
   struct Answer {
-    std::int64_t epoch = 0;  // 0: not registered
+    std::int64_t epoch = 0;     // 0: not registered
+    bool lost_history = false;  // of the server, since the registration
     Tenure tenure{};
     std::vector<std::string> dead_neighbours{};
     bool shards_owned = false;
     bool claims_rule = false;  // the eldest instance claims rows
   };
 
+  Answer beat();
   Answer ask(const std::vector<std::string>& dead);
   Answer read(const std::vector<Result>& results, std::size_t beat) const;
+  void add_leaving(std::vector<Call>& calls) const;
+  bool tells_history();
+  void begin_anew();
   void note_gains(const Tenure& tenure);
 
   // Constant after construction.
@@ -50,8 +55,15 @@ class Ownership {
   Gains& gains_;
 
   Database database_;
-  std::int64_t epoch_ = 0;
+  std::int64_t epoch_ = 0;       // 0: not registered
+  std::int64_t last_epoch_ = 0;  // that it ever had
+  bool registered_ = false;      // or may be, as far as it knows
   std::vector<int> owned_;
+
+  // The server's timeline at the registration; and whether the one of this connection tells.
+  std::string history_;
+  bool tells_history_ = true;
+  std::uint64_t asked_on_ = 0;  // Database::connections()
 
   // Suspects that renew() has told of, to be forgotten.
   std::vector<std::int64_t> told_;

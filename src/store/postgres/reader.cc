@@ -26,6 +26,8 @@ std::vector<std::int64_t> numbers(std::span<const int> shards) {
 Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) {
   Rows result;
   if (shards.empty()) return result;
+  Session& session = database_.session();
+  forget_if_new_connection();
   for (const int shard : shards) {
     auto& seen = gains_seen_[static_cast<std::size_t>(shard)];
     const std::uint64_t gained = gains_.of(shard);
@@ -47,15 +49,22 @@ Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size
     const Call calls[] = {{sql::kLastSeq, Parameters()},
                           {sql::kWriters, Parameters()},
                           {sql::kReady, std::move(read)}};
-    const std::vector<Result> results = database_.session().run_together(calls);
+    const std::vector<Result> results = session.run_together(calls);
     observe(results[0], results[1]);
     result.rows = decode_rows(results[2], codec());
     since_look_ = 0;
   } else {
-    result.rows = decode_rows(database_.session().run(sql::kReady, read), codec());
+    result.rows = decode_rows(session.run(sql::kReady, read), codec());
   }
   take(order, result, most);
   return result;
+}
+
+void Reader::forget_if_new_connection() {
+  if (connection_ == database_.connections()) return;
+  connection_ = database_.connections();
+  floor_ = Floor();
+  rewound_ = true;
 }
 
 // As given, but beginning where the last read was cut.

@@ -26,6 +26,7 @@ class Reader {
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
 
  private:
+  void forget_if_new_connection();
   std::vector<std::int64_t> reading_order(std::span<const int> shards) const;
   bool worth_a_look() const;
   void observe(const Result& last, const Result& writers);
@@ -36,7 +37,9 @@ class Reader {
   const Gains& gains_;
   PerShard<std::uint64_t> gains_seen_{};
 
+  // What was learnt on this connection; another one may lead to a server with another past.
   Floor floor_;
+  std::uint64_t connection_ = 0;  // Database::connections()
 
   // Rows that the last read returned from above the floor: the next one returns
   // those of them that are in flight once more.

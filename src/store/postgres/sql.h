@@ -235,6 +235,9 @@ SELECT set_config('synchronous_commit', 'off', true)
 // quicker leaves it empty, and nothing is changed. Returned are the rows that were
 // changed and, unless it is fenced, a 0. Finished rows keep locked_by: it tells whose
 // work it was.
+//
+// A number alone does not name an event: a server that has lost commits gives it out again.
+// So the id is compared too, in a way that leaves the planner the index on `hold`.
 
 inline constexpr Sql kDone{"mark events DONE", R"sql(
 WITH mine AS MATERIALIZED (
@@ -242,9 +245,9 @@ WITH mine AS MATERIALIZED (
   WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
 ), changed AS (
   UPDATE {table} AS event SET status = 1, done_at = clock_timestamp(), hold = NULL
-  FROM unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS item (shard, hold, seq)
+  FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS item (shard, hold, seq, id)
   WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
-    AND event.status IN (0, 2)
+    AND NOT event.event_id IS DISTINCT FROM item.id AND event.status IN (0, 2)
     AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
              ELSE event.shard IN (SELECT shard FROM mine) END
   RETURNING event.seq
@@ -258,9 +261,9 @@ WITH mine AS MATERIALIZED (
   WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
 ), changed AS (
   DELETE FROM {table} AS event
-  USING unnest($3::bigint[], $4::bigint[], $5::bigint[]) AS item (shard, hold, seq)
+  USING unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS item (shard, hold, seq, id)
   WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
-    AND event.status IN (0, 2)
+    AND NOT event.event_id IS DISTINCT FROM item.id AND event.status IN (0, 2)
     AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
              ELSE event.shard IN (SELECT shard FROM mine) END
   RETURNING event.seq
@@ -277,9 +280,9 @@ WITH mine AS MATERIALIZED (
   WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
 ), wanted AS (
   SELECT *, clock_timestamp() + delay * interval '1 microsecond' AS available
-  FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[],
-              $9::bigint[], $10::bigint[], $11::text[], $12::text[])
-    AS item (shard, hold, seq, kind, lane, attempts, crashes, delay, error, progress)
+  FROM unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::text[], $7::bigint[], $8::bigint[],
+              $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[])
+    AS item (shard, hold, seq, id, kind, lane, attempts, crashes, delay, error, progress)
 ), changed AS (
   UPDATE {table} AS event SET
     status = CASE kind WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE event.status END,
@@ -302,6 +305,7 @@ WITH mine AS MATERIALIZED (
     locked_at = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_at END
   FROM wanted AS item
   WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+    AND NOT event.event_id IS DISTINCT FROM item.id
     AND CASE kind WHEN 6 THEN event.status = 3 ELSE event.status IN (0, 2) END
     AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
              ELSE event.shard IN (SELECT shard FROM mine) END
@@ -325,15 +329,22 @@ inline constexpr Sql kLockShards{"take the turn to renew", R"sql(
 SELECT shard FROM {shard} ORDER BY shard FOR UPDATE
 )sql"};
 
-// Whoever is no longer registered has been declared dead.
+// Whoever is no longer registered has been declared dead. A server that has lost commits
+// gives numbers out again: an owner's epoch exceeds whatever it had before ($10).
 inline constexpr Sql kRegister{"register", R"sql(
-INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process)
-VALUES ($1, $2 * interval '1 millisecond', $3, $4, $5, $6, $7, $8, $9)
-ON CONFLICT (owner) DO NOTHING
+INSERT INTO {instance} (owner, epoch, lease, capacity, whole, claims, name, host, pid, process)
+VALUES ($1, greatest(nextval('{epoch}'), $10 + 1), $2 * interval '1 millisecond', $3, $4, $5, $6,
+  $7, $8, $9)
 )sql"};
 inline constexpr Sql kBeat{"renew the lease", R"sql(
 UPDATE {instance} SET beat_at = clock_timestamp() WHERE owner = $1 RETURNING epoch
 )sql"};
+
+// Which past the server has: a standby that is promoted begins another timeline.
+inline constexpr Sql kHistory{"read the timeline", R"sql(
+SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
+)sql",
+                              false};
 
 // Those whose lease has expired, if $2 says so, and those known to be dead ($3). The
 // deletion waits for a mark of theirs that is under way; later ones are fenced.
@@ -355,12 +366,12 @@ FROM dead WHERE shard.owner = dead.owner
 // everything, and while the eldest of all claims rows nobody owns shards.
 inline constexpr Sql kShare{"share the events out", R"sql(
 WITH living AS (
-  SELECT owner, row_number() OVER (ORDER BY epoch) - 1 AS rank, count(*) OVER () AS number,
-         first_value(owner) OVER (ORDER BY whole DESC, epoch) AS sole,
+  SELECT owner, row_number() OVER (ORDER BY epoch, owner) - 1 AS rank, count(*) OVER () AS number,
+         first_value(owner) OVER (ORDER BY whole DESC, epoch, owner) AS sole,
          bool_or(whole) OVER () AS any_whole
   FROM {instance} WHERE NOT claims
 ), share AS (
-  SELECT CASE WHEN (SELECT claims FROM {instance} ORDER BY epoch LIMIT 1) THEN 0
+  SELECT CASE WHEN (SELECT claims FROM {instance} ORDER BY epoch, owner LIMIT 1) THEN 0
               WHEN any_whole THEN CASE WHEN sole = owner THEN 16 ELSE 0 END
               ELSE 16 / number + CASE WHEN rank < 16 % number THEN 1 ELSE 0 END END AS size
   FROM living WHERE owner = $1
@@ -386,7 +397,7 @@ SELECT shard, leaving, suspects FROM {shard} WHERE owner = $1 ORDER BY shard
 // stands in the way of one that claims rows.
 inline constexpr Sql kNeighbours{"look at the other instances", R"sql(
 SELECT owner, pid, process, EXISTS (SELECT FROM {shard} WHERE owner IS NOT NULL),
-       (SELECT claims FROM {instance} ORDER BY epoch LIMIT 1)
+       (SELECT claims FROM {instance} ORDER BY epoch, owner LIMIT 1)
 FROM {instance} WHERE host = $1
 )sql"};
 

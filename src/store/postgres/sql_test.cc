@@ -38,12 +38,14 @@ std::vector<Example> reads_of_due() {
 }
 
 std::vector<Example> marks() {
-  return {{sql::kDone, "text, bigint, bigint[], bigint[], bigint[]", "'me',1," + kAddresses},
-          {sql::kRemove, "text, bigint, bigint[], bigint[], bigint[]", "'me',1," + kAddresses},
+  return {{sql::kDone, "text, bigint, bigint[], bigint[], bigint[], text[]",
+           "'me',1," + kAddresses + ",'{a,b,c}'"},
+          {sql::kRemove, "text, bigint, bigint[], bigint[], bigint[], text[]",
+           "'me',1," + kAddresses + ",'{a,b,c}'"},
           {sql::kChange,
-           "text, bigint, bigint[], bigint[], bigint[], bigint[], bigint[], bigint[], bigint[],"
-           " bigint[], text[], text[]",
-           "'me',1," + kAddresses + "," + kAddresses + "," + kSome + "," + kSome +
+           "text, bigint, bigint[], bigint[], bigint[], text[], bigint[], bigint[], bigint[],"
+           " bigint[], bigint[], text[], text[]",
+           "'me',1," + kAddresses + ",'{a,b,c}'," + kAddresses + "," + kSome + "," + kSome +
                ",'{a,b,c}','{a,b,c}'"},
           {sql::kUnclaim, "bigint[], bigint[], bigint[], text", kAddresses + ",'me'"}};
 }

@@ -24,7 +24,7 @@ constexpr std::pair<const char*, const char*> kDefaults[] = {
     {"target_session_attrs", "read-write"},
 };
 
-constexpr std::string_view kWish = "target_session_attrs";
+constexpr const char* kWish = "target_session_attrs";
 
 using Parsed = std::unique_ptr<PQconninfoOption, Destroyer<PQconninfoFree>>;
 
@@ -147,7 +147,7 @@ ConnectionHandle Target::connect(Server server) const {
   }
   // What stands last counts.
   if (server != Server::as_wished) {
-    keywords.push_back(kWish.data());
+    keywords.push_back(kWish);
     values.push_back(server == Server::primary ? "primary" : "read-write");
   }
   keywords.push_back(nullptr);

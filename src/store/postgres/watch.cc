@@ -34,6 +34,10 @@ constexpr milliseconds kCallLimit{10'000};
 // firewall has forgotten says nothing for ever.
 constexpr milliseconds kSilence{30'000};
 
+// How soon another connection takes the place of one that may lead to another server than
+// the engines have registered at.
+constexpr milliseconds kLook{500};
+
 enum class Woken { by_server, by_time, by_stop };
 
 // Constructed and destroyed on the user's thread, the rest is its own thread's.
@@ -71,18 +75,21 @@ class CommitWatch final : public Watch {
       try {
         if (listening_.ensure_connected()) {
           listen();
+          heard_ = steady_clock::now();
           if (!probed_ && !probe()) return;
           on_commit_();  // what was committed while nobody listened
         }
-        switch (wait(kSilence)) {
+        switch (wait(kLook)) {
           case Woken::by_stop:
             return;
           case Woken::by_time:
+            if (steady_clock::now() < heard_ + kSilence || listening_.outdated()) continue;
             listening_.session().run_script("SELECT 1", "ask the server whether it is there");
             break;
           case Woken::by_server:
             break;
         }
+        heard_ = steady_clock::now();
         if (take_notifications()) on_commit_();
       } catch (const std::exception&) {
         // The engine asks the same server, and says what is wrong with it.
@@ -148,6 +155,7 @@ class CommitWatch final : public Watch {
   const int stop_;
   Database listening_;
   bool probed_ = false;
+  steady_clock::time_point heard_{};  // from the server, the last time
   std::jthread thread_;
 };
 

@@ -1,0 +1,204 @@
+// Servers that are not the ones any more, or not what they were.
+#include <algorithm>
+
+#include "store/postgres/database.h"
+#include "store/postgres/test_support.h"
+#include "support/tcp_proxy.h"
+
+namespace outbox::postgres {
+namespace {
+
+class PostgresFailoverTest : public PostgresTest {
+ protected:
+  // Statements find functions of this schema before the server's own, so that the test says
+  // which timeline it is.
+  void SetUp() override {
+    PostgresTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    sql().execute("CREATE TABLE " + schema() + ".timeline AS SELECT '00000001'::text AS name");
+    sql().execute("CREATE FUNCTION " + schema() +
+                  ".pg_walfile_name(pg_lsn) RETURNS text LANGUAGE sql AS $$ SELECT name || "
+                  "'0000000000000001' FROM " +
+                  schema() + ".timeline $$");
+    name_ = "application_name=" + schema();
+    url_ = test::postgres_url() + "?" + name_ + "&options=-csearch_path%3D" + schema() +
+           ",pg_catalog,public";
+  }
+
+  void promote(const std::string& timeline) {
+    sql().execute("UPDATE " + schema() + ".timeline SET name = '" + timeline + "'");
+  }
+
+  void insert(const std::string& id) {
+    sql().execute("INSERT INTO " + table() + " (event_id, event_type, payload) VALUES ('" + id +
+                  "', 'T', '{}')");
+  }
+
+  // Reads and marks what is there; in batches, so that the floor rises.
+  static std::vector<std::string> deliver(Instance& instance, const Tenure& tenure) {
+    std::vector<std::string> delivered;
+    Rows rows;
+    do {
+      rows = instance.ready(tenure.shards, 0, 100);
+      std::vector<Mark> marks;
+      for (const Row& row : rows.rows) {
+        marks.push_back({.row = row.ref, .event_id = row.event.id()});
+        delivered.push_back(row.event.id());
+      }
+      EXPECT_FALSE(instance.mark(tenure.epoch, marks).fenced);
+    } while (rows.more);
+    return delivered;
+  }
+
+  // How many connections of this test's stores are older than that.
+  int older_than(const std::string& time) {
+    return std::stoi(
+        sql().value("SELECT count(*) FROM pg_stat_activity WHERE application_name = '" + schema() +
+                    "' AND backend_start < '" + time + "'"));
+  }
+
+  std::string name_;
+  std::string url_;
+};
+
+TEST_F(PostgresFailoverTest, AfterALeaveTheInstanceIsRegisteredAnewOnNewConnections) {
+  const auto store = open_store_at(url_);
+  const auto watch = store->watch([] {});
+  const auto instance = store->join({});
+  const Tenure before = instance->renew();
+  insert("1");
+  EXPECT_EQ(deliver(*instance, before).size(), 1u);
+  EXPECT_TRUE(eventually([&] { return older_than(sql().value("SELECT clock_timestamp()")) >= 4; }))
+      << "ownership, reading, marking, listening";
+  const std::string noted = sql().value("SELECT clock_timestamp()");
+  instance->leave();
+  const Tenure after = instance->renew();
+  EXPECT_GT(after.epoch, before.epoch);
+  EXPECT_EQ(after.shards.size(), 16u);
+  insert("2");
+  EXPECT_EQ(deliver(*instance, after), std::vector<std::string>{"2"});
+  EXPECT_TRUE(eventually([&] { return older_than(noted) == 0; })) << older_than(noted);
+}
+
+TEST_F(PostgresFailoverTest, ARenewalAloneMakesNoNewConnections) {
+  const auto store = open_store_at(url_, {.notify = false});
+  const auto instance = store->join({});
+  const Tenure tenure = instance->renew();
+  insert("1");
+  deliver(*instance, tenure);
+  const std::string noted = sql().value("SELECT clock_timestamp()");
+  const int connections = older_than(noted);
+  instance->renew();
+  insert("2");
+  deliver(*instance, tenure);
+  EXPECT_EQ(older_than(noted), connections);
+}
+
+TEST_F(PostgresFailoverTest, AnEpochIsNeverGivenOutTwiceToOneInstance) {
+  const auto store = open_store_at(url_);
+  const auto instance = store->join({});
+  const Tenure before = instance->renew();
+  // As after a failover that lost registrations.
+  sql().execute("SELECT setval('" + table() + "_epoch', 1, false)");
+  instance->leave();
+  EXPECT_GT(instance->renew().epoch, before.epoch);
+}
+
+TEST_F(PostgresFailoverTest, ANewTimelineEndsTheEpochAndAllThatWasKnownOfTheRows) {
+  const auto store = open_store_at(url_, {.notify = false});
+  const auto instance = store->join({});
+  const Tenure before = instance->renew();
+  sql().execute("INSERT INTO " + table() +
+                " (event_id, event_type, payload) SELECT 'lost' || i, 'T', '{}' "
+                "FROM generate_series(1, 3000) AS i");
+  EXPECT_EQ(deliver(*instance, before).size(), 3'000u);
+  EXPECT_TRUE(deliver(*instance, before).empty());
+  EXPECT_EQ(instance->renew().epoch, before.epoch);
+
+  // The numbers are given out again.
+  sql().execute("DELETE FROM " + table() + "; ALTER TABLE " + table() +
+                " ALTER COLUMN seq RESTART WITH 5; SELECT setval('" + table() +
+                "_epoch', 1, false)");
+  promote("00000002");
+  const Tenure after = instance->renew();
+  EXPECT_GT(after.epoch, before.epoch);
+  EXPECT_EQ(after.shards.size(), 16u);
+  EXPECT_TRUE(deliver(*instance, after).empty());
+  for (int i = 0; i < 20; ++i) {
+    const std::string id = "new" + std::to_string(i);
+    insert(id);
+    EXPECT_EQ(deliver(*instance, after), std::vector<std::string>{id});
+  }
+  const Mark late{.row = {.seq = 5}, .event_id = "new0", .kind = Mark::Kind::dead};
+  EXPECT_TRUE(instance->mark(before.epoch, {&late, 1}).fenced) << "of the other past";
+  EXPECT_EQ(instance->renew().epoch, after.epoch) << "and it stays";
+}
+
+TEST_F(PostgresFailoverTest, AServerThatDoesNotTellItsTimelineIsUsedWithoutIt) {
+  sql().execute("CREATE OR REPLACE FUNCTION " + schema() +
+                ".pg_walfile_name(pg_lsn) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE "
+                "EXCEPTION 'not here' USING ERRCODE = '0A000'; END $$");
+  const auto store = open_store_at(url_);
+  const auto instance = store->join({});
+  const Tenure tenure = instance->renew();
+  EXPECT_NE(tenure.epoch, 0);
+  EXPECT_EQ(instance->renew().epoch, tenure.epoch);
+  EXPECT_TRUE(log_.contains("does not tell its timeline"));
+}
+
+TEST_F(PostgresFailoverTest, AfterALeaveThatFailedTheInstanceIsRegisteredAnew) {
+  test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
+  const auto store = open_store_at(test::with_port(url_, proxy.port()), {.notify = false});
+  const auto instance = store->join({.lease = 60s});
+  const Tenure before = instance->renew();
+  ASSERT_EQ(before.shards.size(), 16u);
+  proxy.refuse();
+  proxy.cut();
+  EXPECT_THROW(instance->leave(), RetryableError);
+  EXPECT_THROW(instance->leave(), RetryableError) << "it may be tried again";
+  proxy.admit();
+  Tenure after;
+  EXPECT_TRUE(eventually([&] {
+    try {
+      after = instance->renew();
+      return true;
+    } catch (const RetryableError&) {
+      return false;
+    }
+  }));
+  EXPECT_GT(after.epoch, before.epoch);
+  EXPECT_EQ(after.shards.size(), 16u) << "its own old registration does not stand in its way";
+  instance->leave();
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + table() + "_instance"), "0");
+}
+
+// As after a failover: it is a standby now.
+TEST_F(PostgresFailoverTest, AConnectionToAServerThatTakesNoWritesIsGivenUp) {
+  const auto store = open_store();
+  const auto environment = std::make_shared<Environment>(test::postgres_url());
+  environment->table = TableName::parse(table());
+  environment->options.prepare = true;
+  Database engine(environment);
+  engine.session().run_script("SET default_transaction_read_only = on", "set");
+  const int before = PQbackendPID(engine.handle());
+  const std::string write = "DELETE FROM " + table();
+  EXPECT_THROW(engine.session().run_script(write, "write"), RetryableError);
+  EXPECT_NO_THROW(engine.session().run_script(write, "write"));
+  EXPECT_NE(PQbackendPID(engine.handle()), before);
+
+  const auto backend = [&] {
+    const auto connection = store->connect();
+    return std::get<std::int64_t>(connection->query("SELECT pg_backend_pid()", {}).at(0).at(0));
+  };
+  const std::int64_t pooled = backend();
+  EXPECT_EQ(backend(), pooled);
+  {
+    const auto connection = begun(*store);
+    connection->execute("SET TRANSACTION READ ONLY", {});
+    EXPECT_THROW(connection->execute(write, {}), RetryableError);
+  }
+  EXPECT_NE(backend(), pooled) << "it goes back to nobody";
+}
+
+}  // namespace
+}  // namespace outbox::postgres
