@@ -92,6 +92,75 @@ class PgBouncerBackend final : public PostgresBackend {
   }
 };
 
+// Whatever a role may be set to that changes a result or stops a statement. What users'
+// transactions are to keep to is set so that those of the suite can live with it.
+constexpr const char* kHostileSettings[] = {
+    "default_transaction_deferrable = on",
+    "row_security = off",
+    "array_nulls = off",
+    "standard_conforming_strings = off",
+    "transform_null_equals = on",
+    "extra_float_digits = -15",
+    "bytea_output = escape",
+    "\"DateStyle\" = 'SQL, DMY'",
+    "\"IntervalStyle\" = sql_standard",
+    "\"TimeZone\" = 'Australia/Lord_Howe'",
+    "client_encoding = 'LATIN1'",
+    "search_path = 'pg_catalog'",
+    "synchronous_commit = off",
+    "plan_cache_mode = force_custom_plan",
+    "enable_indexscan = off",
+    "enable_indexonlyscan = off",
+    "enable_nestloop = off",
+    "join_collapse_limit = 1",
+    "from_collapse_limit = 1",
+};
+
+// A login whose sessions are set so: one for all tests, which run side by side.
+std::string hostile_role(const std::string& isolation) {
+  const std::string role = isolation == "serializable" ? "hostile_1" : "hostile_2";
+  std::string text = "SELECT pg_advisory_xact_lock(hashtext('" + role +
+                     "')); DO $$ BEGIN IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = '" +
+                     role + "') THEN CREATE ROLE " + role + " SUPERUSER LOGIN; ";
+  for (const char* setting : kHostileSettings) {
+    text.append("ALTER ROLE ").append(role).append(" SET ").append(setting).append("; ");
+  }
+  text += "ALTER ROLE " + role + " SET default_transaction_isolation = '" + isolation + "'; ";
+  text +=
+      "IF current_setting('server_version_num')::integer >= 140000 THEN "
+      "ALTER ROLE " +
+      role + " SET idle_session_timeout = '1s'; END IF; END IF; END $$";
+  test::Sql(test::postgres_url()).execute(text);
+  return role;
+}
+
+std::string url_of(const std::string& role, const std::string& url) {
+  const auto login = url.find("//") + 2;
+  return url.substr(0, login) + role + url.substr(url.find('@'));
+}
+
+class HostileBackend final : public PostgresBackend {
+ public:
+  using PostgresBackend::PostgresBackend;
+
+  std::shared_ptr<Store> open(const Wishes& wishes) override {
+    return postgres::open(url_of(hostile_role("serializable"), test::postgres_url()),
+                          options(wishes));
+  }
+};
+
+class HostileBehindPgBouncerBackend final : public PostgresBackend {
+ public:
+  using PostgresBackend::PostgresBackend;
+
+  std::shared_ptr<Store> open(const Wishes& wishes) override {
+    postgres::Options behind = options(wishes);
+    behind.prepare = false;
+    behind.notify = false;
+    return postgres::open(url_of(hostile_role("repeatable read"), test::pgbouncer_url()), behind);
+  }
+};
+
 class AtCommitBackend final : public PostgresBackend {
  public:
   using PostgresBackend::PostgresBackend;
@@ -113,3 +182,5 @@ OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
 
 OUTBOX_STORE_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_event"),
                          factory<PgBouncerBackend>("BehindPgBouncer", "shop_events"));
+OUTBOX_STORE_CONFORMANCE(PostgresHostile, factory<HostileBackend>("Direct", "outbox_event"),
+                         factory<HostileBehindPgBouncerBackend>("BehindPgBouncer", "shop_events"));
