@@ -12,6 +12,9 @@ namespace outbox {
 // a step for each, and more instances than that are rarely wanted.
 inline constexpr int kShards = 16;
 
+// Whether it may be used as an index of PerShard: anybody may have edited the tables.
+inline bool is_shard(std::int64_t number) { return number >= 0 && number < kShards; }
+
 template <class T>
 using PerShard = std::array<T, kShards>;
 

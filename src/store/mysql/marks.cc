@@ -172,6 +172,7 @@ std::optional<std::vector<bool>> Marks::owned_shards(std::int64_t epoch) {
   if (database_.run(sql::kLives, epoch).rows() == 0) return std::nullopt;
   const Result shards = database_.run(sql::kTenure, epoch);
   for (int row = 0; row < shards.rows(); ++row) {
+    if (!is_shard(shards.integer(row, 0))) continue;
     owned[static_cast<std::size_t>(shards.integer(row, 0))] = true;
   }
   return owned;
@@ -205,7 +206,8 @@ Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
                          .locked_by = states.text(row, 4),
                          .last_error = states.text(row, 5)};
     if (landed_before(mark, state, claim_owner)) continue;
-    const bool ours = owned[static_cast<std::size_t>(states.integer(row, 7))] &&
+    const std::int64_t shard = states.integer(row, 7);
+    const bool ours = is_shard(shard) && owned[static_cast<std::size_t>(shard)] &&
                       (!row_claims_ || state.locked_by == owner_);
     const bool has_moved = state.hold && *state.hold != mark.row.hold;
     if (ours && has_moved) {

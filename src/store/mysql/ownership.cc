@@ -43,6 +43,7 @@ std::vector<Shard> shards_in(const Result& rows) {
   std::vector<Shard> shards;
   shards.reserve(static_cast<std::size_t>(rows.rows()));
   for (int row = 0; row < rows.rows(); ++row) {
+    if (!is_shard(rows.integer(row, 0))) continue;
     shards.push_back({.number = static_cast<int>(rows.integer(row, 0)),
                       .epoch = rows.optional_integer(row, 1),
                       .leaving = rows.integer(row, 2) != 0,

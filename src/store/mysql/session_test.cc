@@ -42,6 +42,21 @@ class MysqlSessionWaysTest : public MysqlSessionTest, public ::testing::WithPara
   Database database() { return Database(environment({.prepare = GetParam()})); }
 };
 
+// It was read past the end: `outbox doctor` crashed where the server lacks a status variable.
+TEST_P(MysqlSessionWaysTest, WhatAnAnswerLacksIsAnErrorAndNoCrash) {
+  Database own = database();
+  const Result read = own.run(kSelect);
+  ASSERT_EQ(read.rows(), 0);
+  EXPECT_TRUE(contains(message_of<PermanentError>([&] { read.integer(0, 1); }),
+                       "has 0 rows of 5 columns, and column 2 of row 1 was expected"));
+  EXPECT_THROW(read.text(0, 0), PermanentError);
+  EXPECT_THROW(read.time(0, 4), PermanentError);
+  EXPECT_THROW(read.optional_integer(0, 0), PermanentError);
+  own.run(kInsert, std::int64_t{1}, "", Bytes{""}, kNoon);
+  EXPECT_THROW(own.run(kSelect).integer(0, 5), PermanentError);
+  EXPECT_THROW(own.run(kSelect).integer(-1, 0), PermanentError);
+}
+
 TEST_P(MysqlSessionWaysTest, WhatGoesInComesOut) {
   Database own = database();
   const Result inserted =

@@ -4,8 +4,10 @@
 #include <charconv>
 #include <chrono>
 #include <limits>
+#include <string>
 
 #include "core/time_text.h"
+#include "outbox/error.h"
 
 namespace outbox::mysql {
 namespace {
@@ -273,6 +275,18 @@ Result::Result(MYSQL_STMT* statement) {
       }
     }
   }
+}
+
+const Result::Cell& Result::cell(int row, int column) const {
+  const bool there =
+      row >= 0 && row < rows() && column >= 0 && static_cast<std::size_t>(column) < columns();
+  if (!there) {
+    throw PermanentError("the server's answer has " + std::to_string(rows()) + " rows of " +
+                         std::to_string(columns()) + " columns, and column " +
+                         std::to_string(column + 1) + " of row " + std::to_string(row + 1) +
+                         " was expected; is it MariaDB or MySQL?");
+  }
+  return cells_[static_cast<std::size_t>(row) * columns() + static_cast<std::size_t>(column)];
 }
 
 std::int64_t Result::integer(int row, int column) const {

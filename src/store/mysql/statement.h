@@ -141,9 +141,9 @@ class Result {
   };
   using Cell = std::variant<std::nullptr_t, std::int64_t, double, Slice>;
 
-  const Cell& cell(int row, int column) const {
-    return cells_[static_cast<std::size_t>(row) * columns() + static_cast<std::size_t>(column)];
-  }
+  // Throws PermanentError if the answer has no such row or column: a proxy, or a server that
+  // only resembles one of those we know, may leave out what was asked for.
+  const Cell& cell(int row, int column) const;
   void describe_columns(MYSQL_RES* metadata);
   void add_text(std::string_view text);
   void add_integer(std::int64_t value, bool is_unsigned);

@@ -152,6 +152,7 @@ Ownership::Answer Ownership::read(const std::vector<Result>& results, std::size_
 
   const Result& owned = results[results.size() - 2];
   for (int row = 0; row < owned.rows(); ++row) {
+    if (!is_shard(owned.integer(row, 0))) continue;
     const int shard = static_cast<int>(owned.integer(row, 0));
     const bool leaving = owned.integer(row, 1) != 0;
     (leaving ? answer.tenure.leaving : answer.tenure.shards).push_back(shard);

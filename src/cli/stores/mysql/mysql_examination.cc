@@ -117,8 +117,12 @@ MysqlSettings settings_of(Server& server) {
 Finding check_connections(Server& server, const MysqlSettings& settings,
                           const MysqlLimits& limits) {
   std::int64_t most = settings.number("max_connections", 0);
-  std::int64_t left = most - server.ask(mysql_sql::kOpenSessions).integer(0, 1);
+  const mysql::Result open = server.ask(mysql_sql::kOpenSessions);
   const mysql::Result own = server.ask(mysql_sql::kOwnSessions);
+  if (open.rows() == 0 || own.rows() == 0) {
+    return {.check = "sessions", .says = "the server does not tell how many are open"};
+  }
+  std::int64_t left = most - open.integer(0, 1);
   const std::int64_t most_of_user = own.integer(0, 1);
   if (most_of_user > 0 && most_of_user - own.integer(0, 0) < left) {
     most = most_of_user;
