@@ -370,3 +370,25 @@ TEST_F(DoctorCommand, FindsADamagedDatabase) {
 
 }  // namespace
 }  // namespace outbox::e2e
+// "There is no outbox in it, run migrate up", it said.
+TEST_F(StatusCommand, AFileThatIsNotThereIsNamedAndNotMade) {
+  for (const std::string& url : {database(), "sqlite:" + database(), "file:" + database()}) {
+    for (const Arguments& arguments :
+         {Arguments{"status"}, Arguments{"events", "list"}, Arguments{"events", "show", "x"},
+          Arguments{"events", "tail", "--seconds", "0"}, Arguments{"dead", "groups"},
+          Arguments{"dead", "replay", "x"}, Arguments{"purge", "--yes"},
+          Arguments{"events", "publish", "--type", "A", "--payload", "{}"}}) {
+      const Result result = run(arguments, {.environment = {{"OUTBOX_DB", url}}});
+      EXPECT_EQ(result.code, 78) << arguments[0] << result.err;
+      EXPECT_TRUE(contains(result.err, "there is no file "));
+      EXPECT_TRUE(contains(result.err, database() + ": check --db"));
+      EXPECT_TRUE(contains(result.err, "outbox migrate up --db"));
+    }
+    const Result result = run({"migrate", "status"}, {.environment = {{"OUTBOX_DB", url}}});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_TRUE(contains(result.err, database() + "; run: outbox migrate up"));
+    EXPECT_EQ(run({"doctor"}, {.environment = {{"OUTBOX_DB", url}}}).code, 1);
+  }
+  EXPECT_FALSE(std::filesystem::exists(database()));
+}
+

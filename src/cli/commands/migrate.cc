@@ -71,8 +71,10 @@ int status(const Console& console, const StoreOptions& options) {
   }
   refuse_newer(*backend, now);
   if (now.up_to_date()) return kOk;
-  console.say("The " + backend->description() + " is not up to date; run: outbox migrate up " +
-              backend->arguments());
+  const std::string file = backend->missing_file();
+  console.say((file.empty() ? "The " + backend->description() + " is not up to date"
+                            : "There is no file " + file) +
+              "; run: outbox migrate up " + backend->arguments());
   return kFailed;
 }
 

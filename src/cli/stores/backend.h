@@ -48,6 +48,9 @@ class Backend {
   virtual std::shared_ptr<Store> open() = 0;
 
   // What can be said about the database itself; what every store can tell is
+  // The file that the database would be in, if there is none; else, and on servers, empty.
+  virtual std::string missing_file() const { return {}; }
+
   // not repeated here. Finds, never throws for what it finds.
   virtual std::vector<Finding> examine(const ExamineOptions& options) = 0;
 };

@@ -19,6 +19,12 @@ void check_schema(const Backend& backend, const SchemaStatus& status) {
                              versions(status) + ": use the outbox that belongs to it");
   }
   if (status.present == 0) {
+    const std::string file = backend.missing_file();
+    if (!file.empty()) {
+      throw ConfigurationError("there is no file " + file +
+                               ": check --db, or make a new database with: outbox migrate up " +
+                               backend.arguments());
+    }
     throw ConfigurationError("there is no outbox in the " + backend.description() + how);
   }
   if (!status.up_to_date()) {

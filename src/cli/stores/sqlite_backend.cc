@@ -38,3 +38,5 @@ std::vector<Finding> SqliteBackend::examine(const ExamineOptions& options) {
 }
 
 }  // namespace outbox::cli
+std::string SqliteBackend::missing_file() const { return missing_sqlite_file(path_); }
+

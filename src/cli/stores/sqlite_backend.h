@@ -13,6 +13,7 @@ class SqliteBackend final : public Backend {
 
   std::string description() const override;
   std::string arguments() const override;
+  std::string missing_file() const override;
   SchemaStatus schema_status() override;
   SchemaStatus migrate() override;
   std::string schema_sql() const override;

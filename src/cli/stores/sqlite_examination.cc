@@ -78,6 +78,10 @@ class ReadOnly {
     return values;
   }
 
+  bool is_missing() const {
+    return (code_ & 0xff) == SQLITE_CANTOPEN && sqlite3_system_errno(db_.get()) == ENOENT;
+  }
+
   bool failed() const { return code_ != SQLITE_OK; }
   std::string error() const { return sqlite3_errmsg(db_.get()); }
 
@@ -197,6 +201,13 @@ Finding check_lock_file(const std::string& file, const std::string& table) {
 }
 
 }  // namespace
+
+std::string missing_sqlite_file(const std::string& path) {
+  if (!ReadOnly(path).is_missing()) return {};
+  std::error_code none;
+  const fs::path absolute = fs::absolute(path, none);
+  return path.starts_with("file:") || none ? path : absolute.string();
+}
 
 std::vector<Finding> examine_sqlite(const std::string& path, const std::string& table,
                                     const ExamineOptions& options) {

@@ -8,6 +8,9 @@
 
 namespace outbox::cli {
 
+// The file of that path or URI, absolute if it is a path, if there is none; else empty.
+std::string missing_sqlite_file(const std::string& path);
+
 // Looks at the file, its folder, the disk, the journal, the soundness of the
 // database and the lock file, and changes none of them. Ends early when what
 // follows would only repeat the same failure.
