@@ -306,6 +306,10 @@ struct Counts {
   std::int64_t pending = 0;  // NEW and RETRY
   std::int64_t dead = 0;
 
+  // Rows that contradict themselves: an unknown status, or a hold that does not go with it.
+  // They are not delivered. Counted where the store can do so cheaply.
+  std::int64_t broken = 0;
+
   // Of the pending ones; a row may be in several of these.
   std::int64_t retry = 0;    // failed before
   std::int64_t delayed = 0;  // wait alone for a time that has not come

@@ -290,7 +290,7 @@ TEST_F(DoctorCommand, FindsNothingWrongWithAHealthyStore) {
   }
   EXPECT_EQ(checks,
             (std::set<std::string>{"file", "folder", "disk", "journal", "integrity", "lock file",
-                                   "schema", "owner", "pending", "held", "dead", "clock"}));
+                                   "schema", "owner", "pending", "held", "dead", "clock", "rows"}));
   EXPECT_TRUE(lacks(run({"doctor", "--skip-integrity"}).out, "integrity"));
 }
 
@@ -326,6 +326,59 @@ TEST_F(DoctorCommand, OldEventsThatNobodyDeliversAreAFailure) {
   EXPECT_TRUE(contains(result.out, "warn  pending"));
 }
 
+TEST_F(DoctorCommand, RepairsRowsThatContradictThemselves) {
+  const std::string sound = publish("A");
+  const std::string pending = publish("A");
+  const std::string done = publish("A");
+  const std::string dead = publish("A");
+  const std::string unknown = publish("A");
+  sql("DROP TRIGGER outbox_event_check_update");
+  sql("UPDATE outbox_event SET hold = NULL WHERE event_id = '" + pending + "'");
+  sql("UPDATE outbox_event SET status = 1, hold = 'x' WHERE event_id = '" + done + "'");
+  sql("UPDATE outbox_event SET status = 3, hold = -5 WHERE event_id = '" + dead + "'");
+  sql("UPDATE outbox_event SET status = 9 WHERE event_id = '" + unknown + "'");
+  EXPECT_TRUE(contains(run({"status"}).out, "broken              4"));
+  EXPECT_EQ(run({"status", "--json"}).json()["broken"], 4);
+
+  Result result = run({"doctor"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.out, "fail  rows       1 event NEW or RETRY, but neither due"));
+  EXPECT_TRUE(contains(result.out, pending));
+  EXPECT_TRUE(contains(result.out,
+                       "-> outbox doctor --repair --db sqlite:" + database() + " makes them due"));
+  EXPECT_TRUE(contains(result.out, "4 failed"));
+  EXPECT_EQ(store()->counts().broken, 4) << "it only looked";
+
+  result = run({"doctor", "--repair"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "ok    rows       repaired 1 event of an unknown status"));
+  EXPECT_TRUE(lacks(result.out, sound));
+  EXPECT_EQ(store()->counts().broken, 0);
+  EXPECT_EQ(store()->counts().pending, 2);
+  EXPECT_EQ(store()->counts().delayed, 0);
+  EXPECT_EQ(store()->find(done)->row.status, Status::done);
+  EXPECT_EQ(store()->find(dead)->row.status, Status::dead);
+  EXPECT_EQ(store()->find(unknown)->row.status, Status::dead);
+  EXPECT_TRUE(contains(store()->find(unknown)->last_error, "outbox doctor --repair"));
+  EXPECT_TRUE(store()->find(unknown)->done_at);
+  EXPECT_FALSE(store()->find(done)->hold);
+  EXPECT_TRUE(contains(run({"doctor", "--repair"}).out, "go together"));
+}
+
+TEST_F(DoctorCommand, RepairsAnyNumberOfRows) {
+  publish("A");
+  sql("DROP TRIGGER outbox_event_check_insert");
+  sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500) INSERT INTO "
+      "outbox_event (event_id, event_type, payload, hold) SELECT CAST('e' || i AS BLOB), 'T', "
+      "'{}', NULL FROM n");
+  EXPECT_TRUE(contains(run({"doctor"}).out, "1,000 events NEW or RETRY"));
+  const Result result = run({"doctor", "--repair", "--skip-integrity"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "repaired 2,500 events NEW or RETRY"));
+  EXPECT_TRUE(contains(result.out, "\"e10\" and 2,490 more"));
+  EXPECT_EQ(store()->counts().pending, 2'501);
+}
+
 TEST_F(DoctorCommand, SaysWhatIsWrongWithTheFile) {
   Result result = run({"doctor"});
   EXPECT_EQ(result.code, 1);
@@ -344,6 +397,28 @@ TEST_F(DoctorCommand, SaysWhatIsWrongWithTheFile) {
   EXPECT_TRUE(contains(result.out, "fail  schema     there are no tables"));
   EXPECT_TRUE(contains(result.out, "-> outbox migrate up --db sqlite:" + database()));
   EXPECT_TRUE(contains(result.out, "warn  journal"));
+}
+
+// "There is no outbox in it, run migrate up", it said.
+TEST_F(StatusCommand, AFileThatIsNotThereIsNamedAndNotMade) {
+  for (const std::string& url : {database(), "sqlite:" + database(), "file:" + database()}) {
+    for (const Arguments& arguments :
+         {Arguments{"status"}, Arguments{"events", "list"}, Arguments{"events", "show", "x"},
+          Arguments{"events", "tail", "--seconds", "0"}, Arguments{"dead", "groups"},
+          Arguments{"dead", "replay", "x"}, Arguments{"purge", "--yes"},
+          Arguments{"events", "publish", "--type", "A", "--payload", "{}"}}) {
+      const Result result = run(arguments, {.environment = {{"OUTBOX_DB", url}}});
+      EXPECT_EQ(result.code, 78) << arguments[0] << result.err;
+      EXPECT_TRUE(contains(result.err, "there is no file "));
+      EXPECT_TRUE(contains(result.err, database() + ": check --db"));
+      EXPECT_TRUE(contains(result.err, "outbox migrate up --db"));
+    }
+    const Result result = run({"migrate", "status"}, {.environment = {{"OUTBOX_DB", url}}});
+    EXPECT_EQ(result.code, 1);
+    EXPECT_TRUE(contains(result.err, database() + "; run: outbox migrate up"));
+    EXPECT_EQ(run({"doctor"}, {.environment = {{"OUTBOX_DB", url}}}).code, 1);
+  }
+  EXPECT_FALSE(std::filesystem::exists(database()));
 }
 
 TEST_F(DoctorCommand, FindsADamagedDatabase) {
@@ -370,25 +445,3 @@ TEST_F(DoctorCommand, FindsADamagedDatabase) {
 
 }  // namespace
 }  // namespace outbox::e2e
-// "There is no outbox in it, run migrate up", it said.
-TEST_F(StatusCommand, AFileThatIsNotThereIsNamedAndNotMade) {
-  for (const std::string& url : {database(), "sqlite:" + database(), "file:" + database()}) {
-    for (const Arguments& arguments :
-         {Arguments{"status"}, Arguments{"events", "list"}, Arguments{"events", "show", "x"},
-          Arguments{"events", "tail", "--seconds", "0"}, Arguments{"dead", "groups"},
-          Arguments{"dead", "replay", "x"}, Arguments{"purge", "--yes"},
-          Arguments{"events", "publish", "--type", "A", "--payload", "{}"}}) {
-      const Result result = run(arguments, {.environment = {{"OUTBOX_DB", url}}});
-      EXPECT_EQ(result.code, 78) << arguments[0] << result.err;
-      EXPECT_TRUE(contains(result.err, "there is no file "));
-      EXPECT_TRUE(contains(result.err, database() + ": check --db"));
-      EXPECT_TRUE(contains(result.err, "outbox migrate up --db"));
-    }
-    const Result result = run({"migrate", "status"}, {.environment = {{"OUTBOX_DB", url}}});
-    EXPECT_EQ(result.code, 1);
-    EXPECT_TRUE(contains(result.err, database() + "; run: outbox migrate up"));
-    EXPECT_EQ(run({"doctor"}, {.environment = {{"OUTBOX_DB", url}}}).code, 1);
-  }
-  EXPECT_FALSE(std::filesystem::exists(database()));
-}
-

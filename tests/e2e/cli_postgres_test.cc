@@ -24,6 +24,12 @@ class PostgresServer final : public Server {
   void sql(const std::string& statements) const override {
     test::Sql().execute("SET search_path = " + place() + "; " + statements);
   }
+  void unchecked_sql(const std::string& statements) const override {
+    sql("DO $$ DECLARE name text; BEGIN FOR name IN SELECT conname FROM pg_constraint WHERE "
+        "conrelid = 'outbox_event'::regclass AND contype = 'c' LOOP EXECUTE format('ALTER TABLE "
+        "outbox_event DROP CONSTRAINT %I', name); END LOOP; END $$");
+    sql(statements);
+  }
 
  private:
   const test::Schema schema_;

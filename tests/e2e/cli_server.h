@@ -43,6 +43,9 @@ class Server {
 
   // Past the library.
   virtual void sql(const std::string& statements) const = 0;
+
+  // The same where the table's constraints do not hold, as if it were older than they are.
+  virtual void unchecked_sql(const std::string& statements) const = 0;
 };
 
 using MakeServer = std::unique_ptr<Server> (*)();

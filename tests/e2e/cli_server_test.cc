@@ -148,6 +148,61 @@ TEST_P(EveryServerCli, DoctorFindsThatThereAreNoTables) {
   EXPECT_TRUE(contains(result.out, "-> outbox migrate up --db " + shown_url()));
 }
 
+TEST_P(EveryServerCli, DoctorRepairsRowsThatContradictThemselves) {
+  const std::string sound = publish("A");
+  const std::string pending = publish("A");
+  const std::string later = publish("A", {"--deliver-after", "1h"});
+  const std::string done = publish("A");
+  const std::string dead = publish("A");
+  const std::string unknown = publish("A");
+  const auto edit = [&](const std::string& changes, const std::string& id) {
+    server().unchecked_sql("UPDATE outbox_event SET " + changes + " WHERE event_id = '" + id + "'");
+  };
+  edit("hold = NULL", pending);
+  edit("hold = NULL, status = 2", later);
+  edit("status = 1", done);
+  edit("status = 3, hold = -5", dead);
+  edit("status = 9", unknown);
+
+  Result result = run({"doctor"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_TRUE(contains(result.out, "fail  rows       2 events NEW or RETRY, but neither due"));
+  EXPECT_TRUE(contains(result.out, "-> outbox doctor --repair --db " + shown_url()));
+  EXPECT_FALSE(store()->find(pending)->hold) << "it only looked";
+  EXPECT_TRUE(lacks(run({"doctor", "--skip-integrity"}).out, "rows  "));
+
+  result = run({"doctor", "--repair"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_TRUE(contains(result.out, "ok    rows       repaired 1 event of an unknown status"));
+  EXPECT_TRUE(lacks(result.out, sound));
+  const auto kept = store();
+  EXPECT_EQ(kept->counts().pending, 3);
+  EXPECT_EQ(kept->counts().delayed, 1) << "the one that is to wait for an hour";
+  EXPECT_LT(kept->find(later)->hold, 0);
+  EXPECT_EQ(kept->find(done)->row.status, Status::done);
+  EXPECT_FALSE(kept->find(done)->hold);
+  EXPECT_TRUE(kept->find(done)->done_at);
+  EXPECT_EQ(kept->find(dead)->row.status, Status::dead);
+  EXPECT_FALSE(kept->find(dead)->hold);
+  EXPECT_EQ(kept->find(unknown)->row.status, Status::dead);
+  EXPECT_TRUE(contains(kept->find(unknown)->last_error, "outbox doctor --repair"));
+  EXPECT_TRUE(contains(run({"doctor", "--repair"}).out, "go together"));
+}
+
+// It was used as an index of what there is for each shard.
+TEST_P(EveryServerCli, AShardThatThereIsNotIsNobodys) {
+  const auto kept = store();
+  sql("INSERT INTO outbox_event_shard (shard) VALUES (99)");
+  const auto instance = kept->join({});
+  const Tenure tenure = instance->renew();
+  EXPECT_EQ(tenure.shards.size(), 16u);
+  for (const int shard : tenure.shards) EXPECT_LT(shard, 16);
+  instance->leave();
+  finish(publish("A"));
+  EXPECT_EQ(run({"status"}).code, 0);
+  EXPECT_EQ(run({"doctor"}).code, 0);
+}
+
 TEST_P(EveryServerCli, AServerThatIsAwayIsWorthAnotherTry) {
   const std::string away = server().scheme() + "://shop:" + kSecret + "@127.0.0.1:1/shop";
   for (const Arguments& arguments :

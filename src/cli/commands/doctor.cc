@@ -7,6 +7,7 @@
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/output/figures.h"
+#include "cli/stores/row_repair.h"
 #include "core/quote.h"
 #include "core/time_text.h"
 
@@ -25,6 +26,7 @@ constexpr microseconds kClockTolerance = std::chrono::minutes{1};
 struct Options {
   StoreOptions store{};
   bool skip_integrity = false;
+  bool repair = false;
 };
 
 Finding check_schema(const Backend& backend, const SchemaStatus& status) {
@@ -130,7 +132,7 @@ Finding check_clock(Store& store, const std::vector<Member>& members) {
 }
 
 // What every store can tell. Ends with the first thing that cannot be done.
-std::vector<Finding> examine_store(Backend& backend) {
+std::vector<Finding> examine_store(Backend& backend, const Options& options) {
   std::vector<Finding> findings;
   try {
     findings.push_back(check_schema(backend, backend.schema_status()));
@@ -145,6 +147,10 @@ std::vector<Finding> examine_store(Backend& backend) {
     findings.push_back(check_held(backend, store->held_aggregates(2)));
     findings.push_back(check_dead(backend, counts));
     findings.push_back(check_clock(*store, members));
+    if (options.skip_integrity && !options.repair) return findings;
+    for (Finding& finding : check_rows(backend, *store, options.repair)) {
+      findings.push_back(std::move(finding));
+    }
   } catch (const std::exception& error) {
     findings.push_back({.check = "store", .verdict = Verdict::failure, .says = error.what()});
   }
@@ -191,7 +197,8 @@ int doctor(const Console& console, const Options& options) {
   });
   // Of a store that cannot even be read, the rest would fail for the same reason.
   if (usable) {
-    for (Finding& finding : examine_store(*backend)) findings.push_back(std::move(finding));
+    for (Finding& finding : examine_store(*backend, options))
+      findings.push_back(std::move(finding));
   }
   const auto count = [&](Verdict verdict) {
     return std::count_if(findings.begin(), findings.end(),
@@ -233,7 +240,10 @@ void add_doctor(CLI::App& app, Session& session) {
       *app.add_subcommand("doctor", "Check that everything is in order, and say what to do if not");
   const auto options = std::make_shared<Options>();
   command.add_flag("--skip-integrity", options->skip_integrity,
-                   "Do not read the whole file (SQLite); large ones take a while");
+                   "Do not read the whole file or table; large ones take a while");
+  command.add_flag("--repair", options->repair,
+                   "Repair rows whose status and hold contradict each other; without it, only "
+                   "say what would become of them");
   add_store_options(command, options->store);
   command.footer(
       "Looks at the schema, who delivers, what waits, what died, and the clock. On SQLite also at\n"
@@ -241,11 +251,14 @@ void add_doctor(CLI::App& app, Session& session) {
       "settings,\n"
       "what the user may do, free connections, old transactions and what they keep from being\n"
       "cleaned up, and whether numbers keep the order; on PostgreSQL at notifications, on MariaDB\n"
-      "and MySQL at the tables' engine, collation and indexes as well. Changes nothing.\n"
+      "and MySQL at the tables' engine, collation and indexes as well. Changes nothing, but for\n"
+      "--repair: there the hold follows the status (NEW and RETRY become due, DONE and DEAD are\n"
+      "finished), and an unknown status becomes DEAD; no row is deleted.\n"
       "Exit codes: 0 nothing failed (there may be warnings); 1 something failed.\n"
       "\n"
       "Examples:\n"
       "  outbox doctor --db sqlite:shop.db\n"
+      "  outbox doctor --db sqlite:shop.db --repair\n"
       "  outbox doctor --db postgresql://shop@db.example/shop --table billing.outbox_event\n"
       "  outbox doctor --db mysql://shop@db.example/shop\n"
       "  outbox doctor --db sqlite:shop.db --json | jq '.checks[] | select(.verdict != \"ok\")'");

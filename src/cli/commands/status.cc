@@ -86,6 +86,7 @@ JsonObject to_json(const Picture& picture) {
       .add("delayed", counts.delayed)
       .add("held", counts.held)
       .add("dead", counts.dead)
+      .add("broken", counts.broken)
       .add("oldest_pending_at", counts.oldest_pending)
       .add("oldest_pending_age_ms", age_ms)
       .add("instances", members)
@@ -105,6 +106,9 @@ void print_counts(const Console& console, const Picture& picture) {
   line("  delayed", counts.delayed, "wait for their time", Style::plain);
   line("  held", counts.held, "wait behind one of their aggregate", Style::warning);
   line("dead", counts.dead, counts.dead == 0 ? "" : "see: outbox dead groups", Style::bad);
+  if (counts.broken > 0) {
+    line("broken", counts.broken, "contradict themselves, see: outbox doctor", Style::bad);
+  }
   console.out << "oldest due  "
               << pad_left(
                      counts.oldest_pending ? age_text(picture.now - *counts.oldest_pending) : "-",

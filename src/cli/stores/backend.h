@@ -26,6 +26,15 @@ struct ExamineOptions {
   bool integrity = true;  // read the whole database to see if it is sound
 };
 
+// How `outbox doctor` finds and repairs rows that contradict themselves (row_repair.h).
+struct RepairSql {
+  // The first 1,000: event_id, and the status as an integer, or NULL.
+  std::string find{};
+
+  // Takes an event_id.
+  std::string fix{};
+};
+
 // One kind of database; every kind that the binary speaks implements this, and
 // the commands know nothing else. Not thread-safe.
 class Backend {
@@ -39,6 +48,9 @@ class Backend {
   // recommend: `--db sqlite:shop.db`; never a password.
   virtual std::string arguments() const = 0;
 
+  // The file that the database would be in, if there is none; else, and on servers, empty.
+  virtual std::string missing_file() const { return {}; }
+
   virtual SchemaStatus schema_status() = 0;
   virtual SchemaStatus migrate() = 0;
   virtual std::string schema_sql() const = 0;
@@ -48,11 +60,10 @@ class Backend {
   virtual std::shared_ptr<Store> open() = 0;
 
   // What can be said about the database itself; what every store can tell is
-  // The file that the database would be in, if there is none; else, and on servers, empty.
-  virtual std::string missing_file() const { return {}; }
-
   // not repeated here. Finds, never throws for what it finds.
   virtual std::vector<Finding> examine(const ExamineOptions& options) = 0;
+
+  virtual RepairSql repair_sql() const = 0;
 };
 
 }  // namespace outbox::cli

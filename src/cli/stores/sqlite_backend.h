@@ -19,6 +19,7 @@ class SqliteBackend final : public Backend {
   std::string schema_sql() const override;
   std::shared_ptr<Store> open() override;
   std::vector<Finding> examine(const ExamineOptions& options) override;
+  RepairSql repair_sql() const override;
 
  private:
   const std::string path_;  // or one of SQLite's URIs

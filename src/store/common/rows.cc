@@ -25,6 +25,12 @@ int decode_count(std::int64_t stored, const char* name, std::string& defect) {
   return static_cast<int>(count);
 }
 
+// What no Status names is not cut to one that it resembles.
+Status status_of(std::int64_t stored) {
+  const bool known = stored >= 0 && stored <= static_cast<std::int64_t>(Status::dead);
+  return known ? static_cast<Status>(stored) : Status{255};
+}
+
 Headers decode_headers(std::string_view text, const JsonCodec& codec, std::string& defect) {
   if (text.empty()) return {};
   try {
@@ -75,7 +81,7 @@ Row decode(RowColumns columns, const JsonCodec& codec) {
   return Row{
       .ref = columns.ref,
       .event = Event::restore(std::move(fields)),
-      .status = static_cast<Status>(columns.status),
+      .status = status_of(columns.status),
       .attempts = attempts,
       .crashes = crashes,
       .progress = std::string(columns.progress),

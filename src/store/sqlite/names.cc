@@ -29,6 +29,7 @@ std::string expand(std::string_view text, const std::string& table) {
     if (name == "columns") return std::string(kRowColumnNames);
     if (name == "record") return expand(kRecordColumnNames, table);
     if (name == "filter") return std::string(sql::kFilter);
+    if (name == "is_broken") return std::string(sql::kIsBroken);
     return quoted_name(name == "table" ? table : table + "_" + std::string(name));
   });
 }

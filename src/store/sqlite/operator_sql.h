@@ -1,6 +1,7 @@
 // The statements behind what operators ask and do; written as in sql.h.
 //
-// `{filter}` stands for kFilter, `{record}` for what decode_record() reads.
+// `{filter}` stands for kFilter, `{is_broken}` for kIsBroken, `{record}` for what
+// decode_record() reads.
 // Searches for dead or unfinished rows go by their own partial indexes, so that
 // millions of delivered events cost them nothing; a test checks it.
 #pragma once
@@ -22,19 +23,39 @@ inline constexpr std::string_view kFilter = R"sql((?3 IS NULL OR event_type = ?3
   AND (?9 IS NULL OR created_at < ?9)
   AND (?10 IS NULL OR done_at >= ?10)
   AND (?11 IS NULL OR done_at < ?11)
-  AND (?12 = 0 OR ((1 << status) & ?12) <> 0))sql";
+  AND (?12 = 0 OR (status IN (0, 1, 2, 3) AND ((1 << status) & ?12) <> 0)))sql";
+
+// That status and hold contradict each other; as the index of those rows has it
+// (schema/004_checks.sql).
+inline constexpr std::string_view kIsBroken = R"sql(CASE status
+    WHEN 0 THEN typeof(hold) <> 'integer'
+    WHEN 1 THEN hold IS NOT NULL
+    WHEN 2 THEN typeof(hold) <> 'integer'
+    WHEN 3 THEN hold <= 0 OR typeof(hold) NOT IN ('integer', 'null')
+    ELSE 1
+  END)sql";
 
 // --- Counting and looking ---
 
 inline constexpr Sql kHasPending{"look for pending events", R"sql(
-SELECT EXISTS (SELECT 1 FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2))
+SELECT EXISTS (SELECT 1 FROM {table}
+               WHERE hold IS NOT NULL AND typeof(hold) = 'integer' AND status IN (0, 2))
 )sql"};
 
 // ?1 is the hold of what is due now.
 inline constexpr Sql kCountPending{"count pending events", R"sql(
 SELECT count(*), total(status = 2), total(hold < ?1), total(hold > 0),
        min(CASE WHEN hold BETWEEN ?1 AND 0 THEN created_at END)
-FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2)
+FROM {table} WHERE hold IS NOT NULL AND typeof(hold) = 'integer' AND status IN (0, 2)
+)sql"};
+
+inline constexpr Sql kCountBroken{"count broken rows", R"sql(
+SELECT count(*) FROM {table} INDEXED BY {broken} WHERE {is_broken}
+)sql"};
+
+inline constexpr Sql kFirstBroken{"read a broken row", R"sql(
+SELECT event_id, status, hold FROM {table} INDEXED BY {broken} WHERE {is_broken}
+ORDER BY seq LIMIT 1
 )sql"};
 
 inline constexpr Sql kCountAllDead{"count dead events", R"sql(
@@ -47,7 +68,7 @@ SELECT {record} FROM {table} WHERE event_id = ?1
 
 inline constexpr Sql kLaneOverview{"read a lane", R"sql(
 SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error FROM {table}
-WHERE hold = ?1 ORDER BY seq LIMIT ?2
+WHERE hold = ?1 AND status IN (0, 2, 3) ORDER BY seq LIMIT ?2
 )sql"};
 
 inline constexpr Sql kMember{"read the registered owner", R"sql(
@@ -118,7 +139,7 @@ ORDER BY seq LIMIT ?2
 inline constexpr Sql kReplay{"replay an event", R"sql(
 UPDATE {table}
 SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
-    hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
+    hold = CASE WHEN hold > 0 AND typeof(hold) = 'integer' THEN hold ELSE -max(?2, 1) END,
     progress = CASE WHEN status = 3 THEN progress END,
     done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
 WHERE event_id = ?1 AND status IN (1, 3)
@@ -128,7 +149,7 @@ WHERE event_id = ?1 AND status IN (1, 3)
 inline constexpr Sql kReplayMany{"replay events", R"sql(
 UPDATE {table}
 SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
-    hold = CASE WHEN hold > 0 THEN hold ELSE -max(?2, 1) END,
+    hold = CASE WHEN hold > 0 AND typeof(hold) = 'integer' THEN hold ELSE -max(?2, 1) END,
     progress = CASE WHEN status = 3 THEN progress END,
     done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
 WHERE seq IN (SELECT value FROM json_each(?1)) AND ((1 << status) & ?3) <> 0

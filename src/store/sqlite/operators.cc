@@ -4,6 +4,7 @@
 #include <string>
 
 #include "store/common/operators.h"
+#include "store/sqlite/broken_rows.h"
 #include "store/sqlite/operator_sql.h"
 #include "store/sqlite/owner_lock.h"
 #include "store/sqlite/ownership.h"
@@ -88,6 +89,7 @@ Counts Operators::counts() {
     if (const auto oldest = run.optional_integer(4)) counts.oldest_pending = stored_time(*oldest);
   }
   counts.dead = database_.integer(sql::kCountAllDead).value_or(0);
+  counts.broken = count_broken_rows(database_);
   return counts;
 }
 

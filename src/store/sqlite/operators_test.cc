@@ -94,9 +94,9 @@ TEST_F(OperatorsTest, RowsOfOtherProgramsAreListedWithWhatIsWrongWithThem) {
 
 TEST_F(OperatorsTest, AnAggregateTypeThatIsMissingIsTheGlobalOne) {
   db_.run(
-      "INSERT INTO outbox_event (event_id, event_type, payload, aggregate_type, status, done_at)"
-      " VALUES ('a', 'T', '{}', NULL, 3, 1), ('b', 'T', '{}', '', 3, 1), ('c', 'T', '{}',"
-      " '__GLOBAL__', 3, 1)");
+      "INSERT INTO outbox_event (event_id, event_type, payload, aggregate_type, status, hold,"
+      " done_at) VALUES ('a', 'T', '{}', NULL, 3, NULL, 1), ('b', 'T', '{}', '', 3, NULL, 1),"
+      " ('c', 'T', '{}', '__GLOBAL__', 3, NULL, 1)");
   EXPECT_EQ(store_->count({.aggregate_type = std::string(kGlobalAggregate)}), 3);
   EXPECT_EQ(store_->dead_groups({}, 10).size(), 1u);
 }

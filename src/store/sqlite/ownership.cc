@@ -29,12 +29,15 @@ Tenure Ownership::renew() {
     const auto mode = options_.row_claims ? OwnerLock::Mode::shared : OwnerLock::Mode::exclusive;
     if (!lock_.try_lock(mode)) return {};
     try {
-      return take_over();
+      const Tenure tenure = take_over();
+      broken_.look(database_);
+      return tenure;
     } catch (...) {
       drop();
       throw;
     }
   }
+  broken_.look(database_);
   return {.epoch = epoch_, .shards = options_.row_claims ? std::vector<int>{} : std::vector{0}};
 }
 

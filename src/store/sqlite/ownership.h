@@ -7,6 +7,7 @@
 #include <string>
 
 #include "outbox/store.h"
+#include "store/sqlite/broken_rows.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/owner_lock.h"
 
@@ -44,6 +45,8 @@ class Ownership {
   OwnerLock lock_;
   std::atomic<std::int64_t> epoch_{0};
   std::int64_t last_epoch_ = 0;
+
+  BrokenRowsReport broken_;
 
   // From a dead owner, until renew() has told of it.
   std::optional<Tenure::Inherited> inherited_;

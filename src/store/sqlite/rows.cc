@@ -9,6 +9,7 @@
 #include "core/quote.h"
 #include "core/time_text.h"
 #include "outbox/error.h"
+#include "store/sqlite/broken_rows.h"
 #include "store/sqlite/sql.h"
 
 namespace outbox::sqlite {
@@ -79,6 +80,8 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
   std::string defect;
   const int payload_type = run.type(kPayload);
   check_payload(payload_type, defect);
+  const std::string wrong = contradiction(run, kStatus, kHold);
+  if (!wrong.empty()) add_defect(defect, wrong);
   const bool is_json = payload_type == SQLITE_TEXT;
   const Time created_at = decode_time(run, kCreatedAt, "created_at", defect);
   const Time available_at = decode_time(run, kAvailableAt, "available_at", defect);

@@ -129,7 +129,7 @@ TEST_F(RowsTest, DefectiveRowsCanBeClaimedTooSoThatTheyCanDie) {
 TEST_F(RowsTest, RowsThatSomebodyFinishedByHandAreNotDelivered) {
   write_event(*store_, simple_event("a"));
   write_event(*store_, simple_event("b"));
-  db_.run("UPDATE outbox_event SET status = 1 WHERE event_id = 'a'");
+  db_.run("UPDATE outbox_event SET status = 1, hold = NULL WHERE event_id = 'a'");
   const auto rows = ready();
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].event.id(), "b");

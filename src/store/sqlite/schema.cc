@@ -5,6 +5,7 @@
 #include "core/sql_text.h"
 #include "outbox/sqlite.h"
 #include "store/common/rows.h"
+#include "store/sqlite/broken_rows.h"
 #include "store/sqlite/names.h"
 #include "store/sqlite/sql.h"
 
@@ -53,10 +54,10 @@ const Migrations& migrations() { return kMigrations; }
 
 void ensure_schema(Database& database, bool migrate) {
   const std::string& description = database.environment().description;
-  for (const Migration& migration :
-       kMigrations.missing(current_version(database), migrate, description)) {
-    apply(database, migration);
-  }
+  const auto missing = kMigrations.missing(current_version(database), migrate, description);
+  for (const Migration& migration : missing) apply(database, migration);
+  // Rows that an older schema allowed stay as they are.
+  if (!missing.empty()) BrokenRowsReport{}.report(database);
 }
 
 std::string schema_sql(const std::string& table) {

@@ -9,11 +9,14 @@ namespace {
 
 class SchemaTest : public SqliteTest {};
 
+const std::vector<std::string> kAllMigrations{"1 001_outbox", "2 002_archive", "3 003_patterns",
+                                              "4 004_checks"};
+
 TEST_F(SchemaTest, OpeningTwiceAppliesEachMigrationOnce) {
   open_store();
   const ForeignConnection db(path());
   const auto applied = db.column("SELECT version || ' ' || name FROM outbox_event_migration");
-  EXPECT_EQ(applied, (std::vector<std::string>{"1 001_outbox", "2 002_archive", "3 003_patterns"}));
+  EXPECT_EQ(applied, kAllMigrations);
   const auto schema = db.column("SELECT sql FROM sqlite_schema ORDER BY name");
   open_store();
   EXPECT_EQ(db.column("SELECT sql FROM sqlite_schema ORDER BY name"), schema);
@@ -26,6 +29,10 @@ void make_version_1(const ForeignConnection& db) {
   db.run("DELETE FROM outbox_event_migration WHERE version > 1");
   db.run("DROP TABLE outbox_event_archive");
   db.run("DROP INDEX outbox_event_dead_row");
+  db.run("DROP INDEX outbox_event_broken");
+  for (const char* when : {"insert", "update"}) {
+    db.run(std::string("DROP TRIGGER outbox_event_check_") + when);
+  }
   for (const char* later : {"inbox", "version", "creation"}) {
     db.run(std::string("DROP TABLE outbox_event_") + later);
   }
@@ -42,8 +49,7 @@ TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
   EXPECT_EQ(db.value("SELECT count(*) FROM sqlite_schema WHERE name LIKE '%archive%'"), "0");
 
   const auto store = open_store();
-  EXPECT_EQ(db.column("SELECT version || ' ' || name FROM outbox_event_migration"),
-            (std::vector<std::string>{"1 001_outbox", "2 002_archive", "3 003_patterns"}));
+  EXPECT_EQ(db.column("SELECT version || ' ' || name FROM outbox_event_migration"), kAllMigrations);
   EXPECT_EQ(store->counts().pending, 1);
   EXPECT_EQ(store->list({.status = {Status::dead}}, 0, 10).size(), 1u);
   EXPECT_EQ(store->purge(Purgeable::dead, host_clock().now(), 0, 10, true).rows, 1);

@@ -65,7 +65,7 @@ inline constexpr Sql kExists{"look for an event", R"sql(
 SELECT 1 FROM {table} WHERE event_id = ?1
 )sql"};
 
-// --- Reading ---
+// --- Reading; a row whose status and hold contradict each other is in none of these ---
 
 inline constexpr Sql kReady{"read ready events", R"sql(
 SELECT {columns} FROM {table}
@@ -74,7 +74,7 @@ ORDER BY seq LIMIT ?2
 )sql"};
 
 inline constexpr Sql kEarliest{"read when the next event is due", R"sql(
-SELECT max(hold) FROM {table} WHERE hold < ?1
+SELECT max(hold) FROM {table} WHERE hold < ?1 AND typeof(hold) = 'integer'
 )sql"};
 
 inline constexpr Sql kDueAt{"read due events", R"sql(
@@ -84,12 +84,17 @@ ORDER BY seq LIMIT ?2
 )sql"};
 
 inline constexpr Sql kHeld{"read the events of a lane", R"sql(
-SELECT {columns} FROM {table} WHERE hold = ?1 ORDER BY seq LIMIT ?2
+SELECT {columns} FROM {table}
+WHERE hold = ?1 AND status IN (0, 2, 3)
+ORDER BY seq LIMIT ?2
 )sql"};
 
 inline constexpr Sql kHeldLane{"read the next lane", R"sql(
 SELECT hold, seq, status, available_at FROM {table}
-WHERE hold = (SELECT min(hold) FROM {table} WHERE hold > ?1)
+WHERE hold = (SELECT min(hold) FROM {table}
+              WHERE hold > ?1 AND hold <= 9223372036854775807  -- texts are greater
+                AND typeof(hold) = 'integer' AND status IN (0, 2, 3))
+  AND status IN (0, 2, 3)
 ORDER BY seq LIMIT 1
 )sql"};
 
@@ -105,7 +110,7 @@ ORDER BY seq LIMIT ?3
 
 inline constexpr Sql kClaimableDue{"look for due events to claim", R"sql(
 SELECT {columns} FROM {table}
-WHERE hold < 0 AND hold >= ?4 AND status IN (0, 2)
+WHERE hold < 0 AND hold >= ?4 AND typeof(hold) = 'integer' AND status IN (0, 2)
   AND (locked_by IS NULL OR locked_at <= ?1)
   AND (created_at <= ?2 OR typeof(created_at) <> 'integer')
 ORDER BY hold DESC LIMIT ?3
@@ -182,7 +187,7 @@ WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 
 inline constexpr Sql kAside{"set an event aside", R"sql(
 UPDATE {table}
-SET hold = CASE WHEN ?3 > 0 THEN ?3 ELSE -max(available_at, 1) END,
+SET hold = CASE WHEN ?3 > 0 THEN ?3 ELSE -max(CAST(available_at AS INTEGER), 1) END,
     locked_by = NULL, locked_at = NULL
 WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};

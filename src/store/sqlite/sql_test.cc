@@ -15,7 +15,7 @@ class QueryPlanTest : public SqliteTest {
         "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2000) "
         "INSERT INTO outbox_event (event_id, event_type, payload, status, hold) "
         "SELECT 'e' || i, 'T', '{}', i % 4, "
-        "CASE i % 5 WHEN 0 THEN 0 WHEN 1 THEN i WHEN 2 THEN -i END FROM n");
+        "CASE WHEN i % 2 = 0 THEN CASE i % 3 WHEN 0 THEN 0 WHEN 1 THEN i ELSE -i END END FROM n");
     db_.run("ANALYZE");
   }
 
@@ -61,6 +61,14 @@ TEST_F(QueryPlanTest, FinishedRowsCostOperatorsNothing) {
   EXPECT_TRUE(contains(plan(sql::kCountAllDead), "outbox_event_dead"));
   for (const Sql* sql : {&sql::kFind, &sql::kReplay, &sql::kDiscard, &sql::kExists}) {
     EXPECT_TRUE(contains(plan(*sql), "(event_id=?)")) << plan(*sql);
+  }
+}
+
+TEST_F(QueryPlanTest, BrokenRowsAreFoundByTheirOwnIndex) {
+  for (const Sql* sql : {&sql::kCountBroken, &sql::kFirstBroken}) {
+    const std::string steps = plan(*sql);
+    EXPECT_TRUE(contains(steps, "outbox_event_broken")) << steps;
+    EXPECT_EQ(steps.find("TEMP B-TREE"), std::string::npos) << steps;
   }
 }
 

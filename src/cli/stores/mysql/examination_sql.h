@@ -109,4 +109,28 @@ inline constexpr Need kNeeds[] = {
     {"replay and purge", "SELECT", "_migration", kReadsMigrations},
 };
 
+// --- Rows that contradict themselves (row_repair.h) ---
+
+inline constexpr std::string_view kFindBroken = R"sql(
+SELECT event_id, status FROM {table}
+WHERE status NOT IN (0, 1, 2, 3) OR (status IN (0, 2) AND hold IS NULL)
+   OR (status = 1 AND hold IS NOT NULL) OR (status = 3 AND hold <= 0)
+ORDER BY seq LIMIT 1000
+)sql";
+
+// The status comes last: the server reads what was assigned before.
+inline constexpr std::string_view kFixBroken = R"sql(
+UPDATE {table}
+SET hold = CASE WHEN status IN (0, 2)
+      THEN -greatest(timestampdiff(MICROSECOND, '1970-01-01', available_at), 1) END,
+    done_at = CASE WHEN status NOT IN (0, 2) THEN coalesce(done_at, utc_timestamp(6)) END,
+    last_error = CASE WHEN status IN (0, 1, 2, 3) THEN last_error
+      ELSE 'outbox doctor --repair: the status was none of 0 to 3; the event may have been delivered'
+      END,
+    status = CASE WHEN status IN (0, 1, 2, 3) THEN status ELSE 3 END
+WHERE event_id = ?
+  AND (status NOT IN (0, 1, 2, 3) OR (status IN (0, 2) AND hold IS NULL)
+       OR (status = 1 AND hold IS NOT NULL) OR (status = 3 AND hold <= 0))
+)sql";
+
 }  // namespace outbox::cli::mysql_sql

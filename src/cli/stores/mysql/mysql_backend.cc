@@ -2,11 +2,13 @@
 
 #include <utility>
 
+#include "cli/stores/mysql/examination_sql.h"
 #include "cli/stores/mysql/mysql_examination.h"
 #include "cli/stores/schema_check.h"
 #include "cli/stores/shell_word.h"
 #include "core/url_scheme.h"
 #include "outbox/mysql.h"
+#include "store/mysql/names.h"
 #include "store/mysql/target.h"
 
 namespace outbox::cli {
@@ -45,6 +47,12 @@ std::shared_ptr<Store> MysqlBackend::open() {
 
 std::vector<Finding> MysqlBackend::examine(const ExamineOptions& /*options*/) {
   return examine_mysql(url_, table_);
+}
+
+RepairSql MysqlBackend::repair_sql() const {
+  const auto name = mysql::TableName::parse(table_);
+  return {.find = mysql::expand(mysql_sql::kFindBroken, name),
+          .fix = mysql::expand(mysql_sql::kFixBroken, name)};
 }
 
 }  // namespace outbox::cli

@@ -123,4 +123,27 @@ inline constexpr std::string_view kPinningSlots = R"sql(
 SELECT slot_name FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active
 )sql";
 
+// --- Rows that contradict themselves (row_repair.h) ---
+
+inline constexpr std::string_view kFindBroken = R"sql(
+SELECT event_id, status::bigint FROM {table}
+WHERE CASE status WHEN 0 THEN hold IS NULL WHEN 2 THEN hold IS NULL WHEN 1 THEN hold IS NOT NULL
+           WHEN 3 THEN hold <= 0 ELSE true END
+ORDER BY seq LIMIT 1000
+)sql";
+
+inline constexpr std::string_view kFixBroken = R"sql(
+UPDATE {table}
+SET status = CASE WHEN status IN (0, 1, 2, 3) THEN status ELSE 3 END,
+    hold = CASE WHEN status IN (0, 2) THEN CASE WHEN isfinite(available_at)
+      THEN -greatest((extract(epoch FROM available_at) * 1000000)::bigint, 1) ELSE -1 END END,
+    done_at = CASE WHEN status NOT IN (0, 2) THEN coalesce(done_at, clock_timestamp()) END,
+    last_error = CASE WHEN status IN (0, 1, 2, 3) THEN last_error
+      ELSE 'outbox doctor --repair: the status was none of 0 to 3; the event may have been '
+        || 'delivered' END
+WHERE event_id = $1
+  AND CASE status WHEN 0 THEN hold IS NULL WHEN 2 THEN hold IS NULL WHEN 1 THEN hold IS NOT NULL
+           WHEN 3 THEN hold <= 0 ELSE true END
+)sql";
+
 }  // namespace outbox::cli::postgres_sql

@@ -2,10 +2,12 @@
 
 #include <utility>
 
+#include "cli/stores/postgres/examination_sql.h"
 #include "cli/stores/postgres/postgres_examination.h"
 #include "cli/stores/schema_check.h"
 #include "cli/stores/shell_word.h"
 #include "outbox/postgres.h"
+#include "store/postgres/names.h"
 #include "store/postgres/target.h"
 
 namespace outbox::cli {
@@ -40,6 +42,12 @@ std::shared_ptr<Store> PostgresBackend::open() {
 
 std::vector<Finding> PostgresBackend::examine(const ExamineOptions& /*options*/) {
   return examine_postgres(url_, table_);
+}
+
+RepairSql PostgresBackend::repair_sql() const {
+  const auto name = postgres::TableName::parse(table_);
+  return {.find = postgres::expand(postgres_sql::kFindBroken, name),
+          .fix = postgres::expand(postgres_sql::kFixBroken, name)};
 }
 
 }  // namespace outbox::cli
