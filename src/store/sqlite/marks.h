@@ -25,9 +25,9 @@ class Marks {
 
  private:
   bool owns(std::int64_t epoch);
-  std::int64_t finish(std::span<const Mark> marks, Time now);
   std::int64_t change(const Mark& mark, Time now);
   bool landed_before(const Mark& mark);
+  bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
 
   Database& database_;
   const std::optional<std::string> claim_owner_;

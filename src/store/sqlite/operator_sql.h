@@ -145,14 +145,15 @@ SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
 WHERE event_id = ?1 AND status IN (1, 3)
 )sql"};
 
-// Those of the rows ?1 that still have one of the statuses ?3.
+// Those of the rows ?1 that still match: since they were looked for, somebody may have changed
+// them, or given their numbers to others. ?12 is not 0.
 inline constexpr Sql kReplayMany{"replay events", R"sql(
 UPDATE {table}
 SET status = 0, attempts = 0, crashes = 0, available_at = ?2,
     hold = CASE WHEN hold > 0 AND typeof(hold) = 'integer' THEN hold ELSE -max(?2, 1) END,
     progress = CASE WHEN status = 3 THEN progress END,
     done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
-WHERE seq IN (SELECT value FROM json_each(?1)) AND ((1 << status) & ?3) <> 0
+WHERE seq IN (SELECT value FROM json_each(?1)) AND {filter}
 )sql"};
 
 inline constexpr Sql kDiscard{"discard an event", R"sql(
@@ -160,7 +161,8 @@ DELETE FROM {table} WHERE event_id = ?1 AND status = 3
 )sql"};
 
 inline constexpr Sql kDiscardMany{"discard events", R"sql(
-DELETE FROM {table} WHERE seq IN (SELECT value FROM json_each(?1)) AND status = 3
+DELETE FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1)) AND status = 3 AND ?2 IS NULL AND {filter}
 )sql"};
 
 // --- Purge: ?3 is the status, or NULL for any; ?4 the time ---
@@ -200,7 +202,7 @@ SELECT
   last_error, payload, ?2
 FROM {table}
 WHERE seq IN (SELECT value FROM json_each(?1))
-  AND ((status = ?3 AND done_at < ?4) OR (?3 IS NULL AND created_at < ?4))
+  AND ((status = ?3 AND done_at < ?4 AND hold IS NULL) OR (?3 IS NULL AND created_at < ?4))
 ORDER BY seq
 )sql"};
 

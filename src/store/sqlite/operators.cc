@@ -155,8 +155,9 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
   if (found.seqs.empty()) return found.step;
   const std::string list = seq_list(found.seqs);
   WriteTransaction transaction(database_);
-  found.step.rows =
-      database_.execute(sql::kReplayMany, list, micros(environment().now()), statuses);
+  Run run(database_[sql::kReplayMany], list, micros(environment().now()));
+  bind_filter(run, filter, statuses);
+  found.step.rows = run.finish();
   transaction.commit();
   return found.step;
 }
@@ -166,7 +167,9 @@ Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t lim
   if (found.seqs.empty()) return found.step;
   const std::string list = seq_list(found.seqs);
   WriteTransaction transaction(database_);
-  found.step.rows = database_.execute(sql::kDiscardMany, list);
+  Run run(database_[sql::kDiscardMany], list, nullptr);
+  bind_filter(run, filter, bit(Status::dead));
+  found.step.rows = run.finish();
   transaction.commit();
   return found.step;
 }

@@ -100,7 +100,7 @@ TEST_F(OwnershipTest, WhoeverDeletesTheLockFileGetsAnotherOwnerAndTheOldOneIsFen
 
   const auto new_owner = store->join({});
   EXPECT_EQ(new_owner->renew().epoch, 2);
-  const Mark mark{.row = store->find("e")->row.ref};
+  const Mark mark{.row = store->find("e")->row.ref, .event_id = "e"};
   EXPECT_TRUE(old_owner->mark(1, {&mark, 1}).fenced);
   EXPECT_EQ(store->find("e")->row.status, Status::fresh);
   EXPECT_EQ(old_owner->renew().epoch, 0) << "it has noticed";

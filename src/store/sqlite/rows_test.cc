@@ -187,8 +187,11 @@ TEST_F(RowsTest, ErrorsOfAnyContentAreStored) {
   for (const std::string& error : errors) {
     const std::string id = "e" + std::to_string(error.size());
     write_event(*store_, simple_event(id));
-    const Mark mark{
-        .row = store_->find(id)->row.ref, .kind = Mark::Kind::retry, .attempts = 1, .error = error};
+    const Mark mark{.row = store_->find(id)->row.ref,
+                    .event_id = id,
+                    .kind = Mark::Kind::retry,
+                    .attempts = 1,
+                    .error = error};
     EXPECT_TRUE(instance->mark(epoch, {&mark, 1}).stale.empty());
     EXPECT_EQ(store_->find(id)->last_error, error);
   }

@@ -137,73 +137,69 @@ SELECT seq FROM {table} WHERE hold IS NOT NULL AND locked_by = ?1
 
 // --- Marking ---
 //
-// ?1 is the row (or, as a JSON array, the rows) and ?2 the owner with row
-// claims, NULL without. Finished rows keep the owner: it tells whose work it was.
+// ?1 is the row, ?2 the owner with row claims, NULL without, and ?3 the event: after an edit by
+// hand the number may be another one's. (An id that another program stored as a BLOB is read,
+// and so compared, as text.) Finished rows keep the owner: it tells whose work it was.
 
 inline constexpr Sql kDone{"mark an event DONE", R"sql(
 UPDATE {table}
-SET status = 1, done_at = ?3, hold = NULL
-WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
-)sql"};
-
-inline constexpr Sql kDoneMany{"mark events DONE", R"sql(
-UPDATE {table}
-SET status = 1, done_at = ?3, hold = NULL
-WHERE seq IN (SELECT value FROM json_each(?1))
+SET status = 1, done_at = ?4, hold = NULL
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kRemove{"delete a delivered event", R"sql(
 DELETE FROM {table}
-WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
-)sql"};
-
-inline constexpr Sql kRemoveMany{"delete delivered events", R"sql(
-DELETE FROM {table}
-WHERE seq IN (SELECT value FROM json_each(?1))
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kRetry{"mark an event RETRY", R"sql(
 UPDATE {table}
-SET status = 2, attempts = ?3, crashes = 0, last_error = ?4, progress = ?5,
-    available_at = ?6, hold = ?7, locked_by = NULL, locked_at = NULL
-WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+SET status = 2, attempts = ?4, crashes = 0, last_error = ?5, progress = ?6,
+    available_at = ?7, hold = ?8, locked_by = NULL, locked_at = NULL
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kDefer{"defer an event", R"sql(
 UPDATE {table}
-SET crashes = ?6, progress = ?3,
-    available_at = ?4, hold = ?5, locked_by = NULL, locked_at = NULL
-WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+SET crashes = ?7, progress = ?4,
+    available_at = ?5, hold = ?6, locked_by = NULL, locked_at = NULL
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kDead{"mark an event DEAD", R"sql(
 UPDATE {table}
-SET status = 3, attempts = ?3, last_error = ?4, progress = ?5,
-    done_at = ?6, hold = ?7
-WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+SET status = 3, attempts = ?4, last_error = ?5, progress = ?6,
+    done_at = ?7, hold = ?8
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kAside{"set an event aside", R"sql(
 UPDATE {table}
-SET hold = CASE WHEN ?3 > 0 THEN ?3 ELSE -max(CAST(available_at AS INTEGER), 1) END,
+SET hold = CASE WHEN ?4 > 0 THEN ?4 ELSE -max(CAST(available_at AS INTEGER), 1) END,
     locked_by = NULL, locked_at = NULL
-WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kSuspect{"suspect an event", R"sql(
-UPDATE {table} SET crashes = ?3
-WHERE seq = ?1 AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+UPDATE {table} SET crashes = ?4
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kUnblock{"take a dead event out of its lane", R"sql(
 UPDATE {table} SET hold = NULL
-WHERE seq = ?1 AND status = 3 AND (?2 IS NULL OR locked_by = ?2)
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3 AND status = 3 AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 inline constexpr Sql kState{"read the state of an event", R"sql(
-SELECT status, attempts, hold, locked_by, last_error FROM {table} WHERE seq = ?1
+SELECT status, attempts, hold, locked_by, last_error FROM {table}
+WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?2
 )sql"};
 
 // --- Ownership ---

@@ -1,0 +1,100 @@
+#include "store/sqlite/marks.h"
+
+#include "store/sqlite/test_support.h"
+
+namespace outbox::sqlite {
+namespace {
+
+constexpr Mark::Kind kKinds[] = {Mark::Kind::done,   Mark::Kind::retry, Mark::Kind::defer,
+                                 Mark::Kind::dead,   Mark::Kind::aside, Mark::Kind::suspect,
+                                 Mark::Kind::unblock};
+
+class MarksTest : public SqliteTest {
+ protected:
+  // Gives the number of an event to another one, as an edit by hand or another file does.
+  void replace(const std::string& id, const std::string& by, const std::string& status = "0",
+               const std::string& hold = "0") const {
+    const std::string seq = db_.value("SELECT seq FROM outbox_event WHERE event_id = '" + id + "'");
+    db_.run("DELETE FROM outbox_event WHERE event_id = '" + id + "'");
+    db_.run("INSERT INTO outbox_event (seq, event_id, event_type, payload, status, hold) VALUES (" +
+            seq + ", '" + by + "', 'T', '{}', " + status + ", " + hold + ")");
+  }
+  std::string row(const std::string& id) const {
+    return db_.value(
+        "SELECT quote(status) || quote(hold) || quote(crashes) || quote(attempts) || "
+        "quote(available_at) || quote(done_at) FROM outbox_event WHERE event_id = '" +
+        id + "'");
+  }
+
+  const std::shared_ptr<Store> store_ = open_store();
+  const ForeignConnection db_{path()};
+};
+
+TEST_F(MarksTest, ANumberThatNamesAnotherEventIsStaleAndChangesNothing) {
+  const auto instance = store_->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  for (const Mark::Kind kind : kKinds) {
+    const std::string number = std::to_string(static_cast<int>(kind));
+    const bool unblocks = kind == Mark::Kind::unblock;
+    write_event(*store_, simple_event("old" + number));
+    const RowRef ref = store_->find("old" + number)->row.ref;
+    replace("old" + number, "new" + number, unblocks ? "3" : "0", unblocks ? "5" : "0");
+    const std::string before = row("new" + number);
+    const Mark mark{.row = ref,
+                    .event_id = "old" + number,
+                    .kind = kind,
+                    .lane = 5,
+                    .attempts = 3,
+                    .crashes = 3,
+                    .delay = 1s};
+    EXPECT_EQ(instance->mark(epoch, {&mark, 1}).stale, (std::vector<std::size_t>{0})) << number;
+    EXPECT_EQ(row("new" + number), before) << number;
+  }
+}
+
+TEST_F(MarksTest, OfManyOnlyThoseThatNameAnotherAreStale) {
+  const auto instance = store_->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  std::vector<Mark> marks;
+  for (int i = 0; i < 100; ++i) {
+    const std::string id = "e" + std::to_string(i);
+    write_event(*store_, simple_event(id));
+    marks.push_back({.row = store_->find(id)->row.ref, .event_id = id});
+  }
+  replace("e42", "other");
+  EXPECT_EQ(instance->mark(epoch, marks).stale, (std::vector<std::size_t>{42}));
+  EXPECT_EQ(store_->find("other")->row.status, Status::fresh);
+  EXPECT_EQ(store_->count({.status = {Status::done}}), 99);
+  EXPECT_EQ(instance->mark(epoch, marks).stale, (std::vector<std::size_t>{42})) << "repeated";
+}
+
+TEST_F(MarksTest, WhereDeliveredEventsAreDeletedTheOtherOneStays) {
+  const auto store = open_store({.on_done = OnDone::remove});
+  const auto instance = store->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  write_event(*store, simple_event("old"));
+  const Mark mark{.row = store->find("old")->row.ref, .event_id = "old"};
+  replace("old", "new");
+  EXPECT_TRUE(instance->mark(epoch, {&mark, 1}).stale.empty()) << "it is gone, as it should";
+  EXPECT_TRUE(store->find("new"));
+}
+
+// An id that another program stored as a BLOB was compared with a text, and never found.
+TEST_F(MarksTest, TheIdMayBeOfAnotherStorageClass) {
+  const auto instance = store_->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  db_.run(
+      "INSERT INTO outbox_event (event_id, event_type, payload) VALUES (x'6964', 'T', '{}'),"
+      " (17, 'T', '{}'), ('', 'T', '{}')");
+  std::vector<Mark> marks;
+  const int shard[] = {0};
+  for (const Row& row : instance->ready(shard, 0, 10).rows) {
+    marks.push_back({.row = row.ref, .event_id = row.event.id()});
+  }
+  ASSERT_EQ(marks.size(), 3u);
+  EXPECT_TRUE(instance->mark(epoch, marks).stale.empty());
+  EXPECT_FALSE(store_->has_pending());
+}
+
+}  // namespace
+}  // namespace outbox::sqlite
