@@ -75,6 +75,7 @@ std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const Insert
                       session.environment().description +
                       ", a borrowed connection): run BEGIN IMMEDIATE on it first");
   }
+  session.environment().check_file();
   return insert_rows(session, events, options);
 }
 

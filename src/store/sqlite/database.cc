@@ -39,6 +39,8 @@ Database::~Database() {
 }
 
 void Database::open(bool may_create) {
+  // A new connection would lead to the file that is there now.
+  environment_->check_file();
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_EXRESCODE | (may_create ? SQLITE_OPEN_CREATE : 0);
   sqlite3* db = nullptr;
@@ -125,6 +127,7 @@ void Database::give_turn_back() noexcept {
 }
 
 void Database::begin() {
+  environment_->check_file();
   Run run((*this)[sql::kBegin]);
   const Instant deadline = steady_clock::now() + environment_->options.wait_timeout;
   take_turn(deadline);

@@ -46,7 +46,8 @@ class Database {
   void run_script(const std::string& text, std::string_view purpose);
 
   // Waits for the turn, then for other processes, up to wait_timeout in all.
-  // Throws RetryableError that says who was in the way.
+  // Throws RetryableError that says who was in the way, and PermanentError if the file was
+  // deleted or replaced.
   void begin();
 
   // Throws OutcomeUnknownError if SQLite cannot say what became of it, any
@@ -64,6 +65,7 @@ class Database {
       Database& db;
       ~GiveBack() { db.give_turn_back(); }
     };
+    environment_->check_file();
     take_turn(std::chrono::steady_clock::now() + environment_->options.wait_timeout);
     const GiveBack at_end{*this};
     return work();

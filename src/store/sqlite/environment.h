@@ -1,16 +1,19 @@
 // What everything that belongs to one store shares.
 #pragma once
 
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <atomic>
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/fair_slots.h"
 #include "core/process.h"
 #include "outbox/clock.h"
+#include "outbox/error.h"
 #include "outbox/sqlite.h"
 
 namespace outbox::sqlite {
@@ -42,16 +45,31 @@ class WriteTurn {
   std::atomic<Instant> since_{};
 };
 
+// Which file a path names.
+struct FileIdentity {
+  dev_t device = 0;
+  ino_t inode = 0;
+
+  // Nullopt if there is no such file.
+  static std::optional<FileIdentity> of(const std::string& path) {
+    struct stat facts {};
+    if (stat(path.c_str(), &facts) != 0) return std::nullopt;
+    return FileIdentity{.device = facts.st_dev, .inode = facts.st_ino};
+  }
+  friend bool operator==(const FileIdentity&, const FileIdentity&) = default;
+};
+
 // The options, resolved; the place of the database; and the turn to write in
 // it. Connections, instances and watches keep it alive, so that they may
 // outlive the store.
 //
 // Constant once the store is open, but for `turn`; thread-safe.
 struct Environment {
-  std::string path{};         // as given, perhaps a URI
-  std::string file{};         // the file behind it, absolute
-  std::string description{};  // for messages
-  Options options{};          // complete: codec, log and clock are set
+  std::string path{};                      // as given, perhaps a URI
+  std::string file{};                      // the file behind it, absolute
+  std::optional<FileIdentity> identity{};  // of that file; absent while the store is opened
+  std::string description{};               // for messages
+  Options options{};                       // complete: codec, log and clock are set
   pid_t pid = getpid();
 
   mutable WriteTurn turn{};
@@ -61,6 +79,20 @@ struct Environment {
   // Throws MisuseError in a child made by fork(): SQLite's handles do not
   // survive it.
   void check_process() const { check_not_forked(pid, description); }
+
+  // Whether the file at the path is no longer the one that the store has opened. What is
+  // written to that one is lost with the last connection to it.
+  bool file_is_gone() const { return identity && FileIdentity::of(file) != identity; }
+
+  // Throws PermanentError if so. Costs a system call.
+  void check_file() const {
+    if (!file_is_gone()) return;
+    throw PermanentError(file +
+                         (FileIdentity::of(file) ? " was replaced" : " was deleted or moved") +
+                         " while this process had it open (" + description +
+                         "): nothing is written or delivered until the file is back or the "
+                         "process has been restarted");
+  }
 };
 
 using EnvironmentPtr = std::shared_ptr<const Environment>;

@@ -24,6 +24,7 @@ std::shared_ptr<Store> open(const std::string& path, Options options) {
   // Without migration a new file would be of no use: don't leave one behind.
   auto first = std::make_unique<Database>(environment, migrate);
   environment->file = sqlite3_db_filename(first->handle(), "main");
+  environment->identity = FileIdentity::of(environment->file);
   environment->description = describe_database(environment->file, environment->options.table);
   ensure_schema(*first, migrate);
   return std::make_shared<SqliteStore>(environment, std::move(first));

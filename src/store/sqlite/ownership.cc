@@ -24,6 +24,7 @@ Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options,
 
 Tenure Ownership::renew() {
   database_.environment().check_process();
+  if (lost_the_file()) return {};
   if (lock_.held() && !still_owner()) drop();
   if (!lock_.held()) {
     const auto mode = options_.row_claims ? OwnerLock::Mode::shared : OwnerLock::Mode::exclusive;
@@ -39,6 +40,17 @@ Tenure Ownership::renew() {
   }
   broken_.look(database_);
   return {.epoch = epoch_, .shards = options_.row_claims ? std::vector<int>{} : std::vector{0}};
+}
+
+// Told once by a tenure that owns nothing, so that whatever was read is dropped; the lock is
+// given back to those who have the file that is there now.
+bool Ownership::lost_the_file() {
+  const Environment& environment = database_.environment();
+  const bool was_gone = std::exchange(file_is_gone_, environment.file_is_gone());
+  if (!file_is_gone_) return false;
+  if (was_gone) environment.check_file();
+  if (lock_.held()) drop();
+  return true;
 }
 
 bool Ownership::still_owner() {
@@ -77,7 +89,9 @@ Tenure Ownership::take_over() {
 
 void Ownership::leave() {
   database_.environment().check_process();
-  if (options_.row_claims) {
+  if (database_.environment().file_is_gone()) {
+    // There is nothing to give back; nobody will look into that file.
+  } else if (options_.row_claims) {
     give_claims_back();
   } else if (lock_.held()) {
     WriteTransaction transaction(database_);

@@ -23,6 +23,8 @@ class Ownership {
  public:
   Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner);
 
+  // Owns nothing once the file was deleted or replaced, and throws PermanentError from then on
+  // until it is back.
   Tenure renew();
   void leave();
 
@@ -35,6 +37,7 @@ class Ownership {
   bool still_owner();
   Tenure take_over();
   void give_claims_back();
+  bool lost_the_file();
   void drop();
 
   // Constant after construction.
@@ -47,6 +50,8 @@ class Ownership {
   std::int64_t last_epoch_ = 0;
 
   BrokenRowsReport broken_;
+
+  bool file_is_gone_ = false;
 
   // From a dead owner, until renew() has told of it.
   std::optional<Tenure::Inherited> inherited_;

@@ -57,15 +57,20 @@ std::unique_ptr<Watch> SqliteStore::watch(std::function<void()> on_commit) {
   return watch_commits(environment_, std::move(on_commit));
 }
 
+Lease SqliteStore::lease_to_read(Pool& pool) {
+  environment_->check_file();
+  return pool.lease();
+}
+
 bool SqliteStore::has_pending() {
-  const auto database = operators_->lease();
+  const auto database = lease_to_read(*operators_);
   return database->integer(sql::kHasPending) == 1;
 }
 
-Counts SqliteStore::counts() { return Operators(*scans_->lease()).counts(); }
+Counts SqliteStore::counts() { return Operators(*lease_to_read(*scans_)).counts(); }
 
 std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
-  const auto database = operators_->lease();
+  const auto database = lease_to_read(*operators_);
   Run run((*database)[sql::kFind], event_id);
   if (!run.step()) return std::nullopt;
   return decode_record(run, *environment_);
@@ -73,19 +78,19 @@ std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
 
 std::vector<EventRecord> SqliteStore::list(const EventFilter& filter, Seq after,
                                            std::size_t limit) {
-  return Operators(*scans_->lease()).list(filter, after, limit);
+  return Operators(*lease_to_read(*scans_)).list(filter, after, limit);
 }
 
 std::int64_t SqliteStore::count(const EventFilter& filter) {
-  return Operators(*scans_->lease()).count(filter);
+  return Operators(*lease_to_read(*scans_)).count(filter);
 }
 
 std::vector<DeadGroup> SqliteStore::dead_groups(const EventFilter& filter, std::size_t limit) {
-  return Operators(*scans_->lease()).dead_groups(filter, limit);
+  return Operators(*lease_to_read(*scans_)).dead_groups(filter, limit);
 }
 
 bool SqliteStore::replay(std::string_view event_id) {
-  const auto database = operators_->lease();
+  const auto database = lease_to_read(*operators_);
   WriteTransaction transaction(*database);
   const bool replayed = database->execute(sql::kReplay, event_id, micros(environment_->now())) == 1;
   transaction.commit();
@@ -93,7 +98,7 @@ bool SqliteStore::replay(std::string_view event_id) {
 }
 
 bool SqliteStore::discard(std::string_view event_id) {
-  const auto database = operators_->lease();
+  const auto database = lease_to_read(*operators_);
   WriteTransaction transaction(*database);
   const bool discarded = database->execute(sql::kDiscard, event_id) == 1;
   transaction.commit();
@@ -101,26 +106,28 @@ bool SqliteStore::discard(std::string_view event_id) {
 }
 
 Changed SqliteStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->lease()).replay(filter, after, limit);
+  return Operators(*lease_to_read(*scans_)).replay(filter, after, limit);
 }
 
 Changed SqliteStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->lease()).discard(filter, after, limit);
+  return Operators(*lease_to_read(*scans_)).discard(filter, after, limit);
 }
 
 Changed SqliteStore::purge(Purgeable what, Time before, Seq after, std::size_t limit,
                            bool archive) {
-  return Operators(*scans_->lease()).purge(what, before, after, limit, archive);
+  return Operators(*lease_to_read(*scans_)).purge(what, before, after, limit, archive);
 }
 
 std::int64_t SqliteStore::count_purgeable(Purgeable what, Time before) {
-  return Operators(*scans_->lease()).count_purgeable(what, before);
+  return Operators(*lease_to_read(*scans_)).count_purgeable(what, before);
 }
 
 std::vector<HeldAggregate> SqliteStore::held_aggregates(std::size_t limit) {
-  return Operators(*scans_->lease()).held_aggregates(limit);
+  return Operators(*lease_to_read(*scans_)).held_aggregates(limit);
 }
 
-std::vector<Member> SqliteStore::members() { return Operators(*operators_->lease()).members(); }
+std::vector<Member> SqliteStore::members() {
+  return Operators(*lease_to_read(*operators_)).members();
+}
 
 }  // namespace outbox::sqlite

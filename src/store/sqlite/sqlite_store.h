@@ -42,6 +42,9 @@ class SqliteStore final : public Store {
   const EnvironmentPtr& environment() const { return environment_; }
 
  private:
+  // For what only reads: the rest is checked when a transaction begins.
+  Lease lease_to_read(Pool& pool);
+
   const EnvironmentPtr environment_;
   const std::shared_ptr<Pool> connections_;
 
