@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
@@ -17,10 +18,16 @@ std::string variable_of(const std::string& service) {
   return service == "redis" ? "OUTBOX_TEST_REDIS" : "OUTBOX_TEST_MYSQL";
 }
 
+// A test may have several.
+std::string next_name() {
+  static std::atomic<int> number{0};
+  return "restart-test-" + std::to_string(getpid()) + "-" + std::to_string(++number);
+}
+
 }  // namespace
 
 OwnServer::OwnServer(std::string service, const std::string& options)
-    : service_(std::move(service)), name_("restart-test-" + std::to_string(getpid())) {
+    : service_(std::move(service)), name_(next_name()) {
   run("start", options);
   const std::string key = variable_of(service_) + "=";
   std::ifstream file(OUTBOX_SOURCE_FOLDER "/build/services/" + name_ + "/environment");

@@ -70,6 +70,7 @@ class ServerInstance : public Instance {
 
   // For what a store asks of its connections besides.
   const InstanceOptions& options() const { return options_; }
+  typename Parts::Ownership& ownership() { return ownership_; }
   typename Parts::Database& reading() { return reading_; }
   typename Parts::Database& marking() { return marking_; }
 

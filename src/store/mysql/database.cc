@@ -5,15 +5,20 @@
 #include <chrono>
 #include <string>
 
+#include "outbox/error.h"
+
 namespace outbox::mysql {
 
 bool Database::ensure_connected() {
   environment_->check_process();
   // That the server closed it for its idleness is no failure.
-  if (idle_limit_ ? healthy() : !lost()) return false;
+  const bool is_outdated = stays_young_ && is_old();
+  if (!is_outdated && (idle_limit_ ? healthy() : !lost())) return false;
   drop();
-  connection_ = environment_->connect(use_, limit_);
-  session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
+  made_at_ = newest();
+  link_ = environment_->connect(use_, limit_);
+  ++connections_;
+  session_.emplace(link_.handle.get(), environment_, Session::Prepare::at_once);
   try {
     set_up();
   } catch (...) {
@@ -24,6 +29,10 @@ bool Database::ensure_connected() {
 }
 
 void Database::set_up() {
+  if (registration_ != nullptr && registration_->is_elsewhere(link_.facts.server())) {
+    throw RetryableError("this is not the server that the instance is registered at (" +
+                         environment_->description + "): it registers anew with its next renewal");
+  }
   std::string settings;
   const auto set = [&](const std::string& name, std::chrono::seconds value) {
     settings += (settings.empty() ? "SET SESSION " : ", SESSION ") + name + " = " +
@@ -37,18 +46,18 @@ void Database::set_up() {
 bool Database::healthy() const {
   if (lost()) return false;
   // A server speaks only when it is asked, or to say why it closes the connection.
-  pollfd socket{.fd = mysql_get_socket(connection_.get()), .events = POLLIN, .revents = 0};
+  pollfd socket{.fd = mysql_get_socket(link_.handle.get()), .events = POLLIN, .revents = 0};
   return poll(&socket, 1, 0) == 0;
 }
 
 void Database::drop() noexcept {
   if (getpid() == environment_->pid) {
     // Before the statements, which need not be closed one by one then.
-    connection_.reset();
+    link_.handle.reset();
   } else {
     // To say good-bye would end the connection of the parent.
     if (session_) session_->abandon();
-    static_cast<void>(connection_.release());
+    static_cast<void>(link_.handle.release());
   }
   session_.reset();
 }

@@ -2,11 +2,13 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <utility>
 
 #include "store/mysql/environment.h"
+#include "store/mysql/registration.h"
 #include "store/mysql/session.h"
 
 namespace outbox::mysql {
@@ -35,6 +37,18 @@ class Database {
   // connections to come.
   void limit_idle(std::chrono::milliseconds limit) { idle_limit_ = limit; }
 
+  // A connection that is_old() is made anew when it is next used.
+  void stay_young() { stays_young_ = true; }
+
+  // The same, and it must lead to the server that the instance is registered at: else it
+  // fails with RetryableError, until that has registered anew. The registration must
+  // outlive this.
+  void belong_to(const Registration& registration) {
+    stay_young();
+    registration_ = &registration;
+  }
+  const Registration* registration() const { return registration_; }
+
   // Connects if need be. True if that made a new connection.
   bool ensure_connected();
 
@@ -44,8 +58,22 @@ class Database {
     return *session_;
   }
 
+  // How many connections were made so far. What was learned by another one than the last may
+  // be of another history; see History.
+  std::uint64_t connections() const { return connections_; }
+
+  // Of the server that it is connected to.
+  const Facts& facts() const { return link_.facts; }
+
+  // Whether somebody has registered, or found another history, since it was made; see
+  // Environment::registrations.
+  bool is_old() const { return made_at_ != newest(); }
+
+  // It is what has registered, or found it.
+  void is_new_enough() { made_at_ = newest(); }
+
   // Null if there is no connection.
-  MYSQL* handle() const { return connection_.get(); }
+  MYSQL* handle() const { return link_.handle.get(); }
 
   // Whether there is no connection, or one that is known to be of no use any more.
   bool lost() const { return !session_ || session_->broken(); }
@@ -69,14 +97,21 @@ class Database {
 
  private:
   void set_up();
+  std::uint64_t newest() const {
+    return use_ == Use::engine ? environment_->registrations : environment_->histories;
+  }
 
   const EnvironmentPtr environment_;
   const Use use_;
   std::optional<std::chrono::milliseconds> limit_;
   std::optional<std::chrono::seconds> lock_limit_;
   std::optional<std::chrono::milliseconds> idle_limit_;
-  ConnectionHandle connection_;
-  std::optional<Session> session_;  // on connection_
+  bool stays_young_ = false;
+  const Registration* registration_ = nullptr;
+  Link link_;
+  std::optional<Session> session_;  // on link_
+  std::uint64_t connections_ = 0;
+  std::uint64_t made_at_ = 0;  // newest() at that time
 };
 
 }  // namespace outbox::mysql

@@ -1,8 +1,10 @@
 #include "store/mysql/environment.h"
 
 #include <algorithm>
+#include <string_view>
 
 #include "outbox/error.h"
+#include "store/mysql/session_settings.h"
 #include "store/mysql/statement.h"
 
 namespace outbox::mysql {
@@ -16,53 +18,97 @@ using std::chrono::steady_clock;
 // lose the connection instead of hearing of it.
 constexpr seconds kShortestLimit{2};
 
+// For calls without a limit of their own, those of operators: as long as servers wait by
+// default.
+constexpr seconds kLockLimit{50};
+
 void run(MYSQL* connection, const std::string& text, const std::string& where) {
   if (mysql_real_query(connection, text.data(), text.size()) != 0) {
     throw_failure(Failure::of(connection), "set the connection up", where);
   }
 }
 
-// The character set is said again because servers may ignore what the client asked for
+// What must be right before the server is asked for anything. The character set is said
+// again because servers may ignore what the client asked for
 // (skip-character-set-client-handshake).
-std::string settings_for(Use use, bool is_mariadb, std::optional<seconds> limit) {
+std::string first_settings(Use use, bool is_mariadb) {
   if (use == Use::transactions) return "SET NAMES utf8mb4, SESSION autocommit = 1";
-  std::string sql =
-      "SET NAMES utf8mb4 COLLATE utf8mb4_bin, SESSION autocommit = 1,"
-      " SESSION time_zone = '+00:00', SESSION group_concat_max_len = 1024,"
-      " SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',";
-  sql += is_mariadb ? " SESSION tx_isolation = 'READ-COMMITTED'"
-                    : " SESSION transaction_isolation = 'READ-COMMITTED'";
-  if (limit) {
-    // Else the server would go on waiting for the lock when nobody waits for it.
-    const auto wait = std::to_string(limit->count() - 1);
-    sql += ", SESSION innodb_lock_wait_timeout = " + wait + ", SESSION lock_wait_timeout = " + wait;
+  return std::string(
+             "SET NAMES utf8mb4 COLLATE utf8mb4_bin,"
+             " SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',"
+             " SESSION sql_select_limit = 18446744073709551615,"
+             " SESSION max_join_size = 18446744073709551615, SESSION sql_big_selects = 1,") +
+         (is_mariadb ? " SESSION max_statement_time = 0" : " SESSION max_execution_time = 0");
+}
+
+bool is_number(std::string_view text) {
+  return !text.empty() &&
+         std::all_of(text.begin(), text.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// What the session has otherwise; empty if there is nothing.
+std::string engine_settings(const Facts& facts, std::optional<seconds> limit) {
+  std::string sql;
+  const auto set = [&](std::string_view name, std::string_view value) {
+    const std::string_view quote = is_number(value) ? "" : "'";
+    sql.append(sql.empty() ? "SET SESSION " : ", SESSION ").append(name).append(" = ");
+    sql.append(quote).append(value).append(quote);
+  };
+  for (const SessionSetting& setting : kSessionSettings) {
+    if (facts.has(setting.name) && facts.value(setting.name) != setting.value) {
+      set(setting.name, setting.value);
+    }
   }
+  // Reads wait for what was committed before on any node: an event must not be read again
+  // on one that has not heard yet that it was marked.
+  if (facts.is_galera()) set("wsrep_sync_wait", "1");
+  // Else the server would go on waiting for the lock when nobody waits for it.
+  const auto wait = std::to_string(limit ? limit->count() - 1 : kLockLimit.count());
+  set("innodb_lock_wait_timeout", wait);
+  if (limit) set("lock_wait_timeout", wait);
   return sql;
 }
 
-std::size_t read_max_packet(MYSQL* connection, const std::string& where) {
-  run(connection, "SELECT @@max_allowed_packet", where);
-  const ResultHandle rows(mysql_store_result(connection));
-  if (!rows) throw_failure(Failure::of(connection), "set the connection up", where);
-  return static_cast<std::size_t>(Result(connection, rows.get()).integer(0, 0));
+void check_ready(const Facts& facts, MYSQL* connection, const std::string& where) {
+  const std::string reason = facts.unready();
+  if (reason.empty()) return;
+  const char* host = nullptr;
+  unsigned port = 0;
+  mariadb_get_infov(connection, MARIADB_CONNECTION_HOST, &host);
+  mariadb_get_infov(connection, MARIADB_CONNECTION_PORT, &port);
+  throw RetryableError("the server " + std::string(host == nullptr ? "" : host) + ":" +
+                       std::to_string(port) + " takes no writes: " + reason + " (" + where +
+                       "); name the primary in the URL, or wait until it is one");
 }
 
 }  // namespace
 
-ConnectionHandle Environment::connect(Use use, std::optional<milliseconds> limit) const {
+Link Environment::connect(Use use, std::optional<milliseconds> limit) const {
   check_process();
   reconnection.check(steady_clock::now());
   std::optional<seconds> limit_in_seconds;
   if (limit) limit_in_seconds = std::max(kShortestLimit, std::chrono::ceil<seconds>(*limit));
+  Link link;
+  const auto set_up = [&](MYSQL* connection) {
+    const bool is_mariadb = mariadb_connection(connection) != 0;
+    check_version(is_mariadb, mysql_get_server_info(connection),
+                  mysql_get_server_version(connection), description);
+    run(connection, first_settings(use, is_mariadb), description);
+    link.facts = use == Use::engine ? Facts::read(connection, description)
+                                    : Facts::read_least(connection, description);
+    check_ready(link.facts, connection, description);
+    if (use == Use::engine) {
+      run(connection, engine_settings(link.facts, limit_in_seconds), description);
+      // Where it is refused, nobody else could have set it either.
+      static constexpr std::string_view kNow = "SET SESSION timestamp = DEFAULT";
+      mysql_real_query(connection, kNow.data(), kNow.size());
+    }
+  };
   try {
-    ConnectionHandle connection = target.connect(limit_in_seconds);
-    const bool is_mariadb = mariadb_connection(connection.get()) != 0;
-    check_version(is_mariadb, mysql_get_server_info(connection.get()),
-                  mysql_get_server_version(connection.get()), description);
-    run(connection.get(), settings_for(use, is_mariadb, limit_in_seconds), description);
-    max_packet = read_max_packet(connection.get(), description);
+    link.handle = target.connect(limit_in_seconds, set_up);
+    max_packet = link.facts.max_packet();
     reconnection.succeeded();
-    return connection;
+    return link;
   } catch (const Error& error) {
     reconnection.failed(error.what(), steady_clock::now());
     throw;

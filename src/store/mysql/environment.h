@@ -6,6 +6,7 @@
 #include <atomic>
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -15,6 +16,7 @@
 #include "core/reconnection.h"
 #include "outbox/clock.h"
 #include "outbox/mysql.h"
+#include "store/mysql/facts.h"
 #include "store/mysql/names.h"
 #include "store/mysql/target.h"
 
@@ -23,7 +25,7 @@ namespace outbox::mysql {
 // Who runs statements on a connection of the library's own.
 enum class Use {
   // The library alone: UTC, READ COMMITTED (claims must not lock what they pass over),
-  // a strict SQL mode.
+  // a strict SQL mode, and the rest of session_settings.h.
   engine,
 
   // The user's transactions. What their statements mean is left to the server's
@@ -32,10 +34,16 @@ enum class Use {
   transactions,
 };
 
+// A connection that was made, and what it leads to.
+struct Link {
+  ConnectionHandle handle{};
+  Facts facts{};
+};
+
 // The options, resolved, and the place of the database. Connections, instances
 // and watches keep it alive, so that they may outlive the store.
 //
-// Constant once the store is open, but for `reconnection` and `max_packet`; thread-safe.
+// Constant once the store is open, but for what is mutable; thread-safe.
 struct Environment {
   explicit Environment(const std::string& url) : target(url) {}
 
@@ -51,11 +59,18 @@ struct Environment {
   // is longer ends its connection.
   mutable std::atomic<std::size_t> max_packet{1024};
 
-  // A new connection, set up. With a limit, a call gives up when the server was silent
+  // How often instances have registered, and how often one found that the database has
+  // another history than before. Connections that were made before the last time may lead
+  // to a server that is the primary no more: the library's own are made anew after each
+  // registration, those of users' transactions after a change of history.
+  mutable std::atomic<std::uint64_t> registrations{0};
+  mutable std::atomic<std::uint64_t> histories{0};
+
+  // A new connection, set up; to the first host that can be used: one that answers and takes
+  // writes. With a limit, a call gives up when the server was silent
   // for so long, and the server when it waited a little less for a lock; in whole
   // seconds, rounded up, and two at least. Throws RetryableError or PermanentError.
-  ConnectionHandle connect(Use use,
-                           std::optional<std::chrono::milliseconds> limit = std::nullopt) const;
+  Link connect(Use use, std::optional<std::chrono::milliseconds> limit = std::nullopt) const;
 
   // Throws MisuseError in a child made by fork(): two processes cannot share a
   // connection.

@@ -13,6 +13,8 @@ constexpr std::chrono::seconds kMarksLockLimit{1};
 
 MysqlInstance::MysqlInstance(const EnvironmentPtr& environment, InstanceOptions options)
     : ServerInstance(environment, std::move(options)) {
+  reading().belong_to(ownership().registration());
+  marking().belong_to(ownership().registration());
   reading().limit_idle(this->options().lease);
   marking().limit_idle(this->options().lease);
   marking().limit_locks(kMarksLockLimit);

@@ -35,6 +35,18 @@ std::vector<Seq> seqs_of(std::span<const Mark> marks) {
   return seqs;
 }
 
+// A number alone may be that of another event: a primary that has lost commits gives
+// theirs out again. The numbers alone are for the index: MariaDB would not go by it for one
+// pair.
+void append_names(Built& statement, std::span<const Mark> marks) {
+  statement.sql("seq IN (").list(seqs_of(marks)).sql(") AND (seq, event_id) IN (");
+  for (const Mark& mark : marks) {
+    if (&mark != &marks.front()) statement.sql(",");
+    statement.row(mark.row.seq, mark.event_id);
+  }
+  statement.sql(")");
+}
+
 }  // namespace
 
 static_assert(static_cast<int>(Mark::Kind::retry) == 1 &&
@@ -46,12 +58,15 @@ static_assert(static_cast<int>(Mark::Kind::retry) == 1 &&
               "change() spells them out");
 
 MarkResult Marks::apply(std::span<const Mark> marks, std::int64_t epoch) {
-  if (marks.empty() || write(marks, epoch)) return {};
+  if (marks.empty()) return {};
+  const std::optional<Fence> fence = fence_for(epoch);
+  if (!fence) return {.fenced = true};
+  if (write(marks, *fence)) return {};
   // An epoch that is gone does not come back: one that is still there was there.
-  const std::optional<std::vector<bool>> owned = owned_shards(epoch);
+  const std::optional<std::vector<bool>> owned = owned_shards(*fence);
   if (!owned) return {.fenced = true};
   Unchanged unchanged = look_for_unchanged(marks, *owned);
-  if (!unchanged.moved.empty() && !write(unchanged.moved, epoch)) {
+  if (!unchanged.moved.empty() && !write(unchanged.moved, *fence)) {
     const Unchanged again = look_for_unchanged(unchanged.moved, *owned);
     for (const std::size_t i : again.stale) unchanged.stale.push_back(unchanged.index_of[i]);
     for (const std::size_t i : again.index_of) unchanged.stale.push_back(unchanged.index_of[i]);
@@ -60,21 +75,29 @@ MarkResult Marks::apply(std::span<const Mark> marks, std::int64_t epoch) {
   return {.stale = std::move(unchanged.stale)};
 }
 
-std::vector<Built> Marks::statements_for(std::span<const Mark> marks, std::int64_t epoch) const {
+// Absent if the epoch is over.
+std::optional<Marks::Fence> Marks::fence_for(std::int64_t epoch) const {
+  if (row_claims_) return Fence{.epoch = epoch};
+  const std::optional<std::string> name = database_.registration()->name_of(epoch);
+  if (!name) return std::nullopt;
+  return Fence{.epoch = epoch, .name = *name};
+}
+
+std::vector<Built> Marks::statements_for(std::span<const Mark> marks, const Fence& fence) const {
   std::vector<Built> statements;
   while (!marks.empty()) {
     const std::span<const Mark> group = marks.first(distinct(marks));
     marks = marks.subspan(group.size());
     std::vector<Mark> done, others;
     for (const Mark& mark : group) (is_done(mark) ? done : others).push_back(mark);
-    if (!done.empty()) statements.push_back(finish(done, epoch));
-    if (!others.empty()) statements.push_back(change(others, epoch));
+    if (!done.empty()) statements.push_back(finish(done, fence));
+    if (!others.empty()) statements.push_back(change(others, fence));
   }
   return statements;
 }
 
 // Finished rows keep locked_by: it tells whose work it was.
-Built Marks::finish(std::span<const Mark> marks, std::int64_t epoch) const {
+Built Marks::finish(std::span<const Mark> marks, const Fence& fence) const {
   Built statement(removes() ? "delete delivered events" : "mark events DONE",
                   database_.environment().table);
   if (removes()) {
@@ -83,13 +106,15 @@ Built Marks::finish(std::span<const Mark> marks, std::int64_t epoch) const {
     statement.sql("UPDATE ").sql(kByNumber);
     statement.sql(" SET status = 1, done_at = utc_timestamp(6), hold = NULL");
   }
-  statement.sql(" WHERE seq IN (").list(seqs_of(marks)).sql(") AND status IN (0, 2)");
-  append_fence(statement, epoch);
+  statement.sql(" WHERE ");
+  append_names(statement, marks);
+  statement.sql(" AND status IN (0, 2)");
+  append_fence(statement, fence);
   return statement;
 }
 
 // `lane` is where a row waits with others, 0 if alone: then until it is available.
-Built Marks::change(std::span<const Mark> marks, std::int64_t epoch) const {
+Built Marks::change(std::span<const Mark> marks, const Fence& fence) const {
   Built statement("mark events", database_.environment().table);
   statement.sql("UPDATE (");
   for (const Mark& mark : marks) {
@@ -101,6 +126,7 @@ Built Marks::change(std::span<const Mark> marks, std::int64_t epoch) const {
     };
     statement.sql(first ? "SELECT " : " UNION ALL SELECT ");
     column("number", mark.row.seq);
+    column("id", mark.event_id);
     column("place", mark.row.hold);
     column("kind", static_cast<int>(mark.kind));
     column("lane", mark.lane);
@@ -110,7 +136,9 @@ Built Marks::change(std::span<const Mark> marks, std::int64_t epoch) const {
     column("error", null_if_empty(mark.error));
     column("step", null_if_empty(mark.progress));
   }
-  statement.sql(") AS item STRAIGHT_JOIN ").sql(kByNumber).sql(R"sql( ON seq = number SET
+  statement.sql(") AS item STRAIGHT_JOIN ")
+      .sql(kByNumber)
+      .sql(R"sql( ON seq = number AND event_id = id SET
   event.hold = CASE
     WHEN kind = 5 THEN event.hold
     WHEN kind = 6 THEN NULL
@@ -132,27 +160,29 @@ Built Marks::change(std::span<const Mark> marks, std::int64_t epoch) const {
   event.status = CASE kind WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE event.status END
 WHERE event.hold = place
   AND CASE kind WHEN 6 THEN event.status = 3 ELSE event.status IN (0, 2) END)sql");
-  append_fence(statement, epoch);
+  append_fence(statement, fence);
   return statement;
 }
 
-void Marks::append_fence(Built& statement, std::int64_t epoch) const {
+void Marks::append_fence(Built& statement, const Fence& fence) const {
   if (row_claims_) {
     statement.sql(" AND locked_by = ").value(owner_);
   } else {
     statement.sql(" AND (SELECT epoch FROM {instance} WHERE epoch = ")
-        .value(epoch)
+        .value(fence.epoch)
+        .sql(" AND owner = ")
+        .value(fence.name)
         .sql(
             " FOR UPDATE) IS NOT NULL AND find_in_set(shard, (SELECT group_concat(shard) "
             "FROM {shard} WHERE epoch = ")
-        .value(epoch)
+        .value(fence.epoch)
         .sql("))");
   }
 }
 
 // In one transaction. Whether all of them landed.
-bool Marks::write(std::span<const Mark> marks, std::int64_t epoch) {
-  const std::vector<Built> statements = statements_for(marks, epoch);
+bool Marks::write(std::span<const Mark> marks, const Fence& fence) {
+  const std::vector<Built> statements = statements_for(marks, fence);
   const std::int64_t landed = again_after_deadlock(database_, [&] {
     Session& session = database_.session();
     if (statements.size() == 1) return session.run(statements.front()).changed();
@@ -166,11 +196,11 @@ bool Marks::write(std::span<const Mark> marks, std::int64_t epoch) {
 }
 
 // By shard; nullopt if this instance was taken for dead.
-std::optional<std::vector<bool>> Marks::owned_shards(std::int64_t epoch) {
+std::optional<std::vector<bool>> Marks::owned_shards(const Fence& fence) {
   std::vector<bool> owned(kShards, row_claims_);
   if (row_claims_) return owned;
-  if (database_.run(sql::kLives, epoch).rows() == 0) return std::nullopt;
-  const Result shards = database_.run(sql::kTenure, epoch);
+  if (database_.run(sql::kLives, fence.epoch, fence.name).rows() == 0) return std::nullopt;
+  const Result shards = database_.run(sql::kTenure, fence.epoch);
   for (int row = 0; row < shards.rows(); ++row) {
     if (!is_shard(shards.integer(row, 0))) continue;
     owned[static_cast<std::size_t>(shards.integer(row, 0))] = true;
@@ -195,8 +225,12 @@ Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
   for (std::size_t i = 0; i < marks.size(); ++i) {
     const Mark& mark = marks[i];
     const auto found = row_of.find(mark.row.seq);
-    if (found == row_of.end() || states.text(found->second, 6) != mark.event_id) {
+    if (found == row_of.end()) {
       if (!is_done(mark) || !removes()) unchanged.stale.push_back(i);
+      continue;
+    }
+    if (states.text(found->second, 6) != mark.event_id) {
+      unchanged.stale.push_back(i);
       continue;
     }
     const int row = found->second;

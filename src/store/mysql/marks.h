@@ -40,13 +40,21 @@ class Marks {
     std::vector<std::size_t> index_of{};
   };
 
+  // What a mark must find unchanged: the registration, by its name as well. Empty with row
+  // claims.
+  struct Fence {
+    std::int64_t epoch = 0;
+    std::string name{};
+  };
+
   bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
-  std::vector<Built> statements_for(std::span<const Mark> marks, std::int64_t epoch) const;
-  Built finish(std::span<const Mark> marks, std::int64_t epoch) const;
-  Built change(std::span<const Mark> marks, std::int64_t epoch) const;
-  void append_fence(Built& statement, std::int64_t epoch) const;
-  bool write(std::span<const Mark> marks, std::int64_t epoch);
-  std::optional<std::vector<bool>> owned_shards(std::int64_t epoch);
+  std::vector<Built> statements_for(std::span<const Mark> marks, const Fence& fence) const;
+  Built finish(std::span<const Mark> marks, const Fence& fence) const;
+  Built change(std::span<const Mark> marks, const Fence& fence) const;
+  void append_fence(Built& statement, const Fence& fence) const;
+  std::optional<Fence> fence_for(std::int64_t epoch) const;
+  bool write(std::span<const Mark> marks, const Fence& fence);
+  std::optional<std::vector<bool>> owned_shards(const Fence& fence);
   Unchanged look_for_unchanged(std::span<const Mark> marks, const std::vector<bool>& owned);
 
   Database& database_;

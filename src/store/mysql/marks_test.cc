@@ -60,6 +60,26 @@ TEST_P(MysqlMarksTest, RowsOfAShardThatIsSomebodyElsesAreLeftAlone) {
   EXPECT_EQ(unfinished(), "1");
 }
 
+// A primary that has lost commits gives their numbers out again.
+TEST_P(MysqlMarksTest, AMarkWhoseNumberNamesAnotherEventIsStale) {
+  const std::vector<Row> rows = written(3);
+  sql().execute("UPDATE outbox_event SET event_id = concat('other ', seq) WHERE seq <> " +
+                std::to_string(rows.at(2).ref.seq));
+  const MarkResult result = mark({done(rows.at(0)), retry(rows.at(1)), done(rows.at(2))});
+  EXPECT_FALSE(result.fenced);
+  EXPECT_EQ(result.stale, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event WHERE status = 0 AND hold = 0"), "2");
+  EXPECT_EQ(unfinished(), "2");
+}
+
+// And it gives out epochs again.
+TEST_P(MysqlMarksTest, AnEpochThatIsSomebodyElsesNowFencesMarks) {
+  const std::vector<Row> rows = written(2);
+  sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else'");
+  EXPECT_TRUE(mark({done(rows.at(0)), retry(rows.at(1))}).fenced);
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event WHERE status = 0"), "2");
+}
+
 // By hand, or by a replay.
 TEST_P(MysqlMarksTest, ARowThatWasMovedSinceItWasReadIsMarkedWhereItIs) {
   const std::vector<Row> rows = written(3);

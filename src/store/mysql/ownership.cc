@@ -14,6 +14,9 @@
 namespace outbox::mysql {
 namespace {
 
+// Of Ownership::look_at_shards().
+constexpr int kHistoryColumn = 4;
+
 using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
@@ -64,6 +67,7 @@ Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options,
       database_(std::move(environment)) {
   database_.limit_calls(call_limit(options_.lease));
   database_.limit_idle(options_.lease);
+  database_.stay_young();
 }
 
 Tenure Ownership::renew() {
@@ -71,16 +75,20 @@ Tenure Ownership::renew() {
   try {
     // Whoever is no longer registered was taken for dead: it registers anew, with
     // another epoch.
-    if (epoch_ != 0 && !beat()) {
-      epoch_ = 0;
-      owned_.clear();
-      told_.clear();
+    if (epoch_ != 0 && !beat()) forget();
+    if (epoch_ != 0) {
+      state = look();
+      if (history_.ends_before(state.history)) {
+        ++database_.environment().histories;
+        leave();  // with what this server knows of it
+      }
     }
     if (epoch_ == 0) {
       state = settle();
+      note_registration(state);
     } else {
-      const bool possible = if_possible([&] { forget_told(); });
-      state = look();
+      history_ = state.history;
+      const bool possible = if_possible([&] { forget_told(state); });
       if (possible && !settled(state)) if_possible([&] { state = settle(); });
     }
   } catch (...) {
@@ -93,22 +101,55 @@ Tenure Ownership::renew() {
 
 bool Ownership::beat() {
   return again_after_deadlock(database_, [&] {
-           return database_.run(sql::kBeat, epoch_);
+           return database_.run(sql::kBeat, epoch_, registered_name_);
          }).changed() == 1;
 }
 
-void Ownership::forget_told() {
-  if (told_.empty()) return;
-  Built update("forget suspects", database_.environment().table);
-  update.sql("UPDATE {shard} SET suspects = NULL WHERE epoch = ").value(epoch_);
-  update.sql(" AND shard IN (").list(told_).sql(")");
-  again_after_deadlock(database_, [&] { return database_.run(update); });
+void Ownership::forget() {
+  epoch_ = 0;
+  registered_name_.clear();
+  history_ = {};
+  registration_.clear();
+  owned_.clear();
   told_.clear();
 }
 
+// The connections that were made before may lead elsewhere.
+void Ownership::note_registration(const State& state) {
+  history_ = state.history;
+  highest_epoch_ = std::max(highest_epoch_, epoch_);
+  registration_.set(epoch_, registered_name_, history_.server);
+  ++database_.environment().registrations;
+  database_.is_new_enough();
+}
+
+void Ownership::forget_told(State& state) {
+  if (told_.empty()) return;
+  Built update("forget suspects", database_.environment().table);
+  update.sql("UPDATE {shard} SET suspects = NULL WHERE epoch = ").value(epoch_);
+  update.sql(" AND shard IN (").list(told_).sql(") AND EXISTS (SELECT 1 FROM {instance} AS ");
+  update.sql("registered WHERE registered.epoch = ").value(epoch_).sql(" AND owner = ");
+  update.value(registered_name_).sql(")");
+  again_after_deadlock(database_, [&] { return database_.run(update); });
+  for (const int number : told_) state.shards[static_cast<std::size_t>(number)].suspects.reset();
+  told_.clear();
+}
+
+// With what tells which history this is, so that no answer comes from another one.
+Built Ownership::look_at_shards(std::string_view purpose) const {
+  Built select(purpose, database_.environment().table);
+  select.sql("SELECT shard, epoch, leaving, suspects, ");
+  History::append_columns(select, database_.facts(), history_);
+  select.sql(" FROM {shard} ORDER BY shard");
+  return select;
+}
+
 Ownership::State Ownership::look() {
+  database_.ensure_connected();
+  const Result shards = database_.run(look_at_shards("look at the shards"));
   return {.peers = peers_in(database_.run(sql::kInstances)),
-          .shards = shards_in(database_.run(sql::kShards))};
+          .shards = shards_in(shards),
+          .history = History::of(shards, kHistoryColumn)};
 }
 
 bool Ownership::is_dead(const Peer& peer) const {
@@ -150,8 +191,17 @@ Ownership::State Ownership::settle() {
       Session& session = database_.session();
       return in_transaction(session, [&] {
         State state;
-        state.shards = shards_in(session.run(sql::kTurn));
-        if (epoch_ == 0) enroll(session);
+        const Result shards =
+            session.run(look_at_shards("take the turn to change who owns what").sql(" FOR UPDATE"));
+        state.shards = shards_in(shards);
+        state.history = History::of(shards, kHistoryColumn);
+        if (epoch_ == 0) {
+          enroll(session);
+        } else if (session.run(sql::kLives, epoch_, registered_name_).rows() == 0) {
+          throw RetryableError("this instance is not registered any more (" +
+                               database_.environment().description +
+                               "): it registers anew with its next renewal");
+        }
         state.peers = peers_in(session.run(sql::kInstances));
         bury_dead(session, state);
         apply(session, wanted(state), state);
@@ -165,17 +215,31 @@ Ownership::State Ownership::settle() {
 }
 
 void Ownership::enroll(Session& session) {
+  if (registered_name_.empty()) registered_name_ = unique_owner(options_.name);
   // It may have registered before and not have heard that it did.
-  const Result known = session.run(sql::kFindSelf, owner_);
+  const Result known = session.run(sql::kFindSelf, registered_name_);
   if (known.rows() > 0) {
     epoch_ = known.integer(0, 0);
-    return;
+  } else {
+    register_anew(session);
   }
-  epoch_ = session
-               .run(sql::kRegister, owner_, microseconds(options_.lease).count(), options_.capacity,
-                    options_.whole, options_.row_claims, options_.name, host_,
-                    std::int64_t{getpid()}, stamp_)
-               .insert_id();
+}
+
+void Ownership::register_anew(Session& session) {
+  const auto run = [&](const Sql& sql, const auto&... more) {
+    return session
+        .run(sql, registered_name_, microseconds(options_.lease).count(), options_.capacity,
+             options_.whole, options_.row_claims, options_.name, host_, std::int64_t{getpid()},
+             stamp_, more...)
+        .insert_id();
+  };
+  epoch_ = run(sql::kRegister);
+  const std::int64_t lowest =
+      std::max(session.run(sql::kLowestEpoch).integer(0, 0), highest_epoch_ + 1);
+  if (epoch_ >= lowest) return;
+  session.run(sql::kBury, epoch_);
+  run(sql::kRegisterAs, lowest);
+  epoch_ = lowest;
 }
 
 void Ownership::bury_dead(Session& session, State& state) {
@@ -253,7 +317,9 @@ void Ownership::release(int shard) {
   if (std::find(owned_.begin(), owned_.end(), shard) == owned_.end()) {
     throw MisuseError("shard " + std::to_string(shard) + " is not leaving: it is not owned");
   }
-  again_after_deadlock(database_, [&] { return database_.run(sql::kRelease, shard, epoch_); });
+  again_after_deadlock(database_, [&] {
+    return database_.run(sql::kRelease, shard, epoch_, epoch_, registered_name_);
+  });
   std::erase(owned_, shard);
   std::erase(told_, shard);
 }
@@ -267,14 +333,13 @@ void Ownership::leave() {
   again_after_deadlock(database_, [&] {
     Session& session = database_.session();
     return in_transaction(session, [&] {
-      session.run(sql::kTurn);
-      session.run(sql::kLeaveShards, epoch_);
-      return session.run(sql::kLeave, epoch_);
+      session.run(look_at_shards("take the turn to leave").sql(" FOR UPDATE"));
+      const bool was_registered = session.run(sql::kLeave, epoch_, registered_name_).changed() == 1;
+      if (was_registered) session.run(sql::kLeaveShards, epoch_);
+      return was_registered;
     });
   });
-  epoch_ = 0;
-  owned_.clear();
-  told_.clear();
+  forget();
 }
 
 }  // namespace outbox::mysql

@@ -3,12 +3,15 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "outbox/store.h"
 #include "store/common/shards.h"
 #include "store/mysql/database.h"
+#include "store/mysql/history.h"
 #include "store/mysql/membership.h"
+#include "store/mysql/registration.h"
 
 namespace outbox::mysql {
 
@@ -23,6 +26,9 @@ namespace outbox::mysql {
 // Whoever is stopped in the middle of one keeps the others from changes, but not from
 // their beats, until the server gives its connection up; see Database::limit_idle().
 //
+// A renewal that finds another history of the database than the one it has registered in
+// ends the epoch: what was read may name other events now.
+//
 // Used by one thread at a time.
 class Ownership {
  public:
@@ -33,26 +39,34 @@ class Ownership {
   void release(int shard);
   void leave();
 
+  // Thread-safe.
+  const Registration& registration() const { return registration_; }
+
  private:
-  // What the tables say.
+  // What the tables say, and where they are.
   struct State {
     std::vector<Peer> peers{};  // by age
     std::vector<Shard> shards{};
+    History history{};
   };
 
   bool beat();
+  void forget();
   State look();
+  Built look_at_shards(std::string_view purpose) const;
   bool settled(const State& state) const;
   State settle();
   template <class Change>
   bool if_possible(const Change& change);
   void enroll(Session& session);
+  void register_anew(Session& session);
+  void note_registration(const State& state);
   void bury_dead(Session& session, State& state);
   void apply(Session& session, const Changes& changes, State& state) const;
   bool is_dead(const Peer& peer) const;
   Changes wanted(const State& state) const;
   Tenure tenure_of(const State& state);
-  void forget_told();
+  void forget_told(State& state);
   void note_gains(const Tenure& tenure);
 
   // Constant after construction.
@@ -63,7 +77,17 @@ class Ownership {
   Gains& gains_;
 
   Database database_;
+  Registration registration_;
   std::int64_t epoch_ = 0;
+  std::int64_t highest_epoch_ = 0;  // that this instance has ever had
+
+  // Of the registration; a new one for each, but kept while it is not known whether it
+  // happened.
+  std::string registered_name_;
+
+  // That it is registered in, as of the last renewal.
+  History history_;
+
   std::vector<int> owned_;
 
   // Shards whose suspects renew() has told of, to be forgotten.

@@ -110,5 +110,81 @@ TEST_F(MysqlOwnershipTest, WhoIsBackFirstDoesNotBuryTheOthers) {
   EXPECT_EQ(instances(), "1") << "it has had its chance";
 }
 
+// A primary that has lost commits gives out again what they had.
+TEST_F(MysqlOwnershipTest, AnEpochIsGreaterThanTheLastOneAlsoWhereNumbersBeginAgain) {
+  const auto instance = store_->join({});
+  const std::int64_t first = instance->renew().epoch;
+  sql().execute(
+      "UPDATE outbox_event_shard SET epoch = NULL; DELETE FROM outbox_event_instance;"
+      " ALTER TABLE outbox_event_instance AUTO_INCREMENT = 1");
+  const std::int64_t second = instance->renew().epoch;
+  EXPECT_GT(second, first);
+  instance->leave();
+  sql().execute("ALTER TABLE outbox_event_instance AUTO_INCREMENT = 1");
+  EXPECT_GT(instance->renew().epoch, second);
+  EXPECT_EQ(instances(), "1");
+}
+
+TEST_F(MysqlOwnershipTest, AnEpochIsNotRenewedThatIsSomebodyElsesNow) {
+  const auto instance = store_->join({});
+  const Tenure before = instance->renew();
+  sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else'");
+  const Tenure after = instance->renew();
+  EXPECT_EQ(after.epoch, 0) << "it registered anew, and the other one owns everything";
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch = " +
+                        std::to_string(before.epoch)),
+            "16");
+  EXPECT_EQ(instances(), "2");
+}
+
+// By its number, that is. What it owns is not given back in its name either.
+TEST_F(MysqlOwnershipTest, WhoLeavesLeavesAloneWhatIsSomebodyElsesNow) {
+  const auto instance = store_->join({});
+  instance->renew();
+  sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else'");
+  instance->leave();
+  EXPECT_EQ(instances(), "1");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch IS NOT NULL"), "16");
+}
+
+// They may lead to a server that is the primary no more.
+TEST_F(MysqlOwnershipTest, ConnectionsOlderThanTheNewestRegistrationAreOpenedAnew) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
+  const auto instance = store->join({});
+  Tenure tenure = instance->renew();
+  write_event(*store_, simple_event("one"));
+  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 10).rows;
+  ASSERT_EQ(ids(rows), std::vector<std::string>{"one"});
+  const std::vector<Mark> done{{.row = rows.at(0).ref, .event_id = "one"}};
+  EXPECT_TRUE(instance->mark(tenure.epoch, done).stale.empty());
+  const int before = network.accepted();
+
+  instance->leave();
+  EXPECT_TRUE(instance->mark(tenure.epoch, done).fenced);
+  const std::int64_t first = tenure.epoch;
+  tenure = instance->renew();
+  EXPECT_GT(tenure.epoch, first);
+  EXPECT_TRUE(instance->ready(tenure.shards, 0, 10).rows.empty());
+  EXPECT_TRUE(instance->mark(tenure.epoch, done).stale.empty());
+  EXPECT_EQ(network.accepted(), before + 2) << "to read, and to mark";
+}
+
+TEST_F(MysqlOwnershipTest, WhoseConnectionIsDeadLeavesByAnother) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
+  const auto instance = store->join({.lease = 3s});
+  instance->renew();
+  network.cut();
+  EXPECT_TRUE(works_again([&] { instance->leave(); }));
+  EXPECT_EQ(instances(), "0");
+  instance->renew();
+  network.stall();
+  EXPECT_THROW(instance->leave(), RetryableError);
+  network.resume();
+  EXPECT_TRUE(works_again([&] { instance->leave(); }));
+  EXPECT_EQ(instances(), "0");
+}
+
 }  // namespace
 }  // namespace outbox::mysql

@@ -15,14 +15,14 @@ std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std:
   auto make_ready = [](Database& database) {
     return !database.lost() && !database.session().in_transaction();
   };
-  return std::make_shared<Pool>(
-      PoolOptions<Database>{.size = size,
-                            .wait_timeout = environment->options.wait_timeout,
-                            .description = environment->description,
-                            .hint = std::move(hint),
-                            .open = std::move(open),
-                            .make_ready = make_ready,
-                            .is_healthy = [](Database& database) { return database.healthy(); }});
+  return std::make_shared<Pool>(PoolOptions<Database>{
+      .size = size,
+      .wait_timeout = environment->options.wait_timeout,
+      .description = environment->description,
+      .hint = std::move(hint),
+      .open = std::move(open),
+      .make_ready = make_ready,
+      .is_healthy = [](Database& database) { return database.healthy() && !database.is_old(); }});
 }
 
 }  // namespace outbox::mysql

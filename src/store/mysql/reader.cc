@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/bounded.h"
+#include "outbox/error.h"
 #include "store/common/rows.h"
 #include "store/mysql/flush.h"
 #include "store/mysql/rows.h"
@@ -40,6 +41,7 @@ Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, std::
   Rows result;
   if (shards.empty() || limit == 0) return result;
   forget_what_was_lost(shards);
+  forget_other_connections();
   try {
     if (ahead_.empty()) {
       const std::vector<int> order = reading_order(shards);
@@ -64,6 +66,13 @@ Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, std::
 
 bool Reader::more_of(std::span<const int> shards) {
   return std::any_of(shards.begin(), shards.end(), [&](int shard) { return part(shard).cut; });
+}
+
+// A new connection may lead to a primary that has lost commits, and has other rows under
+// their numbers.
+void Reader::forget_other_connections() {
+  database_.ensure_connected();
+  if (std::exchange(found_by_, database_.connections()) != database_.connections()) rewind(0);
 }
 
 // Of shards that are not owned any more, or are owned anew.
@@ -150,6 +159,11 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
 // In the order of their numbers.
 std::vector<Row> Reader::fetch(std::span<const Seq> seqs, std::string_view condition) {
   if (seqs.empty()) return {};
+  Session& session = database_.session();
+  if (database_.connections() != found_by_) {
+    throw RetryableError("the connection was lost between a look for events and their reading (" +
+                         database_.environment().description + "): it is repeated");
+  }
   Built select("read events", database_.environment().table);
   select.sql("SELECT {columns} FROM ")
       .sql(kByNumber)
@@ -157,7 +171,7 @@ std::vector<Row> Reader::fetch(std::span<const Seq> seqs, std::string_view condi
       .list(seqs)
       .sql(") AND status IN (0, 2)");
   select.sql(" AND ").sql(condition).sql(" ORDER BY seq");
-  return decode_rows(database_.run(select), codec());
+  return decode_rows(session.run(select), codec());
 }
 
 void Reader::rewind(Seq seq) {
@@ -171,6 +185,7 @@ void Reader::rewind(Seq seq) {
 DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
   DueRows result;
   if (shards.empty()) return result;
+  forget_other_connections();
   std::optional<Next> next = next_due(shards, 0);
   if (next && next->hold >= -next->now) {
     const std::int64_t now = next->now;

@@ -61,6 +61,7 @@ class Reader {
   std::vector<int> reading_order(std::span<const int> shards) const;
   std::size_t new_rows_of(int shard, std::span<const int> shards, std::size_t limit);
   bool more_of(std::span<const int> shards);
+  void forget_other_connections();
   void forget_what_was_lost(std::span<const int> shards);
   void look_for_ready(std::span<const int> order, std::size_t limit);
   std::vector<Key> look_for_due(std::span<const int> shards, std::int64_t now, std::size_t limit);
@@ -71,6 +72,9 @@ class Reader {
   Database& database_;
   const Gains& gains_;
   PerShard<Part> parts_{};
+
+  // The connection that found what is remembered; see Database::connections().
+  std::uint64_t found_by_ = 0;
 
   // Found and not fetched yet, by number.
   std::deque<Found> ahead_;

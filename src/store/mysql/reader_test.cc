@@ -142,5 +142,23 @@ TEST_F(MysqlReaderTest, RowsOfAReadThatFailedInTheMiddleAreReturnedByTheNextOne)
   EXPECT_EQ(reader.ready(tenure_.shards, 0, 10).rows.size(), 5U);
 }
 
+// A new connection may lead to a primary that gives out again the numbers that it lost.
+TEST_F(MysqlReaderTest, WhatWasFoundByAnotherConnectionIsForgotten) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
+  instance_->leave();
+  instance_ = store->join({});
+  tenure_ = instance_->renew();
+  sql().execute(insert_rows("lost", 3));
+  ASSERT_EQ(ready(2).size(), 2U);
+  network.cut();
+  ASSERT_TRUE(eventually([&] { return network.connections() == 0; }));
+  sql().execute("UPDATE outbox_event SET event_id = concat('other', seq)");
+  std::vector<Row> rows;
+  ASSERT_TRUE(works_again([&] { rows = ready(10); }));
+  ASSERT_EQ(rows.size(), 3U);
+  for (const Row& row : rows) EXPECT_TRUE(row.event.id().starts_with("other")) << row.event.id();
+}
+
 }  // namespace
 }  // namespace outbox::mysql

@@ -146,10 +146,10 @@ TEST_P(MysqlManyRowsTest, WhatDoesNotFitIntoOneStatementIsSplit) {
   open_store();  // for its table
   const auto environment = this->environment(
       {.prepare = GetParam(), .codec = default_json_codec(), .clock = &host_clock()});
-  const ConnectionHandle handle = environment->connect(Use::transactions);
+  const Link link = environment->connect(Use::transactions);
   constexpr std::size_t kPacket = 64 << 10;
   environment->max_packet = kPacket;
-  Session session(handle.get(), environment, Session::Prepare::at_once);
+  Session session(link.handle.get(), environment, Session::Prepare::at_once);
   std::map<Seq, std::string> expected;
   const auto write = [&](const std::vector<Event>& events) {
     const std::vector<RowRef> refs = insert_rows(session, events, {});

@@ -82,12 +82,16 @@ SELECT max(seq) FROM {table}
 
 // --- Ownership ---
 //
-// A renewal is kBeat, kInstances and kShards, each by itself: whoever is stopped in the
-// middle of it stops nobody. Only what is to be changed is changed in a transaction,
-// which begins with kTurn: changes are made one after the other.
+// A renewal is kBeat, kInstances and a look at the shards (Ownership::look()), each by
+// itself: whoever is stopped in the middle of it stops nobody. Only what is to be changed
+// is changed in a transaction, which begins with the same look FOR UPDATE: changes are
+// made one after the other.
+//
+// An epoch is one's own only together with the name of its registration: a primary that has
+// lost commits may have given it to somebody else.
 
 inline constexpr Sql kBeat{"renew the lease", R"sql(
-UPDATE {instance} SET beat_at = utc_timestamp(6) WHERE epoch = ?
+UPDATE {instance} SET beat_at = utc_timestamp(6) WHERE epoch = ? AND owner = ?
 )sql"};
 
 inline constexpr Sql kInstances{"look at the instances", R"sql(
@@ -96,20 +100,23 @@ SELECT epoch, beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6), capacity,
 FROM {instance} ORDER BY epoch
 )sql"};
 
-inline constexpr Sql kShards{"look at the shards", R"sql(
-SELECT shard, epoch, leaving, suspects FROM {shard} ORDER BY shard
-)sql"};
-
-inline constexpr Sql kTurn{"take the turn to change who owns what", R"sql(
-SELECT shard, epoch, leaving, suspects FROM {shard} ORDER BY shard FOR UPDATE
-)sql"};
-
 inline constexpr Sql kFindSelf{"look whether it is registered", R"sql(
 SELECT epoch FROM {instance} WHERE owner = ?
 )sql"};
+
+// With the number that comes next, and with one that is above all that were before, which
+// the server then counts on from. Its clock tells them apart also from those that it has
+// lost.
 inline constexpr Sql kRegister{"register", R"sql(
 INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+)sql"};
+inline constexpr Sql kRegisterAs{"register", R"sql(
+INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process, epoch)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
+)sql"};
+inline constexpr Sql kLowestEpoch{"register", R"sql(
+SELECT timestampdiff(SECOND, '1970-01-01', utc_timestamp())
 )sql"};
 
 // Waits for a mark of the dead that is under way; later ones are fenced. Whoever is
@@ -127,19 +134,21 @@ WHERE epoch = ?
 )sql"};
 
 inline constexpr Sql kRelease{"give a shard back", R"sql(
-UPDATE {shard} SET epoch = NULL, leaving = FALSE WHERE shard = ? AND epoch = ? AND leaving
+UPDATE {shard} SET epoch = NULL, leaving = FALSE
+WHERE shard = ? AND epoch = ? AND leaving
+  AND EXISTS (SELECT 1 FROM {instance} AS registered WHERE registered.epoch = ? AND owner = ?)
 )sql"};
 inline constexpr Sql kLeaveShards{"give the shards back", R"sql(
 UPDATE {shard} SET epoch = NULL, leaving = FALSE WHERE epoch = ?
 )sql"};
 inline constexpr Sql kLeave{"leave", R"sql(
-DELETE FROM {instance} WHERE epoch = ?
+DELETE FROM {instance} WHERE epoch = ? AND owner = ?
 )sql"};
 
 // --- Marking ---
 
 inline constexpr Sql kLives{"look whether this instance is taken for dead", R"sql(
-SELECT epoch FROM {instance} WHERE epoch = ?
+SELECT epoch FROM {instance} WHERE epoch = ? AND owner = ?
 )sql"};
 
 inline constexpr Sql kTenure{"read what is owned", R"sql(

@@ -102,6 +102,9 @@ TEST_P(MysqlCostTest, MarksAndClaimsVisitTheirRowsAlone) {
   ASSERT_EQ(rows.size(), 60U);
   std::vector<Mark> all;
   for (const Row& row : rows) all.push_back({.row = row.ref, .event_id = row.event.id()});
+  Registration registration;
+  registration.set(tenure.epoch, sql().value("SELECT owner FROM outbox_event_instance"), "");
+  database_->belong_to(registration);
   Marks marks(*database_, "me", false);
   const auto mark = [&](std::size_t from, std::size_t number, Mark::Kind kind) {
     std::vector<Mark> some(all.begin() + static_cast<std::ptrdiff_t>(from),

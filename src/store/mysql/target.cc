@@ -342,16 +342,22 @@ Target::Target(const std::string& url)
       place_(describe(settings_)),
       public_url_(without_password(settings_)) {}
 
-ConnectionHandle Target::connect(std::optional<seconds> silence) const {
+ConnectionHandle Target::connect(std::optional<seconds> silence,
+                                 const std::function<void(MYSQL*)>& accept) const {
   const seconds limit = silence.value_or(settings_.read_timeout);
+  const auto connect = [&](const Settings::Host& host) {
+    ConnectionHandle connection = connect_to(host, settings_, limit, place_);
+    accept(connection.get());
+    return connection;
+  };
   for (std::size_t i = 0; i + 1 < settings_.hosts.size(); ++i) {
     try {
-      return connect_to(settings_.hosts[i], settings_, limit, place_);
+      return connect(settings_.hosts[i]);
     } catch (const RetryableError&) {
-      continue;  // the next one may be up
+      continue;  // the next one may be up, and ready
     }
   }
-  return connect_to(settings_.hosts.back(), settings_, limit, place_);
+  return connect(settings_.hosts.back());
 }
 
 }  // namespace outbox::mysql

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -75,8 +76,10 @@ class Target {
   const std::string& public_url() const { return public_url_; }
 
   // Connects, with a limit to how long the server may be silent in any call, or without.
-  // Throws RetryableError or PermanentError.
-  ConnectionHandle connect(std::optional<std::chrono::seconds> silence) const;
+  // `accept` is called with each connection that was made; if it throws RetryableError,
+  // the next host is tried. Throws RetryableError or PermanentError.
+  ConnectionHandle connect(std::optional<std::chrono::seconds> silence,
+                           const std::function<void(MYSQL*)>& accept) const;
 
  private:
   const Settings settings_;

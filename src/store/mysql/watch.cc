@@ -33,6 +33,7 @@ class CommitWatch final : public Watch {
         on_commit_(std::move(on_commit)),
         database_(environment_) {
     database_.limit_calls(kCallLimit);
+    database_.stay_young();
     thread_ = std::jthread([this] {
       name_this_thread("outbox-watch");
       run();
@@ -59,7 +60,7 @@ class CommitWatch final : public Watch {
     do {
       const std::int64_t now = last_number().value_or(last);
       const bool is_news = now > last;
-      // A lower one means that rows were deleted: numbers are not given out twice.
+      // A lower one means that rows were deleted, or that commits were lost.
       last = now;
       interval = is_news ? kBusy : std::min(2 * interval, kIdle);
       if (is_news) on_commit_();
