@@ -82,6 +82,13 @@ class OUTBOX_EXPORT PollHandler {
   // When next_lane() will have one.
   virtual std::optional<Clock::Steady> next_lane_due() { return std::nullopt; }
 
+  // Whether a lane waits behind a DEAD event; if so, unblocked() is told of those that
+  // an operator has freed, and now and then recheck_blocked() of the chance that one was
+  // freed by other means.
+  virtual bool any_blocked() { return false; }
+  virtual void unblocked(std::span<const LaneRef> /*lanes*/) {}
+  virtual void recheck_blocked() {}
+
   // The rows of that lane; suspects as above or not.
   virtual void fill(const Wanted& /*lane*/, Rows /*rows*/, bool /*suspect*/) {}
 };

@@ -106,6 +106,13 @@ struct HeldLane {
   std::chrono::microseconds available_in{0};
 };
 
+// The address of a lane.
+struct LaneRef {
+  int shard = 0;
+  LaneKey key = kNoLane;
+  friend bool operator==(const LaneRef&, const LaneRef&) = default;
+};
+
 // What became of an event. All values are absolute, so that repeating a mark
 // whose outcome is unknown does no harm.
 struct Mark {
@@ -229,6 +236,16 @@ class OUTBOX_EXPORT Instance {
   // The lanes that have rows set aside, by ascending key, starting after
   // `after`.
   virtual std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) = 0;
+
+  // The lanes of these shards in which an operator has replayed or discarded a DEAD
+  // event that was kept in them: by Store::replay() or Store::discard(), committed before
+  // this call. At most `limit`; a lane may be returned more than once. What this call
+  // returns is forgotten by the next one. It costs next to nothing, however many lanes
+  // are blocked. A store that keeps no such notes returns none: the engine then looks
+  // at blocked lanes in turns.
+  virtual std::vector<LaneRef> unblocked(std::span<const int> /*shards*/, std::size_t /*limit*/) {
+    return {};
+  }
 
   // Claims ready and due rows for this instance: free ones, and those whose
   // lock has expired (`reclaimed`); none that occurred less than `skip_recent` ago. Two
@@ -476,10 +493,12 @@ class OUTBOX_EXPORT Store {
 
   // Makes a DONE or DEAD event NEW again: attempts and crashes 0, available and
   // due now, error, lock and done-at cleared, of a DONE one its progress, too; one
-  // that blocks its lane keeps its place in it. False if it is not finished.
+  // that blocks its lane keeps its place in it, and the lane's owner is told, see
+  // Instance::unblocked(). False if it is not finished.
   virtual bool replay(std::string_view event_id) = 0;
 
-  // Deletes a DEAD event. False if it is not DEAD.
+  // Deletes a DEAD event; if it blocked its lane, the owner is told likewise. False if
+  // it is not DEAD.
   virtual bool discard(std::string_view event_id) = 0;
 
   // As replay(event_id), for the first `limit` events that match, in the order

@@ -89,13 +89,15 @@ class Core final : public PollHandler {
   bool drained(int shard) override;
   std::string stalled() override;
   bool able() override;
+
+  bool any_blocked() override { return queue_.any_blocked(); }
+  void unblocked(std::span<const LaneRef> lanes) override { queue_.unblock(lanes); }
+  void recheck_blocked() override;
   void fill(const Wanted& lane, Rows rows, bool suspect) override;
 
   // --- What the driver does ---
 
   void request_poll() { queue_.request_poll(); }
-
-  void recheck_blocked(std::size_t n) { queue_.recheck_blocked(n); }
 
   // Does what is due: ends pauses, reports calls that hang. When to come back.
   std::optional<Clock::Steady> tick();

@@ -7,6 +7,9 @@
 namespace outbox::internal {
 namespace {
 
+// How many lanes behind DEAD heads are looked at again at once.
+constexpr std::size_t kRecheckAtOnce = 20;
+
 // Written by plain SQL, without a word to the engine that it is to wait. An
 // event that was available when it occurred never waits, whatever another clock
 // says by now (one that was set back, or that of another host): later events of
@@ -113,6 +116,8 @@ PollHandler::Wanted Core::next_lane(std::span<const Seq> read_through) {
   if (closing_) return {};
   return queue_.next_lane(read_through, clock_.steady());
 }
+
+void Core::recheck_blocked() { queue_.recheck_blocked(kRecheckAtOnce); }
 
 // After a change from `block` or `park` to `skip` a lane may begin with DEAD
 // events that nobody waits for; they leave it, so that no later read meets them.

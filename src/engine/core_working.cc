@@ -303,8 +303,10 @@ void Core::on_landed(std::span<Completion> completions) {
           if (alone) row_due = std::min(row_due.value_or(completion.due), completion.due);
           waits = true;
           break;
-        case Mark::Kind::done:
         case Mark::Kind::dead:
+          waits = waits || !alone;  // for an operator: see Reader::next_due()
+          break;
+        case Mark::Kind::done:
         case Mark::Kind::suspect:
         case Mark::Kind::unblock:
           break;

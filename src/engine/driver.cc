@@ -199,7 +199,6 @@ std::optional<Clock::Steady> Driver::do_what_is_due() {
   if (now >= next_sweep_) {
     next_sweep_ = now + with_jitter(options_.interval);
     reader_.look_everywhere();
-    if (helpers_.sweep) helpers_.sweep();
     want();
   }
   by(next_sweep_);

@@ -27,9 +27,6 @@ class Driver {
 
     // What else is due; when to be called again.
     std::function<std::optional<Clock::Steady>()> tick{};
-
-    // Now and then, for whatever needs a second look.
-    std::function<void()> sweep{};
   };
 
   // `options` as checked_options() returned them.

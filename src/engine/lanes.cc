@@ -60,6 +60,7 @@ bool Lanes::settle(Lane& lane) {
     lane.listed = lane.due;
   }
   if (idle && lane.jobs.empty() && !lane.aside && lane.asides_pending == 0 && lane.read_back == 0) {
+    take_from_blocked(lane);
     forget(lane.key);
     return false;
   }
@@ -94,19 +95,29 @@ std::optional<Clock::Steady> Lanes::next_due() const {
 }
 
 void Lanes::block(Lane& lane) {
+  if (lane.blocked) return;
   lane.blocked = true;
-  blocked_.push_back(lane.key);
+  lane.turn = ++last_turn_;
+  blocked_.emplace(lane.turn, lane.key);
+}
+
+void Lanes::take_from_blocked(Lane& lane) {
+  if (!lane.blocked) return;
+  lane.blocked = false;
+  blocked_.erase(lane.turn);
+}
+
+void Lanes::unblock(Lane* lane) {
+  if (lane == nullptr || !lane->blocked) return;
+  take_from_blocked(*lane);
+  static_cast<void>(settle(*lane));  // if it has jobs, it stands in line already
 }
 
 void Lanes::recheck_blocked(std::size_t n) {
   for (std::size_t left = std::min(n, blocked_.size()); left > 0; --left) {
-    const LaneKey key = blocked_.front();
-    blocked_.pop_front();
-    Lane* lane = find(key);
-    if (lane == nullptr || !lane->blocked) continue;
-    lane->blocked = false;
+    Lane* lane = find(blocked_.begin()->second);
     lane->rechecked = true;
-    static_cast<void>(settle(*lane));  // a blocked lane has no jobs
+    unblock(lane);
   }
 }
 
@@ -129,6 +140,7 @@ void Lanes::forget_shard(int shard) {
       continue;
     }
     unlist(entry->second);
+    take_from_blocked(entry->second);
     entry = lanes_.erase(entry);
   }
 }

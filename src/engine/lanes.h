@@ -2,7 +2,9 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <deque>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -25,7 +27,7 @@ struct LaneState {
   bool busy = false;       // stands in line, or its first event is running
   bool frozen = false;     // the head's mark is on its way
   bool aside = false;      // rows of it are aside in the store, or on their way
-  bool blocked = false;    // a DEAD event stands first
+  bool blocked = false;    // a DEAD event stands first; see Lanes::block()
   bool rechecked = false;  // one stood first when it was last read
   std::size_t asides_pending = 0;
   std::size_t read_back = 0;  // rows read back from aside and not yet marked
@@ -34,6 +36,7 @@ struct LaneState {
   Seq open_after = 0;   // nor before the shard has been read up to here
 
   std::optional<Clock::Steady> listed{};  // under which time in Lanes::wanting_
+  std::uint64_t turn = 0;                 // while it is blocked: its place in Lanes::blocked_
 };
 
 // One lane: what is known of the events of one aggregate. (Aggregates whose
@@ -84,10 +87,13 @@ class Lanes {
   Lane* next_wanting(std::span<const Seq> read_through, Clock::Steady now);
   std::optional<Clock::Steady> next_due() const;
 
-  // A DEAD event stands first in it: nothing of it is read until an operator
-  // has acted. recheck_blocked() has up to `n` such lanes looked at again.
+  // A DEAD event stands first in it: nothing of it is read until an operator has
+  // acted. unblock() has one such lane looked at again (null: it is none), and
+  // recheck_blocked() up to `n` of them, in turns.
   void block(Lane& lane);
+  void unblock(Lane* lane);
   void recheck_blocked(std::size_t n);
+  bool any_blocked() const { return !blocked_.empty(); }
 
   // Forget lanes, with all that is queued in them.
   std::vector<Job> clear();
@@ -99,6 +105,7 @@ class Lanes {
   using Map = std::unordered_map<LaneKey, Lane>;
 
   void unlist(Lane& lane);
+  void take_from_blocked(Lane& lane);
   void forget(LaneKey key);
 
   Map lanes_;
@@ -107,7 +114,8 @@ class Lanes {
   // memory of those that went serves those that come.
   std::vector<Map::node_type> spare_;
   std::set<std::pair<Clock::Steady, LaneKey>> wanting_;
-  std::deque<LaneKey> blocked_;
+  std::map<std::uint64_t, LaneKey> blocked_;  // by turn
+  std::uint64_t last_turn_ = 0;
 };
 
 }  // namespace outbox::internal

@@ -171,6 +171,40 @@ TEST_F(OrderTest, BlockWaitsForAnOperatorWhoDiscardsAlsoAfterARestart) {
   EXPECT_EQ(delivered(), (Texts{"\"other\"", "2", "3", "4"}));
 }
 
+TEST_F(OrderTest, AFreedHeadIsFoundAtOnceHoweverManyAreBlocked) {
+  constexpr int kBlocked = 2'000;
+  answer("1", Outcome::permanent("bad"));
+  std::map<std::string, std::string> heads;
+  auto box = open({.on_dead = OnDead::block}, picky);
+  for (int n = 0; n < kBlocked; ++n) {
+    const std::string aggregate = std::to_string(n);
+    heads[aggregate] = write(*box, order_event(aggregate, "1"));
+    write(*box, order_event(aggregate, "\"behind " + aggregate + "\""));
+  }
+  ASSERT_TRUE(wait_pending(*box, kBlocked));
+  heal();
+
+  // Nobody moves the clock: no poll interval ends.
+  ASSERT_TRUE(store->replay(heads["1500"]));
+  EXPECT_TRUE(wait_delivered({"1", "\"behind 1500\""}));
+  ASSERT_TRUE(store->discard(heads["700"]));
+  EXPECT_FALSE(store->replay(heads["700"]));
+  ASSERT_TRUE(store->replay(heads["701"]));
+  EXPECT_TRUE(eventually([&] { return store->counts().pending == kBlocked - 3; }, 10s));
+  EXPECT_EQ(delivered().size(), 5u);
+}
+
+TEST_F(OrderTest, AFreedHeadIsFoundSoonWithoutNewsOfCommits) {
+  answer("1", Outcome::permanent("bad"));
+  auto box = open({.on_dead = OnDead::block, .poll_interval = std::chrono::hours{1}}, picky);
+  const auto head = write(*box, order_event("a", "1"));
+  write(*box, order_event("a", "2"));
+  ASSERT_TRUE(wait_pending(*box, 1));
+  ASSERT_TRUE(store->discard(head));  // which this store tells nobody
+  clock.advance(1s);
+  EXPECT_TRUE(wait_delivered({"2"}));
+}
+
 TEST_F(OrderTest, AfterABlockASwitchToSkipLetsTheOthersGo) {
   answer("1", Outcome::permanent("bad"));
   {

@@ -13,6 +13,9 @@ constexpr Seq kEverything = std::numeric_limits<Seq>::max();
 constexpr Seq kNothing = -1;
 constexpr std::size_t kLanesAtOnce = 1'000;
 
+// While lanes are blocked: how long it takes at most to notice that one was freed.
+constexpr std::chrono::milliseconds kLookForUnblocked{500};
+
 // With row claims: how many due times are remembered. What is due after these
 // is found by a sweep.
 constexpr std::size_t kDueTimes = 10'000;
@@ -80,9 +83,13 @@ void Reader::note_due(Clock::Steady due) {
 }
 
 std::optional<Clock::Steady> Reader::next_due() const {
+  const bool any_blocked = handler_.any_blocked();
   MutexLock lock(mutex_);
-  if (due_times_.empty()) return std::nullopt;
-  return *due_times_.begin();
+  std::optional<Clock::Steady> next;
+  if (any_blocked) next = look_for_unblocked_at_;
+  if (!due_times_.empty())
+    next = std::min(next.value_or(Clock::Steady::max()), *due_times_.begin());
+  return next;
 }
 
 void Reader::leave_behind(const RowRef& row) {
@@ -100,6 +107,7 @@ void Reader::look_everywhere() {
   MutexLock lock(mutex_);
   orders_.rewind = 0;
   orders_.due = true;
+  orders_.everything = true;
 }
 
 Reader::Orders Reader::take_orders() {
@@ -107,8 +115,11 @@ Reader::Orders Reader::take_orders() {
   Orders orders = std::exchange(orders_, {});
   // Forgotten before the read begins: whatever is noted from now on is looked
   // at in the next round.
-  const auto later = due_times_.upper_bound(clock_.steady());
+  const Clock::Steady now = clock_.steady();
+  const auto later = due_times_.upper_bound(now);
   if (later != due_times_.begin()) orders.due = true;
+  orders.unblocked = orders.due || now >= look_for_unblocked_at_;
+  if (orders.unblocked) look_for_unblocked_at_ = now + kLookForUnblocked;
   if (orders.due) {
     due_times_.erase(due_times_.begin(), options_.row_claims ? later : due_times_.end());
   }
@@ -121,22 +132,26 @@ bool Reader::round() {
   Orders orders = take_orders();
   refused_ = false;
   try {
-    if (orders.tenure) {
-      orders.due = enter(*orders.tenure) || orders.due;
-      orders.tenure.reset();
+    orders.unblocked = orders.unblocked && handler_.any_blocked();
+    if (orders.tenure && enter(*orders.tenure)) {
+      orders.due = true;
+      orders.unblocked = true;  // also what was left for an owner that died
     }
+    orders.tenure.reset();
     if (orders.rewind) instance_->rewind(*orders.rewind);
     orders.rewind.reset();
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
     orders.unclaim.clear();
     if (epoch_ == 0) return false;
     if (options_.row_claims) return read_claims();
+    bool more = orders.unblocked && look_for_unblocked();
+    if (orders.everything) handler_.recheck_blocked();
     if (suspicious_) {
       if (orders.due) note_due(clock_.steady());
       // Where nothing is under way, nobody will come back and say so.
       if (!read_suspects()) return handler_.active() == 0;
     }
-    bool more = read_ready();
+    more = read_ready() || more;
     if (orders.due) more = read_due() || more;
     return read_lanes() || more;
   } catch (...) {
@@ -276,6 +291,16 @@ bool Reader::read_due() {
   }
   if (read.more) note_due(clock_.steady());
   return read.more;
+}
+
+// Before lanes are read: the read that follows meets what has freed them.
+bool Reader::look_for_unblocked() {
+  const std::vector<LaneRef> lanes = instance_->unblocked(shards_, kLanesAtOnce);
+  handler_.unblocked(lanes);
+  if (lanes.size() < kLanesAtOnce) return false;
+  MutexLock lock(mutex_);
+  look_for_unblocked_at_ = clock_.steady();
+  return true;
 }
 
 bool Reader::read_lanes() {

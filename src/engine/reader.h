@@ -40,6 +40,9 @@ class Reader {
 
   // A row waits alone until then.
   void note_due(Clock::Steady due);
+
+  // When a round is wanted: for a row that is due, or to look whether an operator has
+  // freed a lane that is blocked.
   std::optional<Clock::Steady> next_due() const;
 
   // This row was left behind: read it again, or give back its claim.
@@ -62,6 +65,8 @@ class Reader {
     std::optional<Seq> rewind{};
     std::vector<RowRef> unclaim{};
     bool due = false;
+    bool everything = false;
+    bool unblocked = false;
   };
   Orders take_orders();
 
@@ -71,6 +76,7 @@ class Reader {
   bool read_ready();
   void read_everything();
   bool read_due();
+  bool look_for_unblocked();
   bool read_lanes();
   void read_lane(const PollHandler::Wanted& lane, bool suspect);
   bool read_claims();
@@ -111,6 +117,7 @@ class Reader {
   std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
   std::set<Clock::Steady> due_times_ OUTBOX_GUARDED_BY(mutex_);  // the earliest
+  Clock::Steady look_for_unblocked_at_ OUTBOX_GUARDED_BY(mutex_){};
 };
 
 }  // namespace outbox::internal

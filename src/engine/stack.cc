@@ -14,9 +14,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// How many lanes behind DEAD heads are looked at again in one sweep.
-constexpr std::size_t kRecheckAtOnce = 20;
-
 // Counting takes at most this part of the time.
 constexpr int kCountShare = 100;
 
@@ -39,10 +36,8 @@ Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& o
                                    dispatcher_options(options_, clock_), options_.batch)),
       driver_(std::make_shared<Driver>(
           instance_, *core_, poller_options(options_, clock_),
-          Driver::Helpers{
-              .wanted = [core = core_.get()] { core->request_poll(); },
-              .tick = [core = core_.get()] { return core->tick(); },
-              .sweep = [core = core_.get()] { core->recheck_blocked(kRecheckAtOnce); }})),
+          Driver::Helpers{.wanted = [core = core_.get()] { core->request_poll(); },
+                          .tick = [core = core_.get()] { return core->tick(); }})),
       hook_(std::make_shared<CommitHook>(core_, driver_, direct_path(options_), clock_,
                                          options_.log)),
       counting_({.what = "counting events",
@@ -99,7 +94,6 @@ bool Stack::wait_idle(milliseconds timeout) {
 }
 
 void Stack::wake() {
-  core_->recheck_blocked(kRecheckAtOnce);
   driver_->timer_changed();
   driver_->look_everywhere();
 }

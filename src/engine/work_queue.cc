@@ -219,6 +219,16 @@ std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
   return {};
 }
 
+bool WorkQueue::any_blocked() const {
+  MutexLock lock(mutex_);
+  return lanes_.any_blocked();
+}
+
+void WorkQueue::unblock(std::span<const LaneRef> lanes) {
+  MutexLock lock(mutex_);
+  for (const LaneRef& lane : lanes) lanes_.unblock(lanes_.find(lane.key));
+}
+
 void WorkQueue::recheck_blocked(std::size_t n) {
   MutexLock lock(mutex_);
   lanes_.recheck_blocked(n);

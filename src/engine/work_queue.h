@@ -107,6 +107,8 @@ class WorkQueue {
   // Returns the jobs if they are of a tenure that has ended.
   std::vector<Job> fill(LaneKey key, Filling filling);
 
+  bool any_blocked() const;
+  void unblock(std::span<const LaneRef> lanes);
   void recheck_blocked(std::size_t n);
   std::optional<Clock::Steady> next_due() const;
 

@@ -84,6 +84,9 @@ class FaultyInstance final : public Instance {
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return between(*faults_, "held_lanes", [&] { return to_->held_lanes(shard, after, limit); });
   }
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
+    return between(*faults_, "unblocked", [&] { return to_->unblocked(shards, limit); });
+  }
   Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
     return between(*faults_, "claim", [&] { return to_->claim(skip_recent, limit); });
   }

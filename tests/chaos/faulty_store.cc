@@ -80,6 +80,9 @@ class FaultyInstance final : public Instance {
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return inner_->held_lanes(shard, after, limit);
   }
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
+    return inner_->unblocked(shards, limit);
+  }
   Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
     Rows result = inner_->claim(skip_recent, limit);
     mark_read(result.rows);

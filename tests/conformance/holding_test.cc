@@ -83,6 +83,50 @@ TEST_P(HoldingTest, ADeadRowThatIsUnblockedLeavesTheLaneAndStaysDead) {
   EXPECT_TRUE(owner.mark(std::span(marks).first(1)).stale.empty()) << "a repeat does no harm";
 }
 
+TEST_P(HoldingTest, WhoeverFreesALaneTellsItsOwner) {
+  write_aggregate("1", {"a", "b", "c", "d"});
+  write_aggregate("2", {"alone", "done"});
+  const Owner owner = own_everything();
+  const std::vector<int>& shards = owner.shards();
+  apply(owner, {in_lane(42)(mark("a", Kind::dead)), in_lane(43)(mark("b", Kind::dead)),
+                in_lane(44)(mark("c", Kind::dead)), in_lane(44)(mark("d", Kind::dead)),
+                mark("alone", Kind::dead), mark("done", Kind::done)});
+  const int shard = ref("a").shard;
+  using Lanes = std::vector<LaneRef>;
+  EXPECT_EQ(owner->unblocked(shards, 10), Lanes{});
+
+  ASSERT_TRUE(store().replay("a"));
+  ASSERT_TRUE(store().replay("alone"));
+  ASSERT_TRUE(store().replay("done"));
+  EXPECT_EQ(owner->unblocked(shards, 10), (Lanes{{shard, 42}})) << "only what blocked a lane";
+  EXPECT_EQ(owner->unblocked(shards, 10), Lanes{}) << "the next call forgets it";
+
+  ASSERT_TRUE(store().discard("b"));
+  EXPECT_EQ(owner->unblocked({}, 10), Lanes{}) << "another's shard";
+  EXPECT_EQ(owner->unblocked(shards, 10), (Lanes{{shard, 43}}));
+  ASSERT_EQ(store().replay(EventFilter{}, ref("c").seq - 1, 1).rows, 1);
+  ASSERT_EQ(store().discard(EventFilter{}, 0, 10).rows, 1) << "that is d";
+  EXPECT_EQ(owner->unblocked(shards, 1), (Lanes{{shard, 44}})) << "a page of one";
+  EXPECT_EQ(owner->unblocked(shards, 1), (Lanes{{shard, 44}})) << "one for each change";
+  EXPECT_EQ(owner->unblocked(shards, 1), Lanes{});
+  EXPECT_FALSE(store().replay("a"));
+  EXPECT_FALSE(store().discard("b"));
+  EXPECT_EQ(owner->unblocked(shards, 1), Lanes{}) << "nothing has changed";
+}
+
+TEST_P(HoldingTest, AFreedLaneThatNobodyWasToldOfWaitsForTheNextOwner) {
+  write_aggregate("1", {"a"});
+  {
+    Owner owner = own_everything();
+    apply(owner, {in_lane(42)(mark("a", Kind::dead))});
+    ASSERT_TRUE(store().replay("a"));
+    ASSERT_EQ(owner->unblocked(owner.shards(), 10).size(), 1u);
+    owner->leave();  // and does not forget it
+  }
+  const Owner next = own_everything();
+  EXPECT_EQ(next->unblocked(next.shards(), 10), (std::vector<LaneRef>{{ref("a").shard, 42}}));
+}
+
 TEST_P(HoldingTest, LanesAreListedByKeyInPagesWithWhatStandsFirst) {
   write_aggregate("1", {"a", "b", "c", "d", "e"});
   const Owner owner = own_everything();

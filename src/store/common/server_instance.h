@@ -41,6 +41,9 @@ class ServerInstance : public Instance {
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return reader_.held_lanes(shard, after, limit);
   }
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
+    return reader_.unblocked(shards, limit);
+  }
 
   Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
     if (!options_.row_claims) throw MisuseError("claim() needs InstanceOptions::row_claims");

@@ -76,6 +76,15 @@ class MemoryInstance final : public Instance {
     return db_.table.held_lanes(shard, after, limit, db_.now());
   }
 
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    db_.table.forget_unblocked(returned_);
+    returned_ = db_.table.unblocked(shards, limit);
+    std::vector<LaneRef> lanes;
+    for (const auto& [number, lane] : returned_) lanes.push_back(lane);
+    return lanes;
+  }
+
   Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
     require_claims("claim()");
     MutexLock lock(db_.mutex);
@@ -153,6 +162,7 @@ class MemoryInstance final : public Instance {
   std::int64_t claims_epoch_ OUTBOX_GUARDED_BY(db_.mutex) = 0;
   Tenure tenure_ OUTBOX_GUARDED_BY(db_.mutex);
   std::vector<Seq> floors_ OUTBOX_GUARDED_BY(db_.mutex);  // by shard
+  Table::Notes returned_ OUTBOX_GUARDED_BY(db_.mutex);    // by unblocked()
 };
 
 }  // namespace

@@ -152,6 +152,20 @@ std::vector<HeldLane> Table::held_lanes(int shard, LaneKey after, std::size_t li
   return result;
 }
 
+Table::Notes Table::unblocked(std::span<const int> shards, std::size_t limit) const {
+  Notes notes;
+  for (const auto& [number, lane] : unblocked_) {
+    if (notes.size() == limit) break;
+    const bool wanted = std::find(shards.begin(), shards.end(), lane.shard) != shards.end();
+    if (wanted) notes.emplace(number, lane);
+  }
+  return notes;
+}
+
+void Table::forget_unblocked(const Notes& notes) {
+  for (const auto& [number, lane] : notes) unblocked_.erase(number);
+}
+
 const StoredRow* Table::find(Seq seq) const {
   const auto at = rows_.find(seq);
   return at == rows_.end() ? nullptr : &at->second;

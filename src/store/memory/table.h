@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <set>
 #include <span>
@@ -46,6 +47,11 @@ class Table {
   DueRows due(std::span<const int> shards, std::size_t limit, Time now) const;
   Rows held(int shard, LaneKey key, std::size_t limit, Time now) const;
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit, Time now) const;
+
+  // Notes of lanes in which a DEAD row was replayed or discarded, by number.
+  using Notes = std::map<std::int64_t, LaneRef>;
+  Notes unblocked(std::span<const int> shards, std::size_t limit) const;
+  void forget_unblocked(const Notes& notes);
 
   // --- Claiming ---
 
@@ -106,6 +112,7 @@ class Table {
     index_.put(row);
   }
 
+  void note_if_blocking(const StoredRow& row);
   void count(const StoredRow& row, std::int64_t by);
   void erase(Seq seq);
 
@@ -125,6 +132,8 @@ class Table {
   std::int64_t retrying_ = 0;
   std::set<Seq> dead_;
   std::vector<StoredRow> archived_;
+  Notes unblocked_;
+  std::int64_t last_note_ = 0;
   const OnDone on_done_;
 };
 

@@ -179,9 +179,15 @@ std::vector<DeadGroup> Table::dead_groups(const EventFilter& filter, std::size_t
   return result;
 }
 
+void Table::note_if_blocking(const StoredRow& row) {
+  if (row.status != Status::dead || row.hold.value_or(0) <= 0) return;
+  unblocked_.emplace(++last_note_, LaneRef{.shard = row.shard, .key = *row.hold});
+}
+
 bool Table::replay(std::string_view event_id, Time now) {
   const StoredRow* found = find(event_id);
   if (found == nullptr || found->pending()) return false;
+  note_if_blocking(*found);
   update(rows_.at(found->seq), [&](StoredRow& row) { make_new(row, now); });
   return true;
 }
@@ -189,6 +195,7 @@ bool Table::replay(std::string_view event_id, Time now) {
 bool Table::discard(std::string_view event_id) {
   const StoredRow* found = find(event_id);
   if (found == nullptr || found->status != Status::dead) return false;
+  note_if_blocking(*found);
   erase(found->seq);
   return true;
 }
@@ -206,6 +213,7 @@ Changed Table::replay(const EventFilter& filter, Seq after, std::size_t limit, T
   }
   const EventFilter narrowed = with_status(filter, std::move(statuses));
   for (const Seq seq : first_of(select(narrowed, after), limit, after, step)) {
+    note_if_blocking(rows_.at(seq));
     update(rows_.at(seq), [&](StoredRow& row) { make_new(row, now); });
     ++step.rows;
   }
@@ -216,6 +224,7 @@ Changed Table::discard(const EventFilter& filter, Seq after, std::size_t limit) 
   Changed step;
   const EventFilter narrowed = with_status(filter, {Status::dead});
   for (const Seq seq : first_of(select(narrowed, after), limit, after, step)) {
+    note_if_blocking(rows_.at(seq));
     erase(seq);
     ++step.rows;
   }

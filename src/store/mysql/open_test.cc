@@ -25,7 +25,7 @@ class MysqlOpenTest : public MysqlTest {
   }
   void drop_everything() {
     for (const char* suffix : {"", "_instance", "_shard", "_archive", "_flush", "_inbox",
-                               "_version", "_creation", "_migration"}) {
+                               "_version", "_creation", "_unblocked", "_migration"}) {
       sql().execute(std::string("DROP TABLE IF EXISTS outbox_event") + suffix);
     }
   }
@@ -128,7 +128,9 @@ TEST_F(MysqlOpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
   for (const bool by_other_means : {false, true}) {
     // What version 2 of the schema had.
     sql().execute("DELETE FROM outbox_event_migration WHERE version > 2");
-    sql().execute("DROP TABLE outbox_event_inbox, outbox_event_version, outbox_event_creation");
+    sql().execute(
+        "DROP TABLE outbox_event_inbox, outbox_event_version, outbox_event_creation, "
+        "outbox_event_unblocked");
     EXPECT_TRUE(contains(message_of<PermanentError>([&] { open_store({.migrate = false}); }),
                          "has version 2"));
     if (by_other_means) sql().execute(schema_sql(server()));

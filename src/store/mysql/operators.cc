@@ -1,7 +1,9 @@
 #include "store/mysql/operators.h"
 
 #include <algorithm>
+#include <set>
 #include <string>
+#include <utility>
 
 #include "core/process.h"
 #include "store/common/rows.h"
@@ -252,7 +254,36 @@ std::int64_t Operators::replay(const std::vector<Seq>& rows, StatusBits statuses
       .sql(") AND status IN (1, 3) AND (1 << status) & ")
       .value(statuses)
       .sql(" <> 0");
-  return again_after_deadlock(database_, [&] { return database_.run(update); }).changed();
+  return change_and_tell(rows, update);
+}
+
+// If one of these rows is dead and blocks its lane, the lane's owner is told, in the same
+// transaction, to look at it again.
+std::int64_t Operators::change_and_tell(const std::vector<Seq>& rows, const Built& change) {
+  Built blocking = statement("look for lanes that are blocked");
+  blocking.sql("SELECT shard, hold FROM ").sql(kByNumber);
+  blocking.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3 AND hold > 0 FOR UPDATE");
+  return again_after_deadlock(database_, [&] {
+    Session& session = database_.session();
+    return in_transaction(session, [&] {
+      const Result blocked = session.run(blocking);
+      std::set<std::pair<std::int64_t, LaneKey>> lanes;
+      for (int row = 0; row < blocked.rows(); ++row) {
+        lanes.emplace(blocked.integer(row, 0), blocked.integer(row, 1));
+      }
+      const std::int64_t changed = session.run(change).changed();
+      if (!lanes.empty()) {
+        Built tell = statement("note which lanes are free again");
+        tell.sql("INSERT INTO {unblocked} (shard, lane) VALUES ");
+        for (const auto& lane : lanes) {
+          if (lane != *lanes.begin()) tell.sql(", ");
+          tell.sql("(").value(lane.first).sql(", ").value(lane.second).sql(")");
+        }
+        session.run(tell);
+      }
+      return changed;
+    });
+  });
 }
 
 std::int64_t Operators::discard(const std::vector<Seq>& rows) {
@@ -260,7 +291,7 @@ std::int64_t Operators::discard(const std::vector<Seq>& rows) {
   Built remove = statement("discard events");
   remove.sql("DELETE event FROM ").sql(kByNumber);
   remove.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3");
-  return again_after_deadlock(database_, [&] { return database_.run(remove); }).changed();
+  return change_and_tell(rows, remove);
 }
 
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {

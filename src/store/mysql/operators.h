@@ -46,6 +46,7 @@ class Operators {
   std::int64_t replay(const std::vector<Seq>& rows, StatusBits statuses);
   std::int64_t discard(const std::vector<Seq>& rows);
   std::int64_t remove(const std::vector<Seq>& rows, Purgeable what, Time before, bool archive);
+  std::int64_t change_and_tell(const std::vector<Seq>& rows, const Built& change);
   std::optional<Seq> seq_of(std::string_view event_id);
 
   Database& database_;

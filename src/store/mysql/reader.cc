@@ -9,6 +9,7 @@
 #include "core/bounded.h"
 #include "outbox/error.h"
 #include "store/common/rows.h"
+#include "store/mysql/again.h"
 #include "store/mysql/flush.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
@@ -303,6 +304,29 @@ std::vector<HeldLane> Reader::held_lanes(int shard, LaneKey after, std::size_t l
                      .first = head.integer(0, 1),
                      .status = static_cast<Status>(head.integer(0, 2)),
                      .available_in = internal::bounded(head.time(0, 3) - head.time(0, 4))});
+  }
+  return lanes;
+}
+
+std::vector<LaneRef> Reader::unblocked(std::span<const int> shards, std::size_t limit) {
+  std::vector<LaneRef> lanes;
+  if (shards.empty()) return lanes;
+  const TableName& table = database_.environment().table;
+  if (!notes_.empty()) {
+    Built forget("forget lanes that are free again", table);
+    forget.sql("DELETE FROM {unblocked} WHERE id IN (").list(notes_).sql(")");
+    again_after_deadlock(database_, [&] { return database_.run(forget); });
+    notes_.clear();
+  }
+  const std::vector<std::int64_t> numbers(shards.begin(), shards.end());
+  Built look("look for lanes that are free again", table);
+  look.sql("SELECT id, shard, lane FROM {unblocked} WHERE shard IN (").list(numbers);
+  look.sql(") ORDER BY id LIMIT ").value(sql_limit(limit));
+  const Result found = database_.run(look);
+  for (int row = 0; row < found.rows(); ++row) {
+    notes_.push_back(found.integer(row, 0));
+    lanes.push_back(
+        {.shard = static_cast<int>(found.integer(row, 1)), .key = found.integer(row, 2)});
   }
   return lanes;
 }

@@ -35,6 +35,7 @@ class Reader {
   DueRows due(std::span<const int> shards, std::size_t limit);
   Rows held(int shard, LaneKey key, std::size_t limit);
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
 
  private:
   // What is known of a shard from the reads before.
@@ -82,6 +83,8 @@ class Reader {
   // Where the last read was cut: the next one begins with the shard behind, so that
   // none is kept waiting by a long one.
   int begin_with_ = 0;
+
+  std::vector<std::int64_t> notes_;  // that unblocked() has returned
 };
 
 }  // namespace outbox::mysql

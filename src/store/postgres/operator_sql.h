@@ -145,18 +145,30 @@ SELECT * FROM (
 ORDER BY seq LIMIT $2
 )sql"};
 
-// Those of the events $1 that still have one of the statuses $2.
+// Those of the events $1 that still have one of the statuses $2. If one blocked its lane,
+// the lane's owner is told to look at it again. Returns how many there were.
 inline constexpr Sql kReplay{"replay events", R"sql(
-UPDATE {table}
-SET status = 0, attempts = 0, crashes = 0, available_at = now(),
-    hold = CASE WHEN hold > 0 THEN hold ELSE -(extract(epoch FROM now()) * 1000000)::bigint END,
-    progress = CASE WHEN status = 3 THEN progress END,
-    done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
-WHERE event_id = ANY ($1::text[]) AND status IN (1, 3) AND ((1::bigint << status) & $2) <> 0
+WITH changed AS (
+  UPDATE {table}
+  SET status = 0, attempts = 0, crashes = 0, available_at = now(),
+      hold = CASE WHEN hold > 0 THEN hold ELSE -(extract(epoch FROM now()) * 1000000)::bigint END,
+      progress = CASE WHEN status = 3 THEN progress END,
+      done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
+  WHERE event_id = ANY ($1::text[]) AND status IN (1, 3) AND ((1::bigint << status) & $2) <> 0
+  RETURNING shard, hold
+), told AS (
+  INSERT INTO {unblocked} (shard, lane) SELECT DISTINCT shard, hold FROM changed WHERE hold > 0
+)
+SELECT count(*) FROM changed
 )sql"};
 
 inline constexpr Sql kDiscard{"discard events", R"sql(
-DELETE FROM {table} WHERE event_id = ANY ($1::text[]) AND status = 3
+WITH changed AS (
+  DELETE FROM {table} WHERE event_id = ANY ($1::text[]) AND status = 3 RETURNING shard, hold
+), told AS (
+  INSERT INTO {unblocked} (shard, lane) SELECT DISTINCT shard, hold FROM changed WHERE hold > 0
+)
+SELECT count(*) FROM changed
 )sql"};
 
 // --- Purge: $3 is the status, or NULL for any; $4 the time ---

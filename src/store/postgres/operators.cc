@@ -147,12 +147,12 @@ std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
 
 bool Operators::replay(std::string_view event_id) {
   const std::vector<OptionalText> ids{event_id};
-  return database_.run(sql::kReplay, ids, kFinished).changed() == 1;
+  return database_.run(sql::kReplay, ids, kFinished).integer(0, 0) == 1;
 }
 
 bool Operators::discard(std::string_view event_id) {
   const std::vector<OptionalText> ids{event_id};
-  return database_.run(sql::kDiscard, ids).changed() == 1;
+  return database_.run(sql::kDiscard, ids).integer(0, 0) == 1;
 }
 
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
@@ -163,7 +163,7 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
                                                 filtered(after, one_more(limit), filter, statuses));
   Found found(result, after, limit);
   if (!found.ids.empty()) {
-    found.step.rows = database_.run(sql::kReplay, found.ids, statuses).changed();
+    found.step.rows = database_.run(sql::kReplay, found.ids, statuses).integer(0, 0);
   }
   return found.step;
 }
@@ -172,7 +172,9 @@ Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t lim
   const Result result = database_.session().run(
       sql::kMatchDead, filtered(after, one_more(limit), filter, bit(Status::dead)));
   Found found(result, after, limit);
-  if (!found.ids.empty()) found.step.rows = database_.run(sql::kDiscard, found.ids).changed();
+  if (!found.ids.empty()) {
+    found.step.rows = database_.run(sql::kDiscard, found.ids).integer(0, 0);
+  }
   return found.step;
 }
 

@@ -153,4 +153,19 @@ std::vector<HeldLane> Reader::held_lanes(int shard, LaneKey after, std::size_t l
   return lanes;
 }
 
+std::vector<LaneRef> Reader::unblocked(std::span<const int> shards, std::size_t limit) {
+  if (!notes_.empty()) {
+    database_.run(sql::kForgetUnblocked, notes_);
+    notes_.clear();
+  }
+  const Result found = database_.run(sql::kUnblocked, numbers(shards), sql_limit(limit));
+  std::vector<LaneRef> lanes;
+  for (int row = 0; row < found.rows(); ++row) {
+    notes_.push_back(found.integer(row, 0));
+    lanes.push_back(
+        {.shard = static_cast<int>(found.integer(row, 1)), .key = found.integer(row, 2)});
+  }
+  return lanes;
+}
+
 }  // namespace outbox::postgres

@@ -169,6 +169,14 @@ FROM lane CROSS JOIN LATERAL (
 WHERE lane.key IS NOT NULL LIMIT $3
 )sql"};
 
+inline constexpr Sql kUnblocked{"look for lanes that are free again", R"sql(
+SELECT id, shard, lane FROM {unblocked} WHERE shard = ANY ($1::bigint[]) ORDER BY id LIMIT $2
+)sql"};
+
+inline constexpr Sql kForgetUnblocked{"forget lanes that are free again", R"sql(
+DELETE FROM {unblocked} WHERE id = ANY ($1::bigint[])
+)sql"};
+
 // --- Row claims: $1 shards, $2 owner, $3 ms until a lock expires, $4 skip those that
 // --- occurred less than so many ms ago, $5 limit ---
 //

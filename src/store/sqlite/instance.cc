@@ -51,6 +51,11 @@ std::vector<HeldLane> SqliteInstance::held_lanes(int shard, LaneKey after, std::
   return shard == 0 ? reader_.held_lanes(after, limit) : std::vector<HeldLane>{};
 }
 
+std::vector<LaneRef> SqliteInstance::unblocked(std::span<const int> shards, std::size_t limit) {
+  check_process();
+  return has_shard(shards) ? reader_.unblocked(limit) : std::vector<LaneRef>{};
+}
+
 Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
   check_process();
   if (!options_.row_claims) {

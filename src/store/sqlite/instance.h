@@ -29,6 +29,7 @@ class SqliteInstance final : public Instance {
   DueRows due(std::span<const int> shards, std::size_t limit) override;
   Rows held(int shard, LaneKey key, std::size_t limit) override;
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override;
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override;
   Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override;
   void unclaim(std::span<const RowRef> rows) override { claims_.unclaim(rows); }
 

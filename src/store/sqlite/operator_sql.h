@@ -136,6 +136,19 @@ WHERE seq > ?1 AND {filter}
 ORDER BY seq LIMIT ?2
 )sql"};
 
+// The lanes that the dead among these rows block, before they are changed: their owner
+// looks at them again.
+inline constexpr Sql kNoteUnblocked{"note which lane is free again", R"sql(
+INSERT INTO {unblocked} (lane)
+SELECT hold FROM {table} WHERE event_id = ?1 AND status = 3 AND hold > 0
+)sql"};
+
+inline constexpr Sql kNoteUnblockedMany{"note which lanes are free again", R"sql(
+INSERT INTO {unblocked} (lane)
+SELECT DISTINCT hold FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1)) AND status = 3 AND hold > 0
+)sql"};
+
 inline constexpr Sql kReplay{"replay an event", R"sql(
 UPDATE {table}
 SET status = 0, attempts = 0, crashes = 0, available_at = ?2,

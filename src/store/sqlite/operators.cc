@@ -155,6 +155,7 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
   if (found.seqs.empty()) return found.step;
   const std::string list = seq_list(found.seqs);
   WriteTransaction transaction(database_);
+  if ((statuses & bit(Status::dead)) != 0) database_.execute(sql::kNoteUnblockedMany, list);
   Run run(database_[sql::kReplayMany], list, micros(environment().now()));
   bind_filter(run, filter, statuses);
   found.step.rows = run.finish();
@@ -167,6 +168,7 @@ Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t lim
   if (found.seqs.empty()) return found.step;
   const std::string list = seq_list(found.seqs);
   WriteTransaction transaction(database_);
+  database_.execute(sql::kNoteUnblockedMany, list);
   Run run(database_[sql::kDiscardMany], list, nullptr);
   bind_filter(run, filter, bit(Status::dead));
   found.step.rows = run.finish();

@@ -84,4 +84,21 @@ std::vector<HeldLane> Reader::held_lanes(LaneKey after, std::size_t limit) {
   return lanes;
 }
 
+std::vector<LaneRef> Reader::unblocked(std::size_t limit) {
+  if (!notes_.empty()) {
+    const std::string list = seq_list(notes_);
+    WriteTransaction transaction(database_);
+    database_.execute(sql::kForgetUnblocked, list);
+    transaction.commit();
+    notes_.clear();
+  }
+  std::vector<LaneRef> lanes;
+  Run run(database_[sql::kUnblocked], sql_limit(limit));
+  while (run.step()) {
+    notes_.push_back(run.integer(0));
+    lanes.push_back({.shard = 0, .key = run.integer(1)});
+  }
+  return lanes;
+}
+
 }  // namespace outbox::sqlite

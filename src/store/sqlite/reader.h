@@ -23,6 +23,7 @@ class Reader {
   DueRows due(std::size_t limit);
   Rows held(LaneKey key, std::size_t limit);
   std::vector<HeldLane> held_lanes(LaneKey after, std::size_t limit);
+  std::vector<LaneRef> unblocked(std::size_t limit);
 
  private:
   Database& database_;
@@ -36,6 +37,8 @@ class Reader {
 
   // The floor was lowered: rows above it may be in flight.
   bool rewound_ = true;
+
+  std::vector<std::int64_t> notes_;  // that unblocked() has returned
 };
 
 }  // namespace outbox::sqlite

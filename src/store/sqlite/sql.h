@@ -98,6 +98,14 @@ WHERE hold = (SELECT min(hold) FROM {table}
 ORDER BY seq LIMIT 1
 )sql"};
 
+inline constexpr Sql kUnblocked{"look for lanes that are free again", R"sql(
+SELECT id, lane FROM {unblocked} ORDER BY id LIMIT ?1
+)sql"};
+
+inline constexpr Sql kForgetUnblocked{"forget lanes that are free again", R"sql(
+DELETE FROM {unblocked} WHERE id IN (SELECT value FROM json_each(?1))
+)sql"};
+
 // --- Row claims: ?1 locks up to here have expired, ?2 created up to here ---
 
 inline constexpr Sql kClaimableReady{"look for ready events to claim", R"sql(

@@ -92,6 +92,7 @@ std::vector<DeadGroup> SqliteStore::dead_groups(const EventFilter& filter, std::
 bool SqliteStore::replay(std::string_view event_id) {
   const auto database = lease_to_read(*operators_);
   WriteTransaction transaction(*database);
+  database->execute(sql::kNoteUnblocked, event_id);
   const bool replayed = database->execute(sql::kReplay, event_id, micros(environment_->now())) == 1;
   transaction.commit();
   return replayed;
@@ -100,6 +101,7 @@ bool SqliteStore::replay(std::string_view event_id) {
 bool SqliteStore::discard(std::string_view event_id) {
   const auto database = lease_to_read(*operators_);
   WriteTransaction transaction(*database);
+  database->execute(sql::kNoteUnblocked, event_id);
   const bool discarded = database->execute(sql::kDiscard, event_id) == 1;
   transaction.commit();
   return discarded;
