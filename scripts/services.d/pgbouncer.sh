@@ -1,6 +1,7 @@
 # PgBouncer in front of PostgreSQL, for scripts/services.
 # shellcheck shell=bash
 
+kind[pgbouncer]=pgbouncer
 variable[pgbouncer]=OUTBOX_TEST_PGBOUNCER
 login[pgbouncer]=postgresql://postgres
 program[pgbouncer]='pgbouncer'

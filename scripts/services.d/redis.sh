@@ -1,6 +1,7 @@
 # Redis, for scripts/services.
 # shellcheck shell=bash
 
+kind[redis]=redis
 variable[redis]=OUTBOX_TEST_REDIS
 # The user that everybody is who names none, and who has no password.
 login[redis]=redis://default:
