@@ -22,10 +22,11 @@ cluster_address() {
 }
 
 make_galera() {
-  local port folder
+  local port folder scripts
   "$root/scripts/deps" clusters
-  set_state "$1" scripts \
-    "$(for_server_user "$1" "$("$root/scripts/fetch-galera")" wsrep_sst_rsync)"
+  scripts=$("$root/scripts/fetch-galera")
+  scripts=$(for_server_user "$1" "$scripts" wsrep_sst_rsync)
+  set_state "$1" scripts "$scripts"
   port=$(group_port "$1")
   folder=$(state "$1" folder)
   mariadb_server "$1"

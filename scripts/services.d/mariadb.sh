@@ -42,8 +42,7 @@ make_mariadb() {
 server_id = $server_id
 sync_binlog = 1
 # So that a replica has the whole history, too, and whoever follows it.
-loose_log_slave_updates = ON
-loose_log_bin_trust_function_creators = ON"
+loose_log_slave_updates = ON"
   fi
   if [[ -n $(state "$1" follows) ]]; then settings+=$'\nread_only = ON'; fi
   mariadb_server "$1"
@@ -73,6 +72,9 @@ character_set_server = utf8mb4
 innodb_flush_log_at_trx_commit = 1
 innodb_doublewrite = ON
 $2
+
+# Users without all privileges may create triggers.
+loose_log_bin_trust_function_creators = ON
 
 # Small, and quick to start.
 max_connections = 250

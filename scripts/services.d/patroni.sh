@@ -45,7 +45,8 @@ END
 make_witness() {
   local folder packages
   packages=$("$root/scripts/fetch-patroni")
-  set_state "$1" packages "$(for_server_user "$1" "$packages" patroni)"
+  packages=$(for_server_user "$1" "$packages" patroni)
+  set_state "$1" packages "$packages"
   folder=$(state "$1" folder)
   as_server_user mkdir "$folder/votes"
   vote_settings "$1" >"$folder/patroni.yml"

@@ -69,7 +69,7 @@ Options options_of(const Settings& settings, const Database& database) {
           .poll_interval = poll_interval(settings, database),
           .row_claims = claims,
           .lock_timeout = lock_timeout(settings),
-          .lease = kLease,
+          .lease = settings.lease,
           .retry = std::make_shared<ExponentialBackoff>(
               ExponentialBackoffOptions{.base = 5ms, .max = 50ms}),
           .pause = 10ms,
@@ -98,6 +98,7 @@ int run_dispatcher(const Settings& settings) {
     const WorkloadOptions options{
         .rollbacks = path_of(kRollbacks, settings, 0),
         .outcomes = path_of(kOutcomes, settings, 0),
+        .attempts = path_of(kAttempts, settings, 0),
         .seed = settings.seed * 999'983 + static_cast<std::uint64_t>(settings.incarnation),
         .delays = !settings.wrong_clock};
     Workload(box.writer(), connect_patiently(*database, *sound), options).run(stop);

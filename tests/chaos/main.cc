@@ -1,4 +1,5 @@
 // Chaos: see print_help() in settings.cc, or call it with --help.
+#include <cstdlib>
 #include <exception>
 #include <iostream>
 #include <optional>
@@ -31,6 +32,11 @@ int supervise(Settings settings) {
               << std::endl;
     return kSkipped;
   }
+  // scripts/test sets it.
+  const char* const record = std::getenv("OUTBOX_CHAOS_RECORD");
+  if (settings.record.empty() && settings.servers != Servers::one && record != nullptr) {
+    settings.record = record;
+  }
   test::TemporaryDirectory directory;
   settings.directory = directory.path();
   std::optional<Surroundings> surroundings;
@@ -39,9 +45,12 @@ int supervise(Settings settings) {
     settings.url = surroundings->url();
     settings.direct_url = surroundings->direct_url();
   }
-  std::cout << "chaos: " << to_string(settings.store) << ", seed " << settings.seed << ", mode "
-            << to_string(settings.mode) << ", " << settings.kills << " kills over "
-            << settings.seconds.count() << " s" << (settings.binlog ? "" : ", without a binary log")
+  std::cout << "chaos: " << to_string(settings.store)
+            << (settings.servers == Servers::one ? "" : ", servers ")
+            << (settings.servers == Servers::one ? "" : to_string(settings.servers)) << ", seed "
+            << settings.seed << ", mode " << to_string(settings.mode) << ", " << settings.kills
+            << " kills over " << settings.seconds.count() << " s"
+            << (settings.binlog ? "" : ", without a binary log")
             << (settings.fault.empty() ? "" : ", with the fault " + settings.fault) << std::endl;
   Supervisor supervisor(settings, surroundings ? &*surroundings : nullptr, std::cout);
   const Verdict verdict = supervisor.run();
@@ -84,6 +93,9 @@ int main(int argc, char** argv) {
       return 0;
     }
     return outbox::chaos::run(settings);
+  } catch (const outbox::chaos::NotFetched& error) {
+    std::cout << "skipped: " << error.what() << std::endl;
+    return outbox::chaos::kSkipped;
   } catch (const std::invalid_argument& error) {
     std::cerr << "outbox_chaos: " << error.what() << '\n';
     return 2;

@@ -2,9 +2,12 @@
 #include <mysql.h>
 #include <mysqld_error.h>
 
+#include <algorithm>
+#include <chrono>
 #include <optional>
 #include <stdexcept>
 #include <utility>
+#include <vector>
 
 #include "database.h"
 #include "outbox/error.h"
@@ -15,7 +18,35 @@
 namespace outbox::chaos {
 namespace {
 
-bool is_lost(unsigned error) { return error == CR_SERVER_GONE_ERROR || error == CR_SERVER_LOST; }
+constexpr std::chrono::seconds kConnectTimeout{3};
+
+// Answers of a server that is there and takes no writes: a replica, one that was the
+// primary until now, or one that has lost its cluster.
+bool is_of_no_use(unsigned error) {
+  return error == ER_UNKNOWN_COM_ERROR || error == ER_OPTION_PREVENTS_STATEMENT ||
+         error == ER_READ_ONLY_MODE;
+}
+
+bool is_lost(unsigned error) {
+  return error == CR_SERVER_GONE_ERROR || error == CR_SERVER_LOST || is_of_no_use(error);
+}
+
+// Of a cluster: whether the others have got the commit is not known to this server.
+bool is_undecided(unsigned error) { return error == ER_ERROR_DURING_COMMIT || is_lost(error); }
+
+// The URLs of the single hosts that it names.
+std::vector<std::string> hosts_of(const std::string& url) {
+  const std::size_t begin = url.find('@') + 1;
+  const std::size_t end = url.find('/', begin);
+  const std::string rest = url.substr(end, url.find('?', end) - end);
+  std::vector<std::string> urls;
+  for (std::size_t at = begin; at < end;) {
+    const std::size_t comma = std::min(url.find(',', at), end);
+    urls.push_back(url.substr(0, begin) + url.substr(at, comma - at) + rest);
+    at = comma + 1;
+  }
+  return urls;
+}
 
 // Deadlocks, locks that took too long, and a server that is going down or coming up.
 bool passes(unsigned error) {
@@ -25,7 +56,7 @@ bool passes(unsigned error) {
 
 class MysqlConnection final : public OwnConnection {
  public:
-  MysqlConnection(std::string url, Store& store) : url_(std::move(url)), store_(store) {
+  MysqlConnection(const std::string& url, Store& store) : hosts_(hosts_of(url)), store_(store) {
     reconnect();
   }
 
@@ -42,7 +73,7 @@ class MysqlConnection final : public OwnConnection {
     const unsigned error = mysql_errno(handle);
     const std::string what = sql + ": " + mysql_error(handle);
     lost_ = is_lost(error);
-    if (lost_ && sql == "COMMIT") throw OutcomeUnknownError(what);
+    if (sql == "COMMIT" && is_undecided(error)) throw OutcomeUnknownError(what);
     if (lost_ || passes(error)) throw RetryableError(what);
     throw std::runtime_error(what);
   }
@@ -50,21 +81,49 @@ class MysqlConnection final : public OwnConnection {
   void recover() override {
     if (lost_) return reconnect();
     execute("ROLLBACK");  // where there is nothing, it does nothing
+    // What the library was told on this connection is not known here.
+    if (hosts_.size() > 1 && !still_takes_writes()) reconnect();
   }
 
  private:
   void reconnect() {
     borrowed_.reset();  // it must not outlive the handle
-    try {
-      connection_.emplace(url_);
-    } catch (const std::runtime_error& error) {
-      throw RetryableError(error.what());
+    std::string refusals;
+    for (const std::string& host : hosts_) {
+      try {
+        connection_.emplace(host, kConnectTimeout);
+        if (takes_writes()) {
+          borrowed_.emplace(connection_->handle(), store_);
+          lost_ = false;
+          return;
+        }
+        refusals += host + " takes no writes; ";
+      } catch (const std::runtime_error& error) {
+        refusals += std::string(error.what()) + "; ";
+      }
     }
-    borrowed_.emplace(connection_->handle(), store_);
-    lost_ = false;
+    throw RetryableError(refusals);
   }
 
-  const std::string url_;
+  bool still_takes_writes() {
+    try {
+      return takes_writes();
+    } catch (const std::runtime_error&) {
+      return false;
+    }
+  }
+
+  bool takes_writes() {
+    if (connection_->value("SELECT @@read_only") != "0") return false;
+    // MySQL does not know the variable, and MariaDB alone has it off.
+    const auto cluster = connection_->query("SHOW VARIABLES LIKE 'wsrep_on'");
+    if (cluster.empty() || cluster.front().at(1) != "ON") return true;
+    // Whoever asks what became of a commit wants to know what the cluster has agreed upon.
+    connection_->execute("SET SESSION wsrep_sync_wait = 15");
+    return connection_->query("SHOW STATUS LIKE 'wsrep_ready'").front().at(1) == "ON";
+  }
+
+  const std::vector<std::string> hosts_;
   Store& store_;
   bool lost_ = true;
   std::optional<test::Mysql> connection_;
@@ -77,7 +136,8 @@ class MysqlDatabase final : public Database {
 
   std::shared_ptr<Store> open() override {
     // The network that fails has to read what it loses.
-    return mysql::open(url_ + "?ssl_mode=disabled", {.clock = clock_});
+    const char* const separator = url_.find('?') == std::string::npos ? "?" : "&";
+    return mysql::open(url_ + separator + "ssl_mode=disabled", {.clock = clock_});
   }
   std::unique_ptr<OwnConnection> connect(Store& store) override {
     return std::make_unique<MysqlConnection>(url_, store);

@@ -1,7 +1,9 @@
 // Judges a run by what was committed and what arrived, and by nothing else.
 //
 // The oracle knows neither the engine nor its table: what was committed is read
-// from the application's own rows, what arrived from the receiver's own ledger.
+// from the application's own rows, what arrived from the receiver's own ledger, and what
+// the database had acknowledged from the writers' own books. An event is lost by us if its
+// business row is there; if that is gone, the database has lost its transaction.
 #pragma once
 
 #include <cstddef>
@@ -37,10 +39,20 @@ struct Arrival {
   std::int64_t at = 0;  // microseconds since 1970
 };
 
+// What the writer of a transaction was told of its COMMIT. It did not hear: unknown.
+enum class Told { committed, failed, unknown };
+struct Attempt {
+  std::vector<std::string> ids{};  // of its events
+  Told told = Told::unknown;
+};
+
 // What a run allows.
 struct Expected {
   bool ordered = true;              // whether the order is judged at all
   std::size_t duplicate_bound = 0;  // how many arrivals may be repeats
+
+  // Whether the database may lose commits that it has acknowledged.
+  bool may_lose_commits = false;
 };
 
 struct Verdict {
@@ -48,15 +60,26 @@ struct Verdict {
   std::size_t delivered = 0;  // committed events that arrived at least once
   std::size_t lost = 0;       // committed, and never arrived
   std::size_t ghosts = 0;     // arrived, and were never committed
+
+  // Transactions that were acknowledged and are not in the database, and the events that
+  // arrived of those and of others that nobody was told of. Allowed if the database may lose
+  // commits; else the latter are ghosts.
+  std::size_t commits_lost = 0;
+  std::size_t ghosts_of_lost_commits = 0;
+
+  std::size_t misreported = 0;  // transactions said to have failed that are there, or in part
   std::size_t duplicates = 0;
   std::size_t duplicate_bound = 0;
-  std::size_t order_breaks = 0;  // first arrivals behind a later one of their aggregate
-  std::size_t garbled = 0;       // arrived with another aggregate or number
-  std::size_t early = 0;         // arrived before their time
+  std::size_t order_breaks = 0;      // first arrivals behind a later one of their aggregate
+  std::size_t garbled = 0;           // arrived with another aggregate or number
+  std::size_t early = 0;             // arrived before their time
+  std::size_t longest_pause_ms = 0;  // between two arrivals
 
   // What the table says at the end; the oracle does not fill these in.
   std::size_t dead = 0;
   std::size_t pending = 0;
+
+  bool may_lose_commits = false;
 
   // The first few violations, in words.
   std::vector<std::string> examples{};
@@ -69,7 +92,7 @@ struct Verdict {
 };
 
 Verdict judge(std::span<const Committed> committed, std::span<const Arrival> arrivals,
-              const Expected& expected);
+              const Expected& expected, std::span<const Attempt> attempts = {});
 
 // A line for each figure, then the examples.
 std::ostream& operator<<(std::ostream& out, const Verdict& verdict);

@@ -87,6 +87,64 @@ TEST(Oracle, CountsWhatArrivedBeforeItsTime) {
   EXPECT_EQ(judged({"a1", "a2", "a3", "b1"}, {}, rows).early, 0u);
 }
 
+// --- What the database lost ---
+
+Verdict judged_after(const std::vector<Attempt>& attempts, const std::vector<std::string>& ids,
+                     bool may_lose_commits) {
+  std::vector<Arrival> arrivals;
+  for (const std::string& id : ids) arrivals.push_back(arrival(id));
+  return judge(kRows, arrivals, {.may_lose_commits = may_lose_commits}, attempts);
+}
+
+const std::vector<std::string> kAll{"a1", "a2", "a3", "b1"};
+
+TEST(Oracle, TellsACommitThatTheDatabaseLostFromAnEventThatWeLost) {
+  const std::vector<Attempt> attempts{{.ids = {"a1", "a2", "a3"}, .told = Told::committed},
+                                      {.ids = {"b1"}, .told = Told::committed},
+                                      {.ids = {"c1", "c2"}, .told = Told::committed}};
+  const Verdict verdict = judged_after(attempts, {"a1", "a2", "a3"}, true);
+  EXPECT_EQ(verdict.commits_lost, 1u);
+  EXPECT_EQ(verdict.lost, 1u) << verdict;
+  EXPECT_TRUE(judged_after(attempts, kAll, true).clean());
+  EXPECT_FALSE(judged_after(attempts, kAll, false).clean());
+}
+
+TEST(Oracle, AllowsGhostsOfLostCommitsOnlyWhereCommitsMayBeLost) {
+  for (const Told told : {Told::committed, Told::unknown}) {
+    const std::vector<Attempt> attempts{{.ids = {"c1"}, .told = told}};
+    const std::vector<std::string> ids{"a1", "a2", "a3", "b1", "c1"};
+    EXPECT_EQ(judged_after(attempts, ids, true).ghosts_of_lost_commits, 1u);
+    EXPECT_TRUE(judged_after(attempts, ids, true).clean());
+    EXPECT_EQ(judged_after(attempts, ids, false).ghosts, 1u);
+  }
+}
+
+TEST(Oracle, TakesWhatWasNeverToBeCommittedForAGhostEverywhere) {
+  const std::vector<std::string> ids{"a1", "a2", "a3", "b1", "c1"};
+  EXPECT_EQ(judged_after({}, ids, true).ghosts, 1u);
+  EXPECT_EQ(judged_after({{.ids = {"c1"}, .told = Told::failed}}, ids, true).ghosts, 1u);
+}
+
+TEST(Oracle, FindsATransactionThatIsThereThoughItsWriterWasToldOtherwise) {
+  EXPECT_EQ(judged_after({{.ids = {"b1"}, .told = Told::failed}}, kAll, true).misreported, 1u);
+  EXPECT_EQ(judged_after({{.ids = {"c1"}, .told = Told::failed}}, kAll, true).misreported, 0u);
+  EXPECT_EQ(judged_after({{.ids = {"b1"}, .told = Told::unknown}}, kAll, true).misreported, 0u);
+}
+
+TEST(Oracle, FindsATransactionThatIsThereInPart) {
+  const Verdict verdict =
+      judged_after({{.ids = {"b1", "b2"}, .told = Told::committed}}, kAll, true);
+  EXPECT_EQ(verdict.misreported, 1u);
+  EXPECT_EQ(verdict.commits_lost, 0u);
+}
+
+TEST(Oracle, MeasuresTheLongestPause) {
+  const std::vector<Arrival> arrivals{{.id = "a1", .aggregate = "a", .number = 1, .at = 5'000},
+                                      {.id = "a2", .aggregate = "a", .number = 2, .at = 12'000},
+                                      {.id = "a3", .aggregate = "a", .number = 3, .at = 13'000}};
+  EXPECT_EQ(judge(kRows, arrivals, {}).longest_pause_ms, 7u);
+}
+
 TEST(Oracle, IsNotCleanWhileTheTableHasDeadOrPendingEvents) {
   Verdict verdict = judged({"a1", "a2", "a3", "b1"});
   verdict.dead = 1;
@@ -99,7 +157,7 @@ TEST(Oracle, IsNotCleanWhileTheTableHasDeadOrPendingEvents) {
 TEST(Oracle, PrintsEveryFigureAndTheFirstViolations) {
   std::ostringstream out;
   out << judged({"a2", "a1", "a3"});
-  EXPECT_NE(out.str().find("lost                       1\n"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("lost                             1\n"), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("order break: a1"), std::string::npos) << out.str();
   EXPECT_NE(out.str().find("lost: b1"), std::string::npos) << out.str();
 }

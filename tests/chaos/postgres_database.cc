@@ -24,6 +24,12 @@ struct Clear {
 };
 using ResultHandle = std::unique_ptr<PGresult, Clear>;
 
+// A server that was the primary until now: another one is, to be found by a new connection.
+bool is_demoted(const PGresult* result) {
+  const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
+  return state != nullptr && std::string_view(state) == "25006";
+}
+
 // Deadlocks, serialisation failures, and a server that is going down or coming up.
 bool passes(const PGresult* result) {
   const char* state = PQresultErrorField(result, PG_DIAG_SQLSTATE);
@@ -48,7 +54,7 @@ class PostgresConnection final : public OwnConnection {
   }
 
   void recover() override {
-    if (PQstatus(connection_.get()) != CONNECTION_OK) return reconnect();
+    if (PQstatus(connection_.get()) != CONNECTION_OK || demoted_) return reconnect();
     if (PQtransactionStatus(connection_.get()) == PQTRANS_IDLE) return;
     execute("ROLLBACK");
   }
@@ -63,6 +69,7 @@ class PostgresConnection final : public OwnConnection {
     PQsetNoticeProcessor(
         connection_.get(), [](void*, const char*) {}, nullptr);
     borrowed_.emplace(connection_.get(), store_);
+    demoted_ = false;
   }
 
   // What the server says that it did.
@@ -75,13 +82,15 @@ class PostgresConnection final : public OwnConnection {
       if (sql == "COMMIT") throw OutcomeUnknownError(what);
       throw RetryableError(what);
     }
-    if (passes(result.get())) throw RetryableError(what);
+    demoted_ = is_demoted(result.get());
+    if (demoted_ || passes(result.get())) throw RetryableError(what);
     throw std::runtime_error(what);
   }
 
   const std::string url_;
   Store& store_;
   Handle connection_;
+  bool demoted_ = false;
   std::optional<postgres::Borrowed> borrowed_;
 };
 

@@ -18,6 +18,13 @@ constexpr std::array<std::pair<std::string_view, StoreKind>, 3> kStores{
     {{"sqlite", StoreKind::sqlite},
      {"postgres", StoreKind::postgres},
      {"mysql", StoreKind::mysql}}};
+constexpr std::array<std::pair<std::string_view, Servers>, 6> kServers{
+    {{"one", Servers::one},
+     {"sync", Servers::sync},
+     {"async", Servers::async},
+     {"galera", Servers::galera},
+     {"patroni", Servers::patroni},
+     {"patroni-sync", Servers::patroni_sync}}};
 constexpr std::array<std::pair<std::string_view, Role>, 4> kRoles{{{"supervisor", Role::supervisor},
                                                                    {"writer", Role::writer},
                                                                    {"dispatcher", Role::dispatcher},
@@ -51,11 +58,54 @@ Number number_of(std::string_view option, std::string_view text, Number least) {
                               std::to_string(least) + "; got '" + std::string(text) + "'");
 }
 
+// Of the servers; `given` says which of the defaults were changed.
+struct Given {
+  bool cuts = false;
+  bool server_kills = false;
+};
+
+[[noreturn]] void refuse(const std::string& what, std::string_view got) {
+  throw std::invalid_argument(what + "; got '" + std::string(got) + "'");
+}
+
+StoreKind store_of(Servers servers) {
+  return servers == Servers::galera ? StoreKind::mysql : StoreKind::postgres;
+}
+
+void check_servers(Settings& settings, const Given& given) {
+  const bool pair = settings.servers == Servers::sync || settings.servers == Servers::async;
+  const std::string option = "--servers " + std::string(to_string(settings.servers));
+  if (settings.servers == Servers::one) {
+    if (settings.promotions > 0) refuse("--promotions needs --servers with two of them", "one");
+    if (settings.isolations > 0) refuse("--isolations needs --servers with several", "one");
+    if (settings.freezes > 0 && !has_server(settings)) {
+      refuse("--freezes needs --store postgres or mysql", to_string(settings.store));
+    }
+    return;
+  }
+  const bool fits = settings.servers == Servers::async
+                        ? has_server(settings)
+                        : settings.store == store_of(settings.servers);
+  if (!fits) refuse(option + " is for another --store", to_string(settings.store));
+  if (settings.servers == Servers::galera && settings.promotions > 0) {
+    refuse("--promotions needs a primary, which a cluster has not", to_string(settings.servers));
+  }
+  if (settings.isolations > 0 && !pair && settings.servers != Servers::galera) {
+    refuse("--isolations is for sync, async and galera", to_string(settings.servers));
+  }
+  // Their clients go straight to them: what is to fail is the servers.
+  if (given.cuts && settings.cuts > 0)
+    refuse("--cuts is for one server", to_string(settings.servers));
+  settings.cuts = 0;
+  if (!given.server_kills) settings.server_kills = 0;
+}
+
 }  // namespace
 
 Settings parse_settings(std::span<const char* const> arguments) {
   Settings settings;
   bool seeded = false;
+  Given given;
   for (std::size_t i = 0; i < arguments.size(); ++i) {
     const std::string_view option = arguments[i];
     if (option == "--help") {
@@ -91,8 +141,22 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.store = value_of(kStores, option, value());
     } else if (option == "--cuts") {
       settings.cuts = number_of<int>(option, value(), 0);
+      given.cuts = true;
     } else if (option == "--server-kills") {
       settings.server_kills = number_of<int>(option, value(), 0);
+      given.server_kills = true;
+    } else if (option == "--servers") {
+      settings.servers = value_of(kServers, option, value());
+    } else if (option == "--promotions") {
+      settings.promotions = number_of<int>(option, value(), 0);
+    } else if (option == "--freezes") {
+      settings.freezes = number_of<int>(option, value(), 0);
+    } else if (option == "--isolations") {
+      settings.isolations = number_of<int>(option, value(), 0);
+    } else if (option == "--lease") {
+      settings.lease = std::chrono::seconds{number_of<int>(option, value(), 1)};
+    } else if (option == "--record") {
+      settings.record = value();
     } else if (option == "--fault") {
       settings.fault = value();
       settings.faults = fault_named(settings.fault);
@@ -116,6 +180,7 @@ Settings parse_settings(std::span<const char* const> arguments) {
     throw std::invalid_argument("--no-binlog is for --store mysql; got '" +
                                 std::string(to_string(settings.store)) + "'");
   }
+  check_servers(settings, given);
   if (!seeded) settings.seed = std::random_device{}();
   return settings;
 }
@@ -125,6 +190,8 @@ std::vector<std::string> arguments_for(const Settings& settings, Role role, int 
                                      "--directory",   settings.directory,
                                      "--mode",        std::string(to_string(settings.mode)),
                                      "--store",       std::string(to_string(settings.store)),
+                                     "--servers",     std::string(to_string(settings.servers)),
+                                     "--lease",       std::to_string(settings.lease.count()),
                                      "--seed",        std::to_string(settings.seed),
                                      "--incarnation", std::to_string(incarnation)};
   const auto add = [&arguments](const char* option, const std::string& value) {
@@ -142,8 +209,13 @@ std::vector<std::string> arguments_for(const Settings& settings, Role role, int 
 std::string_view to_string(Mode mode) { return name_of(kModes, mode); }
 std::string_view to_string(Role role) { return name_of(kRoles, role); }
 std::string_view to_string(StoreKind store) { return name_of(kStores, store); }
+std::string_view to_string(Servers servers) { return name_of(kServers, servers); }
 
 bool has_server(const Settings& settings) { return settings.store != StoreKind::sqlite; }
+
+bool may_lose_commits(const Settings& settings) {
+  return settings.servers == Servers::async || settings.servers == Servers::patroni;
+}
 
 Settings around_the_network(Settings settings) {
   settings.url = settings.direct_url;
@@ -153,7 +225,8 @@ Settings around_the_network(Settings settings) {
 int dispatchers(const Settings& settings) { return has_server(settings) ? 3 : 2; }
 
 std::chrono::milliseconds lock_timeout(const Settings& settings) {
-  return has_server(settings) ? kLease : std::chrono::milliseconds{700};
+  return has_server(settings) ? std::chrono::milliseconds{settings.lease}
+                              : std::chrono::milliseconds{700};
 }
 
 void print_help(std::ostream& out) {
@@ -171,6 +244,21 @@ void print_help(std::ostream& out) {
          "  --cuts N      on servers: how often connections are cut, or lose the request or the\n"
          "                reply of a COMMIT (default 25)\n"
          "  --server-kills N  on servers: how often the server is killed (default 2)\n"
+         "  --servers S   one (default), or several, which clients name in one URL: sync and "
+         "async\n"
+         "                (a primary and a standby that has every commit that is acknowledged, or\n"
+         "                gets it later; mysql: async only), galera (on mysql), patroni and\n"
+         "                patroni-sync (on postgres)\n"
+         "  --promotions N  on two servers: how often the primary is lost, and the other one "
+         "takes\n"
+         "                its place; with async, commits are lost with it\n"
+         "  --freezes N   on servers: how often the primary stops for longer than a lease, and "
+         "goes\n"
+         "                on when the other one has taken its place\n"
+         "  --isolations N  on several servers: how often one hears nothing of the others\n"
+         "  --lease N     of the dispatchers, in seconds (default 3): short, so that stops outlast "
+         "it\n"
+         "  --record F    add the figures to that file, as a line of tab-separated values\n"
          "  --no-binlog   on mysql: without a binary log, with which the server shows commits\n"
          "                before they are on its disk\n"
          "  --keep        keep the folder with the database, the ledger and the logs; it is kept\n"
@@ -178,7 +266,7 @@ void print_help(std::ostream& out) {
          "  --fault F     break the dispatchers' store on purpose: mark_before_delivery,\n"
          "                lose_marks, reread, hook_on_rollback, drop_fence\n"
          "  --expect X    succeed only if the verdict shows that figure above its limit: lost,\n"
-         "                ghosts, duplicates, order_breaks\n";
+         "                ghosts, duplicates, order_breaks, commits_lost, misreported\n";
 }
 
 std::string database_path(const std::string& directory) { return directory + "/shop.db"; }

@@ -20,6 +20,11 @@ enum class Mode { ordered, none, claims };
 // What they work on.
 enum class StoreKind { sqlite, postgres, mysql };
 
+// Which servers there are: one; a primary with a standby or a replica, which has every
+// commit that is acknowledged or gets it a moment later; a cluster of three that all take
+// writes; a pair of which Patroni makes one the primary.
+enum class Servers { one, sync, async, galera, patroni, patroni_sync };
+
 enum class Role { supervisor, writer, dispatcher, receiver };
 
 struct Settings {
@@ -35,6 +40,21 @@ struct Settings {
   // the server is killed.
   int cuts = 25;
   int server_kills = 2;
+
+  // Of servers that are more than one, or, if it is frozen, of one: how often the primary
+  // is lost and the other one takes its place; is frozen for longer than a lease, and goes
+  // on when the other one has taken its place; and how often a server hears nothing of the
+  // others.
+  Servers servers = Servers::one;
+  int promotions = 0;
+  int freezes = 0;
+  int isolations = 0;
+
+  // Of the dispatchers. Short, so that stops outlast it; or long, so that a failover does not.
+  std::chrono::seconds lease{3};
+
+  // Where the figures of the run are added, a line of tab-separated values.
+  std::string record{};
 
   // Of MariaDB: without it, the server shows commits before they are on its disk.
   bool binlog = true;
@@ -66,6 +86,7 @@ std::vector<std::string> arguments_for(const Settings& settings, Role role, int 
 std::string_view to_string(Mode mode);
 std::string_view to_string(Role role);
 std::string_view to_string(StoreKind store);
+std::string_view to_string(Servers servers);
 void print_help(std::ostream& out);
 
 // --- What the processes share ---
@@ -77,6 +98,7 @@ std::string ledger_path(const std::string& directory);
 // Of one thread of one process: files named so are append-only and never shared.
 inline constexpr std::string_view kRollbacks = "rolled_back-";
 inline constexpr std::string_view kOutcomes = "outcomes-";
+inline constexpr std::string_view kAttempts = "attempts-";
 inline constexpr std::string_view kFinished = "finished-";  // made when a thread writes no more
 std::string path_of(std::string_view kind, const Settings& settings, int thread);
 
@@ -85,6 +107,9 @@ inline constexpr const char* kEventType = "Moved";
 
 // Or a file.
 bool has_server(const Settings& settings);
+
+// Whether its servers may lose commits that they have acknowledged.
+bool may_lose_commits(const Settings& settings);
 
 // What must not depend on the network that fails.
 Settings around_the_network(Settings settings);
@@ -98,8 +123,7 @@ inline constexpr std::size_t kHotCapacity = 16;
 inline constexpr std::size_t kColdCapacity = 32;
 inline constexpr std::size_t kCapacity = kHotCapacity + kColdCapacity;
 
-// Both shorter than the longest stop, so that they do expire.
-inline constexpr std::chrono::milliseconds kLease{3'000};
+// Shorter than the longest stop, as the lease is, so that they do expire.
 std::chrono::milliseconds lock_timeout(const Settings& settings);  // of row claims
 
 }  // namespace outbox::chaos

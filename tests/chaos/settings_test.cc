@@ -35,6 +35,7 @@ TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   settings.url = "postgresql://through";
   settings.direct_url = "postgresql://around";
   settings.wrong_clock = true;
+  settings.lease = std::chrono::seconds{12};
   const std::vector<std::string> told = arguments_for(settings, Role::dispatcher, 12);
   std::vector<const char*> arguments;
   for (const std::string& argument : told) arguments.push_back(argument.c_str());
@@ -48,7 +49,51 @@ TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   EXPECT_EQ(child.url, "postgresql://through");
   EXPECT_EQ(child.direct_url, "postgresql://around");
   EXPECT_TRUE(child.wrong_clock);
+  EXPECT_EQ(child.lease, std::chrono::seconds{12});
   EXPECT_TRUE(child.faults.lose_marks);
+}
+
+TEST(ChaosSettings, SeveralServersAreNotCutOffUnlessTheyAreAskedTo) {
+  const Settings settings = parsed({"--store", "postgres", "--servers", "sync", "--promotions", "2",
+                                    "--freezes", "1", "--isolations", "3", "--record", "here"});
+  EXPECT_EQ(settings.servers, Servers::sync);
+  EXPECT_EQ(settings.promotions, 2);
+  EXPECT_EQ(settings.freezes, 1);
+  EXPECT_EQ(settings.isolations, 3);
+  EXPECT_EQ(settings.record, "here");
+  EXPECT_EQ(settings.cuts, 0);
+  EXPECT_EQ(settings.server_kills, 0);
+  EXPECT_EQ(parsed({"--store", "mysql", "--servers", "galera", "--server-kills", "2"}).server_kills,
+            2);
+}
+
+TEST(ChaosSettings, KnowsWhichServersMayLoseCommits) {
+  for (const char* servers : {"async", "patroni"}) {
+    EXPECT_TRUE(may_lose_commits(parsed({"--store", "postgres", "--servers", servers}))) << servers;
+  }
+  for (const char* servers : {"one", "sync", "patroni-sync"}) {
+    EXPECT_FALSE(may_lose_commits(parsed({"--store", "postgres", "--servers", servers})))
+        << servers;
+  }
+  EXPECT_FALSE(may_lose_commits(parsed({"--store", "mysql", "--servers", "galera"})));
+}
+
+TEST(ChaosSettings, RefusesFaultsThatTheServersCannotHave) {
+  EXPECT_EQ(refusal({"--store", "postgres", "--promotions", "1"}),
+            "--promotions needs --servers with two of them; got 'one'");
+  EXPECT_EQ(refusal({"--store", "mysql", "--isolations", "1"}),
+            "--isolations needs --servers with several; got 'one'");
+  EXPECT_EQ(refusal({"--freezes", "1"}), "--freezes needs --store postgres or mysql; got 'sqlite'");
+  EXPECT_EQ(refusal({"--store", "mysql", "--servers", "sync"}),
+            "--servers sync is for another --store; got 'mysql'");
+  EXPECT_EQ(refusal({"--servers", "async"}),
+            "--servers async is for another --store; got 'sqlite'");
+  EXPECT_EQ(refusal({"--store", "mysql", "--servers", "galera", "--promotions", "1"}),
+            "--promotions needs a primary, which a cluster has not; got 'galera'");
+  EXPECT_EQ(refusal({"--store", "postgres", "--servers", "patroni", "--isolations", "1"}),
+            "--isolations is for sync, async and galera; got 'patroni'");
+  EXPECT_EQ(refusal({"--store", "postgres", "--servers", "sync", "--cuts", "1"}),
+            "--cuts is for one server; got 'sync'");
 }
 
 TEST(ChaosSettings, NamesWhatItRefuses) {

@@ -1,8 +1,10 @@
 #include "supervisor.h"
 
 #include <algorithm>
+#include <array>
 #include <csignal>
 #include <filesystem>
+#include <fstream>
 #include <ostream>
 #include <thread>
 #include <unordered_set>
@@ -30,11 +32,52 @@ constexpr milliseconds kPatience{5'000};
 // against a lease.
 constexpr milliseconds kShortestStop{30};
 constexpr milliseconds kLongestStop{1'200};
-constexpr milliseconds kShortestLongStop = kLease + 500ms;
-constexpr milliseconds kLongestLongStop = kLease + 2'000ms;
+constexpr milliseconds kShortestBeyondTheLease{500};
+constexpr milliseconds kLongestBeyondTheLease{2'000};
 
 // For how long the server stays away, besides the time that it needs.
 constexpr milliseconds kLongestOutage{1'500};
+
+// For how long a standby lags before its primary is lost, a primary that was frozen believes
+// that it still is one, and a server is isolated.
+constexpr milliseconds kShortestLag{300};
+constexpr milliseconds kLongestLag{1'500};
+constexpr milliseconds kLongestDoubt{1'500};
+constexpr milliseconds kShortestIsolation{1'000};
+constexpr milliseconds kLongestIsolation{9'000};
+
+// Patroni promotes another one after 20 s.
+constexpr milliseconds kPatroniFreeze{37'000};
+
+// What the processes do on the servers as they are at the end.
+constexpr milliseconds kAfterFailovers{4'000};
+
+std::int64_t now_in_microseconds() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+bool by_patroni(const Settings& settings) {
+  return settings.servers == Servers::patroni || settings.servers == Servers::patroni_sync;
+}
+
+// Evenly mixed: none of a kind comes again before one of each other kind that is left.
+std::vector<ServerFault> server_faults(const Settings& settings) {
+  std::vector<ServerFault> faults;
+  const std::array<std::pair<ServerFault, int>, 4> kinds{
+      {{ServerFault::kill, settings.server_kills},
+       {ServerFault::promote, settings.promotions},
+       {ServerFault::freeze, settings.freezes},
+       {ServerFault::isolate, settings.isolations}}};
+  for (int round = 0;; ++round) {
+    const std::size_t before = faults.size();
+    for (const auto& [kind, number] : kinds) {
+      if (round < number) faults.push_back(kind);
+    }
+    if (faults.size() == before) return faults;
+  }
+}
 
 // Of all files of that kind.
 std::vector<std::string> lines_of(std::string_view kind, const std::string& directory) {
@@ -57,7 +100,10 @@ Supervisor::Supervisor(const Settings& settings, Surroundings* surroundings, std
       observer_(*database_),
       random_(settings.seed),
       slots_(2 + static_cast<std::size_t>(dispatchers(settings))) {
-  if (surroundings_ != nullptr) observer_.note_registrations();
+  if (surroundings_ != nullptr) {
+    observer_.note_registrations();
+    server_faults_ = server_faults(settings);
+  }
   slots_[0].role = Role::receiver;
   slots_[1].role = Role::writer;
   for (std::size_t n = 2; n < slots_.size(); ++n) slots_[n].role = Role::dispatcher;
@@ -81,8 +127,8 @@ Verdict Supervisor::run() {
   for (Slot& slot : slots_) start(slot);
   // Times, not conditions, decide when something is hurt: where a process is
   // then is what the run is about.
-  const int faults =
-      settings_.kills * 4 / 3 + (surroundings_ != nullptr ? settings_.cuts * 3 / 2 : 0);
+  int faults = settings_.kills * 4 / 3 + (surroundings_ != nullptr ? settings_.cuts * 3 / 2 : 0);
+  if (faults == 0) faults = static_cast<int>(server_faults_.size());
   const milliseconds pace = milliseconds(settings_.seconds) / std::max(1, faults);
   while (!hurt_enough()) {
     serve_until(Clock::now() + between(pace / 4, pace * 7 / 4));
@@ -90,13 +136,15 @@ Verdict Supervisor::run() {
     hurt();
   }
   heal();
+  if (settings_.servers != Servers::one) serve_until(Clock::now() + kAfterFailovers);
   drain();
 
   const auto committed = observer_.committed();
   const auto arrivals = read_ledger(ledger_path(settings_.directory));
-  Verdict verdict =
-      judge(committed, arrivals,
-            {.ordered = settings_.mode == Mode::ordered, .duplicate_bound = duplicate_bound()});
+  const Expected expected{.ordered = settings_.mode == Mode::ordered,
+                          .duplicate_bound = duplicate_bound(arrivals),
+                          .may_lose_commits = may_lose_commits(settings_)};
+  Verdict verdict = judge(committed, arrivals, expected, attempts());
   verdict.dead = observer_.dead();
   verdict.pending = observer_.pending();
   for (const std::string& line : observer_.unfinished()) {
@@ -104,7 +152,39 @@ Verdict Supervisor::run() {
   }
   check_outcomes(committed);
   report_progress();
+  record(verdict);
   return verdict;
+}
+
+std::vector<Attempt> Supervisor::attempts() const {
+  std::vector<Attempt> result;
+  for (const auto& entry : std::filesystem::directory_iterator(settings_.directory)) {
+    if (!entry.path().filename().string().starts_with(kAttempts)) continue;
+    for (Attempt& attempt : parse_attempts(read_lines(entry.path()))) {
+      result.push_back(std::move(attempt));
+    }
+  }
+  return result;
+}
+
+// The database, what was done to it, and what came of that.
+void Supervisor::record(const Verdict& verdict) const {
+  if (settings_.record.empty()) return;
+  constexpr std::string_view kColumns =
+      "store\tservers\tpromotions\tfreezes\tisolations\tserver kills\tkills\tseed\tcommitted\t"
+      "commits lost\tlost\tghosts\tghosts of lost commits\trepeats\torder breaks\tmisreported\t"
+      "longest pause (ms)\tpending\tdead\tverdict";
+  const bool empty = !std::filesystem::exists(settings_.record);
+  std::ofstream file(settings_.record, std::ios::app);
+  if (empty) file << kColumns << '\n';
+  file << to_string(settings_.store) << '\t' << to_string(settings_.servers) << '\t'
+       << faulted_.promotions << '\t' << faulted_.freezes << '\t' << faulted_.isolations << '\t'
+       << faulted_.server_kills << '\t' << faulted_.kills << '\t' << settings_.seed << '\t'
+       << verdict.committed << '\t' << verdict.commits_lost << '\t' << verdict.lost << '\t'
+       << verdict.ghosts << '\t' << verdict.ghosts_of_lost_commits << '\t' << verdict.duplicates
+       << '\t' << verdict.order_breaks << '\t' << verdict.misreported << '\t'
+       << verdict.longest_pause_ms << '\t' << verdict.pending << '\t' << verdict.dead << '\t'
+       << (verdict.clean() && violations_.empty() ? "clean" : "violated") << '\n';
 }
 
 void Supervisor::report_progress() {
@@ -116,9 +196,11 @@ void Supervisor::report_progress() {
   if (surroundings_ == nullptr) return;
   out_ << "cuts " << cuts() << " (of all connections " << faulted_.cuts
        << ", a request or a reply lost " << surroundings_->network().drops()
-       << "), kills of the server " << faulted_.server_kills << ", stops beyond the lease "
-       << faulted_.long_stops << ", leases lost " << observer_.lost_leases()
-       << ", unknown outcomes " << lines_of(kOutcomes, settings_.directory).size() << std::endl;
+       << "), kills of the server " << faulted_.server_kills << ", promotions "
+       << faulted_.promotions << ", freezes " << faulted_.freezes << ", isolations "
+       << faulted_.isolations << ", stops beyond the lease " << faulted_.long_stops
+       << ", leases lost " << observer_.lost_leases() << ", unknown outcomes "
+       << lines_of(kOutcomes, settings_.directory).size() << std::endl;
 }
 
 // Whoever did not hear whether a transaction happened has asked; the table must
@@ -129,6 +211,7 @@ void Supervisor::check_outcomes(const std::vector<Committed>& committed) {
   for (const std::string& line : lines_of(kOutcomes, settings_.directory)) {
     const Resolved outcome = parse_outcome(line);
     if (there.contains(outcome.id) == outcome.happened) continue;
+    if (outcome.happened && may_lose_commits(settings_)) continue;
     violation("a writer was told that its transaction was" +
               std::string(outcome.happened ? "" : " not") +
               " committed, which is not so: " + outcome.id);
@@ -152,14 +235,14 @@ void Supervisor::start(Slot& slot) {
 bool Supervisor::hurt_enough() const {
   if (faulted_.kills < settings_.kills) return false;
   if (surroundings_ == nullptr) return true;
-  return cuts() >= settings_.cuts && faulted_.server_kills >= settings_.server_kills;
+  return cuts() >= settings_.cuts && server_faults_done_ == server_faults_.size();
 }
 
 int Supervisor::cuts() const { return faulted_.cuts + surroundings_->network().drops(); }
 
 void Supervisor::hurt() {
   if (surroundings_ != nullptr) {
-    if (server_is_due()) return kill_server();
+    if (server_is_due()) return hurt_server();
     const int kills_left = std::max(0, settings_.kills - faulted_.kills) * 4 / 3;
     const int cuts_left = std::max(0, settings_.cuts - cuts());
     if (dice(std::max(1, kills_left + cuts_left)) >= kills_left) return hurt_network();
@@ -169,10 +252,11 @@ void Supervisor::hurt() {
 
 // At even distances in the run.
 bool Supervisor::server_is_due() const {
-  if (faulted_.server_kills >= settings_.server_kills) return false;
+  if (server_faults_done_ == server_faults_.size()) return false;
   const int hurt = std::min(faulted_.kills, settings_.kills) + std::min(cuts(), settings_.cuts);
   const int all = settings_.kills + settings_.cuts;
-  return hurt * (settings_.server_kills + 1) >= all * (faulted_.server_kills + 1);
+  return hurt * static_cast<int>(server_faults_.size() + 1) >=
+         all * static_cast<int>(server_faults_done_ + 1);
 }
 
 // The requests and replies are those of the next COMMIT, whoever sends it.
@@ -190,16 +274,85 @@ void Supervisor::hurt_network() {
 }
 
 // Nobody is started or continued meanwhile: some stops last longer.
-void Supervisor::kill_server() {
+void Supervisor::hurt_server() {
   // Whoever is declared dead leaves suspects behind, too.
   if (!may_kill_a_dispatcher()) {
     ++faulted_.spared;
     return;
   }
+  const std::int64_t begin = now_in_microseconds();
+  switch (server_faults_[server_faults_done_++]) {
+    case ServerFault::kill:
+      kill_server();
+      break;
+    case ServerFault::promote:
+      promote_another();
+      break;
+    case ServerFault::freeze:
+      freeze_server();
+      break;
+    case ServerFault::isolate:
+      isolate_server();
+      break;
+  }
+  out_ << "server fault " << server_faults_done_ << " of " << server_faults_.size() << " took "
+       << (now_in_microseconds() - begin) / 1'000 << " ms" << std::endl;
+  losses_.push_back({.begin = begin, .end = now_in_microseconds()});
+}
+
+void Supervisor::pause(milliseconds least, milliseconds most) {
+  std::this_thread::sleep_for(between(least, most));
+}
+
+void Supervisor::kill_server() {
   surroundings_->server().kill();
-  std::this_thread::sleep_for(between(0ms, kLongestOutage));
+  pause(0ms, kLongestOutage);
   surroundings_->server().start();
   ++faulted_.server_kills;
+}
+
+// Where commits may be lost, some are.
+void Supervisor::promote_another() {
+  Server& server = surroundings_->server();
+  if (settings_.servers == Servers::async) {
+    server.isolate();
+    pause(kShortestLag, kLongestLag);
+  }
+  server.kill();
+  pause(0ms, kLongestOutage);
+  server.promote();
+  pause(0ms, kLongestOutage);
+  server.follow();
+  ++faulted_.promotions;
+}
+
+// Who freezes does not know that it is the primary no more when it goes on, for as long as
+// it takes to tell it.
+void Supervisor::freeze_server() {
+  Server& server = surroundings_->server();
+  const bool pair = settings_.servers == Servers::sync || settings_.servers == Servers::async;
+  server.freeze();
+  if (by_patroni(settings_)) {
+    std::this_thread::sleep_for(kPatroniFreeze);
+    server.promote();
+  } else {
+    pause(settings_.lease + kShortestBeyondTheLease, settings_.lease + kLongestBeyondTheLease);
+    if (pair) server.promote();
+    pause(0ms, kLongestOutage);
+  }
+  server.thaw();
+  if (pair) {
+    pause(0ms, kLongestDoubt);
+    server.follow();
+  }
+  ++faulted_.freezes;
+}
+
+void Supervisor::isolate_server() {
+  surroundings_->server().isolate();
+  pause(kShortestIsolation, kLongestIsolation);
+  surroundings_->server().rejoin();
+  ++faulted_.isolations;
 }
 
 void Supervisor::hurt_process() {
@@ -295,8 +448,9 @@ void Supervisor::stop(Slot& slot) {
   if (!slot.process) return;
   slot.process->signal(SIGSTOP);
   slot.stopped = true;
-  slot.due = Clock::now() + (outlasts ? between(kShortestLongStop, kLongestLongStop)
-                                      : between(kShortestStop, kLongestStop));
+  slot.due = Clock::now() +
+             (outlasts ? settings_.lease + between(kShortestBeyondTheLease, kLongestBeyondTheLease)
+                       : between(kShortestStop, kLongestStop));
   ++faulted_.stops;
   faulted_.long_stops += outlasts ? 1 : 0;
 }
@@ -400,7 +554,9 @@ void Supervisor::drain() {
 // With row claims also what was held while anything outlasted the lock timeout,
 // as any stop on SQLite may, because one inside a transaction keeps everybody's
 // marks out, and as the loss of the server or of a connection may elsewhere.
-std::size_t Supervisor::duplicate_bound() {
+// A failover may outlast everybody's lease; and a database that loses commits loses
+// the marks of all that was delivered meanwhile.
+std::size_t Supervisor::duplicate_bound(const std::vector<Arrival>& arrivals) {
   const bool claims = settings_.mode == Mode::claims;
   const std::size_t delivering = claims || surroundings_ != nullptr ? slots_.size() - 2 : 1;
   const auto times = [](int n) { return static_cast<std::size_t>(n); };
@@ -413,7 +569,15 @@ std::size_t Supervisor::duplicate_bound() {
     bound +=
         times(faulted_.stops + faulted_.kills + faulted_.server_kills) * delivering * kCapacity;
   }
-  return bound;
+  bound +=
+      times(faulted_.promotions + faulted_.freezes + faulted_.isolations) * delivering * kCapacity;
+  if (!may_lose_commits(settings_)) return bound;
+  return bound + static_cast<std::size_t>(std::count_if(
+                     arrivals.begin(), arrivals.end(), [this](const Arrival& arrival) {
+                       return std::any_of(losses_.begin(), losses_.end(), [&](const Span& span) {
+                         return span.begin <= arrival.at && arrival.at <= span.end;
+                       });
+                     }));
 }
 
 }  // namespace outbox::chaos

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <iosfwd>
 #include <memory>
 #include <optional>
@@ -32,7 +33,13 @@ struct Faulted {
   int spared = 0;  // kills put off, see Supervisor::may_kill_a_dispatcher()
   int cuts = 0;    // of all connections; lost requests and replies are counted by the network
   int server_kills = 0;
+  int promotions = 0;
+  int freezes = 0;
+  int isolations = 0;
 };
+
+// What can be done to servers.
+enum class ServerFault { kill, promote, freeze, isolate };
 
 // Used by one thread.
 class Supervisor {
@@ -63,7 +70,12 @@ class Supervisor {
   bool hurt_enough() const;
   bool server_is_due() const;
   void hurt_network();
+  void hurt_server();
   void kill_server();
+  void promote_another();
+  void freeze_server();
+  void isolate_server();
+  void pause(std::chrono::milliseconds least, std::chrono::milliseconds most);
   void hurt_process();
   Slot& victim();
   void kill(Slot& slot);
@@ -77,7 +89,9 @@ class Supervisor {
   bool all_written() const;
   void drain();
   int cuts() const;
-  std::size_t duplicate_bound();
+  std::size_t duplicate_bound(const std::vector<Arrival>& arrivals);
+  std::vector<Attempt> attempts() const;
+  void record(const Verdict& verdict) const;
   void check_outcomes(const std::vector<Committed>& committed);
   void report_progress();
   void violation(std::string what);
@@ -94,6 +108,16 @@ class Supervisor {
   std::vector<Slot> slots_;  // the receiver, the writer, the dispatchers
   int incarnations_ = 0;
   Faulted faulted_;
+  std::vector<ServerFault> server_faults_;  // in the order in which they come
+  std::size_t server_faults_done_ = 0;
+
+  // In microseconds since 1970: when commits may have been lost, or acknowledgements of
+  // deliveries.
+  struct Span {
+    std::int64_t begin = 0;
+    std::int64_t end = 0;
+  };
+  std::vector<Span> losses_;
   std::vector<std::string> violations_;
 };
 

@@ -1,9 +1,11 @@
 #include "workload.h"
 
 #include <algorithm>
+#include <array>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
+#include <sstream>
 #include <stdexcept>
 #include <utility>
 
@@ -21,6 +23,11 @@ constexpr microseconds kAfterAFailure{20'000};
 
 constexpr std::string_view kThere = " there";
 constexpr std::string_view kAbsent = " absent";
+
+// Begins a line of the book of transactions.
+constexpr std::string_view kTries = "tries ";
+constexpr std::array<std::pair<Told, std::string_view>, 3> kTold{
+    {{Told::committed, "committed"}, {Told::failed, "failed"}, {Told::unknown, "unknown"}}};
 
 // Nothing in a run has a quote in it.
 std::string in_quotes(const std::string& text) { return "'" + text + "'"; }
@@ -62,6 +69,36 @@ Resolved parse_outcome(const std::string& line) {
   throw std::runtime_error("not an outcome: " + line);
 }
 
+std::string to_line(const std::vector<std::string>& ids) {
+  std::string line(kTries);
+  for (const std::string& id : ids) line += id + " ";
+  return line;
+}
+
+std::string to_line(Told told) {
+  const auto* const name = std::find_if(kTold.begin(), kTold.end(),
+                                        [&](const auto& each) { return each.first == told; });
+  return std::string(name->second);
+}
+
+std::vector<Attempt> parse_attempts(const std::vector<std::string>& lines) {
+  std::vector<Attempt> attempts;
+  for (const std::string& line : lines) {
+    if (line.starts_with(kTries)) {
+      std::istringstream ids(line.substr(kTries.size()));
+      Attempt& attempt = attempts.emplace_back();
+      for (std::string id; ids >> id;) attempt.ids.push_back(id);
+      continue;
+    }
+    const auto* const told = std::find_if(kTold.begin(), kTold.end(),
+                                          [&](const auto& each) { return each.second == line; });
+    if (told == kTold.end() || attempts.empty())
+      throw std::runtime_error("not an attempt: " + line);
+    attempts.back().told = told->first;
+  }
+  return attempts;
+}
+
 std::string to_payload(const Movement& movement) {
   return R"({"number":)" + std::to_string(movement.number) + R"(,"aggregate":")" +
          movement.aggregate + R"("})";
@@ -86,7 +123,8 @@ Workload::Workload(Writer& writer, std::unique_ptr<OwnConnection> own,
       delays_(options.delays),
       random_(options.seed),
       rollbacks_(options.rollbacks),
-      outcomes_(options.outcomes) {}
+      outcomes_(options.outcomes),
+      attempts_(options.attempts) {}
 
 Workload::~Workload() = default;
 
@@ -102,14 +140,17 @@ void Workload::pause(const std::stop_token& stop, microseconds time) {
 // Does the work, or finds out that nothing has happened, or what has.
 template <class Work>
 bool Workload::attempt(const std::stop_token& stop, const Work& work) {
-  first_id_.clear();
+  ids_.clear();
+  tried_ = false;
   try {
     work();
     return true;
   } catch (const RetryableError&) {
     // The database is away, a process that was stopped inside a transaction kept
     // us out, or two waited for each other.
+    note(Told::failed);
   } catch (const OutcomeUnknownError&) {
+    note(Told::unknown);
     resolve(stop);
   }
   while (!stop.stop_requested()) {
@@ -123,6 +164,18 @@ bool Workload::attempt(const std::stop_token& stop, const Work& work) {
   return false;
 }
 
+template <class Commit>
+void Workload::try_to_commit(const Commit& work) {
+  attempts_.append(to_line(ids_));
+  tried_ = true;
+  work();
+  note(Told::committed);
+}
+
+void Workload::note(Told told) {
+  if (std::exchange(tried_, false)) attempts_.append(to_line(told));
+}
+
 // Committed or not, business row and event agree. But the server may still be
 // about to commit: the aggregate's lock is free when it has made up its mind.
 void Workload::resolve(const std::stop_token& stop) {
@@ -132,10 +185,10 @@ void Workload::resolve(const std::stop_token& stop) {
       own_->begin();
       next_numbers(own_->connection(), first_aggregate_);
       const auto found = own_->connection().query(
-          "SELECT count(*) FROM business WHERE event_id = " + in_quotes(first_id_), {});
+          "SELECT count(*) FROM business WHERE event_id = " + in_quotes(ids_.front()), {});
       own_->recover();
-      outcomes_.append(
-          to_line(Resolved{.id = first_id_, .happened = std::get<std::int64_t>(found[0][0]) > 0}));
+      outcomes_.append(to_line(
+          Resolved{.id = ids_.front(), .happened = std::get<std::int64_t>(found[0][0]) > 0}));
       return;
     } catch (const RetryableError&) {
       pause(stop, kAfterAFailure);
@@ -191,7 +244,7 @@ void Workload::commit_some() {
     const std::vector<std::string> ids = tx.write_all(drafts);
     for (std::size_t i = 0; i < ids.size(); ++i) record(tx.connection(), ids[i], drafts[i]);
   }
-  tx.commit();
+  try_to_commit([&] { tx.commit(); });
 }
 
 void Workload::roll_back() {
@@ -212,11 +265,12 @@ void Workload::roll_back_a_part() {
     auto savepoint = tx.savepoint();
     undone = write(tx);
     savepoint.rollback();
+    ids_.pop_back();
   }
   auto kept = tx.savepoint();
   write(tx);
   kept.release();
-  tx.commit();
+  try_to_commit([&] { tx.commit(); });
   rollbacks_.append(undone);
 }
 
@@ -228,7 +282,7 @@ void Workload::on_own_connection(bool tell, bool commit) {
     rollbacks_.append(token.ids().front());
     return;
   }
-  own_->commit();
+  try_to_commit([&] { own_->commit(); });
   if (tell) token.committed();
 }
 
@@ -245,7 +299,7 @@ void Workload::by_plain_sql() {
       (event.aggregate_id.empty() ? "NULL" : in_quotes(event.aggregate_id)) + ", " +
       in_quotes(event.payload.data()) + ")");
   record(connection, id, event);
-  own_->commit();
+  try_to_commit([&] { own_->commit(); });
 }
 
 // Its aggregates are its own: nobody waits seconds for their lock.
@@ -255,7 +309,7 @@ void Workload::slow_transaction(const std::stop_token& stop) {
   write_on_own(slow);
   pause(stop, 500ms + microseconds{dice(3'000'000)});
   write_on_own(slow);
-  own_->commit();
+  try_to_commit([&] { own_->commit(); });
 }
 
 WriteToken Workload::write_on_own(const Plan& plan) {
@@ -305,9 +359,8 @@ void Workload::record(Connection& connection, const std::string& id, const Draft
        .number = movement.number,
        .ordered = !movement.aggregate.empty() && !draft.deliver_at,
        .not_before = draft.deliver_at ? draft.deliver_at->time_since_epoch().count() : 0});
-  if (!first_id_.empty()) return;
-  first_id_ = id;
-  first_aggregate_ = movement.aggregate;
+  if (ids_.empty()) first_aggregate_ = movement.aggregate;
+  ids_.push_back(id);
 }
 
 }  // namespace outbox::chaos

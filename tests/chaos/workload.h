@@ -8,6 +8,7 @@
 #include <random>
 #include <stop_token>
 #include <string>
+#include <vector>
 
 #include "database.h"
 #include "ledger.h"
@@ -45,10 +46,18 @@ struct Resolved {
 std::string to_line(const Resolved& outcome);
 Resolved parse_outcome(const std::string& line);
 
+// The book of the transactions that a thread tried to commit: a line with their events
+// before each COMMIT, and one with what it was told after it, if it lived to hear it.
+std::string to_line(const std::vector<std::string>& ids);
+std::string to_line(Told told);
+std::vector<Attempt> parse_attempts(const std::vector<std::string>& lines);
+
 struct WorkloadOptions {
-  // What was rolled back, and what became of unknown outcomes: a file each.
+  // What was rolled back, what became of unknown outcomes, and what was to be committed: a
+  // file each.
   std::string rollbacks{};
   std::string outcomes{};
+  std::string attempts{};
 
   std::uint64_t seed = 0;
 
@@ -86,6 +95,9 @@ class Workload {
   // False if it did not succeed.
   template <class Work>
   bool attempt(const std::stop_token& stop, const Work& work);
+  template <class Commit>
+  void try_to_commit(const Commit& work);
+  void note(Told told);
   void transaction();
   void commit_some();
   void roll_back();
@@ -111,10 +123,13 @@ class Workload {
   std::mt19937_64 random_;
   Ledger rollbacks_;
   Ledger outcomes_;
+  Ledger attempts_;
 
-  // The first event of the transaction under way.
-  std::string first_id_;
+  // The events of the transaction under way, the aggregate of the first, and whether it was
+  // tried to commit it.
+  std::vector<std::string> ids_;
   std::string first_aggregate_;
+  bool tried_ = false;
 };
 
 // The payload of an event, and what it says.

@@ -14,6 +14,7 @@ constexpr int kThreads = 3;
 WorkloadOptions options_of(const Settings& settings, int thread) {
   return {.rollbacks = path_of(kRollbacks, settings, thread),
           .outcomes = path_of(kOutcomes, settings, thread),
+          .attempts = path_of(kAttempts, settings, thread),
           .seed = settings.seed * 1'000'003 +
                   static_cast<std::uint64_t>(settings.incarnation * 16 + thread)};
 }

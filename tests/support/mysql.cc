@@ -35,7 +35,8 @@ std::vector<Row> rows_of(MYSQL_RES* result) {
 
 void Mysql::Close::operator()(MYSQL* connection) const { mysql_close(connection); }
 
-Mysql::Mysql(const std::string& url) : connection_(mysql_init(nullptr)) {
+Mysql::Mysql(const std::string& url, std::chrono::seconds timeout)
+    : connection_(mysql_init(nullptr)) {
   static const std::regex form("mysql://([^:@/]+)(?::([^@/]*))?@([^:/]+):([0-9]+)/([^?]*)");
   std::smatch parts;
   if (!std::regex_match(url, parts, form)) {
@@ -45,6 +46,8 @@ Mysql::Mysql(const std::string& url) : connection_(mysql_init(nullptr)) {
   const auto part = [&](std::size_t i) { return parts[i].str(); };
   MYSQL* connection = connection_.get();
   mysql_options(connection, MYSQL_SET_CHARSET_NAME, "utf8mb4");
+  const auto seconds = static_cast<unsigned>(timeout.count());
+  mysql_options(connection, MYSQL_OPT_CONNECT_TIMEOUT, &seconds);
   if (mysql_real_connect(connection, part(3).c_str(), part(1).c_str(), part(2).c_str(),
                          part(5).c_str(), static_cast<unsigned>(port_of(url)), nullptr,
                          CLIENT_MULTI_STATEMENTS) == nullptr) {

@@ -2,6 +2,7 @@
 // postgres.h.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,8 +19,9 @@ namespace outbox::test {
 class Mysql {
  public:
   // Of the form mysql://user[:password]@address:port/database, as they are: nothing
-  // is decoded.
-  explicit Mysql(const std::string& url = mysql_url());
+  // is decoded. A server that takes connections and says nothing is given up after that time.
+  explicit Mysql(const std::string& url = mysql_url(),
+                 std::chrono::seconds timeout = std::chrono::seconds{60});
 
   // One or several statements.
   void execute(const std::string& statements);
