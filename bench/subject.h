@@ -74,6 +74,8 @@ struct Bars {
   std::optional<double> ordered_p50{};  // us
   std::optional<double> unordered_p50{};
   std::optional<double> process_p50{};
+  std::optional<double> steady_process_p50{};  // at 500 events a second
+  std::optional<double> steady_process_p99{};
   std::optional<double> in_process_p99{};
 };
 

@@ -33,7 +33,9 @@ class PostgresSubject final : public Subject {
             .write = 0.95,
             .ordered_p50 = 250,
             .unordered_p50 = 30,
-            .process_p50 = 1'000};
+            .process_p50 = 1'000,
+            .steady_process_p50 = 700,
+            .steady_process_p99 = 5'000};
   }
 
   std::vector<std::size_t> writers() const override { return {1, 4, 16}; }

@@ -15,9 +15,8 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// A notification takes a lock that is one for the whole server, and the writers' time
-// on a busy one, which it then takes longer to answer: it gets this part of the time.
-constexpr int kPart = 8;
+// After a notification that failed.
+constexpr milliseconds kAfterFailure{250};
 
 // In this process the event goes from hand to hand meanwhile, which must not wait for a
 // core because of the others.
@@ -53,31 +52,43 @@ void Notifier::committed() {
 void Notifier::run() {
   Database database(environment_);
   database.limit_calls(kCallLimit);
+  while (wait_for_news()) {
+    std::this_thread::sleep_for(kLetThrough);
+    // The next one follows as soon as this one is done, however long that took: to make up for
+    // the server's time by a silence would delay the events most when the server is slow.
+    if (!tell(database)) wait_after_failure();
+  }
+}
+
+// False once there is none, nor will be.
+bool Notifier::wait_for_news() {
+  MutexLock lock(mutex_);
+  while (!news_ && !stopped_) changed_.wait(mutex_);
+  return std::exchange(news_, false);
+}
+
+bool Notifier::tell(Database& database) {
   const Call calls[] = {{sql::kDontWaitForDisk, Parameters()},
                         {sql::kNotify, Parameters(environment_->channel)}};
-  while (true) {
-    {
-      MutexLock lock(mutex_);
-      while (!news_ && !stopped_) changed_.wait(mutex_);
-      if (!news_) return;
-      news_ = false;
-    }
-    std::this_thread::sleep_for(kLetThrough);
-    const auto began = steady_clock::now();
-    try {
-      // Another process must not wait for its next poll because this connection was
-      // lost while nobody used it.
-      if (!database.healthy()) database.drop();
-      database.session().run_together(calls);
-    } catch (const std::exception&) {
-      // The server is away, and with it those who would listen; they look for events
-      // when it is back.
-    }
-    const auto next = began + kPart * (steady_clock::now() - began);
-    MutexLock lock(mutex_);
-    while (!stopped_ && changed_.wait_until(mutex_, next)) {
-    }
+  try {
+    // Another process must not wait for its next poll because this connection was
+    // lost while nobody used it.
+    if (!database.healthy()) database.drop();
+    database.session().run_together(calls);
+    return true;
+  } catch (const std::exception&) {
+    return false;
   }
+}
+
+// Then tells of the same commits again. Whoever has stopped meanwhile leaves them to the
+// others' polls.
+void Notifier::wait_after_failure() {
+  const auto until = steady_clock::now() + kAfterFailure;
+  MutexLock lock(mutex_);
+  while (!stopped_ && changed_.wait_until(mutex_, until)) {
+  }
+  news_ = !stopped_;
 }
 
 }  // namespace outbox::postgres

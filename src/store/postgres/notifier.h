@@ -9,9 +9,11 @@
 
 namespace outbox::postgres {
 
+class Database;
+
 // Sends NOTIFY from a thread and a connection of its own: in the writers' transactions
-// it would make their commits take turns. Commits that come in a burst are told of
-// together. Thread-safe.
+// it would make their commits take turns. Commits that come while one is under way are
+// told of together by the next. Thread-safe.
 class Notifier {
  public:
   explicit Notifier(EnvironmentPtr environment) : environment_(std::move(environment)) {}
@@ -24,6 +26,9 @@ class Notifier {
 
  private:
   void run() OUTBOX_EXCLUDES(mutex_);
+  bool wait_for_news() OUTBOX_EXCLUDES(mutex_);
+  bool tell(Database& database);
+  void wait_after_failure() OUTBOX_EXCLUDES(mutex_);
 
   const EnvironmentPtr environment_;
 

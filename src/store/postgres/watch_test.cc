@@ -1,6 +1,7 @@
 #include <atomic>
 
 #include "outbox/outbox.h"
+#include "store/postgres/notifier.h"
 #include "store/postgres/test_support.h"
 #include "support/tcp_proxy.h"
 
@@ -47,7 +48,50 @@ TEST_F(PostgresWatchTest, NoticesTheLastCommitOfABurst) {
   }
   // The last notification may have been under way when it was counted.
   EXPECT_TRUE(eventually([&] { return seen >= 199; })) << seen;
-  EXPECT_LT(seen_.count(), 200U) << "commits in a burst are told of together";
+}
+
+// A slow server was once paid back with a silence of eight times as long.
+TEST_F(PostgresWatchTest, ASlowNotificationDelaysTheNextByNoMoreThanItselfWhichTellsOfAllCommits) {
+  test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
+  const auto reads = open_store();
+  const auto watched = watch(*reads);
+  auto environment =
+      std::make_shared<Environment>(test::with_port(test::postgres_url(), proxy.port()));
+  environment->channel = "outbox:" + table();
+  Notifier notifier(environment);
+  notifier.committed();
+  ASSERT_TRUE(seen_.wait(2));
+
+  proxy.stall();
+  const auto resumes = std::chrono::steady_clock::now() + 1s;
+  int commits = 0;
+  for (; std::chrono::steady_clock::now() < resumes; ++commits) {
+    notifier.committed();
+    std::this_thread::sleep_for(1ms);
+  }
+  ASSERT_EQ(seen_.count(), 2U);
+  proxy.resume();
+  // One was under way and one tells of the rest; the two may be heard as one.
+  ASSERT_TRUE(seen_.wait(3));
+  notifier.committed();
+  EXPECT_TRUE(seen_.wait(4, 4s));
+  EXPECT_GT(commits, 5);
+  EXPECT_LE(seen_.count(), 5U);
+}
+
+TEST_F(PostgresWatchTest, WhatCouldNotBeToldIsToldWhenTheConnectionIsBack) {
+  test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
+  const auto reads = open_store();
+  const auto watched = watch(*reads);
+  auto environment =
+      std::make_shared<Environment>(test::with_port(test::postgres_url(), proxy.port()));
+  environment->channel = "outbox:" + table();
+  proxy.refuse();
+  Notifier notifier(environment);
+  notifier.committed();
+  EXPECT_FALSE(seen_.wait(2, 300ms));
+  proxy.admit();
+  EXPECT_TRUE(seen_.wait(2));
 }
 
 TEST_F(PostgresWatchTest, ARollbackAndATransactionWithoutEventsWakeNobody) {
