@@ -64,7 +64,7 @@ SELECT shard, key FROM lane WHERE key IS NOT NULL LIMIT $1
 
 inline constexpr Sql kLaneOverview{"read a lane", R"sql(
 SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error FROM {table}
-WHERE shard = $1 AND hold = $2 AND hold > 0 ORDER BY seq LIMIT $3
+WHERE shard = $1 AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
 )sql"};
 
 inline constexpr Sql kMembers{"list the instances", R"sql(

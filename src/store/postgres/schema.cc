@@ -59,6 +59,23 @@ std::string unless_applied(const Migration& migration) {
          record_of(migration) + "END $outbox$;\n";
 }
 
+// The check of status and hold, if there are rows that it does not hold for.
+constexpr Sql kUnchecked{"look for rows that contradict themselves", R"sql(
+SELECT FROM pg_constraint
+WHERE conrelid = '{table}'::regclass AND '"' || conname || '"' = '{index state}' AND NOT convalidated
+)sql"};
+
+void tell_of_contradictions(Database& database) {
+  if (database.run(kUnchecked).rows() == 0) return;
+  const Environment& environment = database.environment();
+  environment.options.log(
+      LogLevel::warning,
+      "some events contradict themselves (" + environment.description +
+          "): their status and hold do not agree, and they are not delivered; look for them with "
+          "outbox doctor, correct them, and run " +
+          expand("ALTER TABLE {table} VALIDATE CONSTRAINT {index state}", environment.table));
+}
+
 // All of it is one transaction: BEGIN, the turn, the check, the steps, COMMIT.
 void apply(Database& database, const Migration& migration) {
   const TableName& table = database.environment().table;
@@ -67,7 +84,8 @@ void apply(Database& database, const Migration& migration) {
   const auto run = [&](const std::string& text) {
     session.run_script(expand(text, table), purpose);
   };
-  run("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE");
+  run("BEGIN ISOLATION LEVEL READ COMMITTED, READ WRITE; SET LOCAL statement_timeout = 0; "
+      "SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0");
   try {
     run(std::string(kTakeTurn));
     // Another process may have been quicker.
@@ -104,6 +122,7 @@ void ensure_schema(Database& database, bool migrate) {
   for (const Migration& migration : kMigrations.missing(version, migrate, description)) {
     apply(database, migration);
   }
+  tell_of_contradictions(database);
 }
 
 std::string schema_of_table(Database& database) {
@@ -112,11 +131,13 @@ std::string schema_of_table(Database& database) {
 
 std::string schema_sql(const std::string& table) {
   const TableName name = TableName::parse(table);
-  std::string text = "BEGIN;\n" + expand(kMigrationTable, name);
+  std::string text = expand(kMigrationTable, name);
+  // Each in a transaction of its own: some need a lock that is not to be held while another
+  // one reads the whole table.
   for (const Migration& migration : kMigrations.all()) {
-    text.append("\n").append(expand(unless_applied(migration), name)).append("\n");
+    text.append("\nBEGIN;\n").append(expand(unless_applied(migration), name)).append("COMMIT;\n");
   }
-  return text + "COMMIT;\n";
+  return text;
 }
 
 }  // namespace outbox::postgres

@@ -75,6 +75,9 @@ RETURNING seq, shard
 )sql"};
 
 // --- Reading ---
+//
+// Each names the statuses that it means: should a row contradict itself (status DONE with a
+// hold, say, in a table whose rows were not checked), it stops nobody.
 
 // Shard by shard, each from its floor on, until there are enough: with LIMIT and
 // without a sort the server reads no row more than it returns.
@@ -107,7 +110,8 @@ inline constexpr Sql kFirstDue{"read when the first event is due", R"sql(
 SELECT -max(first.hold) - (extract(epoch FROM now()) * 1000000)::bigint
 FROM unnest($1::bigint[]) AS part (shard)
 CROSS JOIN LATERAL (
-  SELECT hold FROM {table} WHERE shard = part.shard AND hold < 0 ORDER BY hold DESC LIMIT 1
+  SELECT hold FROM {table}
+  WHERE shard = part.shard AND hold < 0 AND status IN (0, 2) ORDER BY hold DESC LIMIT 1
 ) AS first
 )sql"};
 
@@ -145,13 +149,14 @@ FROM unnest($1::bigint[]) AS part (shard)
 CROSS JOIN LATERAL (
   SELECT hold FROM {table}
   WHERE shard = part.shard AND hold < 0
-    AND hold < -(extract(epoch FROM now()) * 1000000)::bigint
+    AND hold < -(extract(epoch FROM now()) * 1000000)::bigint AND status IN (0, 2)
   ORDER BY hold DESC LIMIT 1
 ) AS next
 )sql"};
 
 inline constexpr Sql kHeld{"read the events of a lane", R"sql(
-SELECT {columns} FROM {table} WHERE shard = $1 AND hold = $2 AND hold > 0 ORDER BY seq LIMIT $3
+SELECT {columns} FROM {table}
+WHERE shard = $1 AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
 )sql"};
 
 inline constexpr Sql kHeldLanes{"read the lanes that wait", R"sql(
@@ -164,7 +169,7 @@ WITH RECURSIVE lane (key) AS (
 SELECT lane.key, head.seq, head.status, head.available_at, clock_timestamp()
 FROM lane CROSS JOIN LATERAL (
   SELECT seq, status, available_at FROM {table}
-  WHERE shard = $1 AND hold = lane.key ORDER BY seq LIMIT 1
+  WHERE shard = $1 AND hold = lane.key AND status IN (0, 2, 3) ORDER BY seq LIMIT 1
 ) AS head
 WHERE lane.key IS NOT NULL LIMIT $3
 )sql"};

@@ -73,7 +73,9 @@ class PostgresQueryPlanTest : public testing::Test {
   // Rows of every kind, which the server has statistics of.
   void fill(int rows) {
     run("INSERT INTO {table} (event_id, event_type, payload, status, hold) "
-        "SELECT i, 'T', 'x', i % 4, CASE i % 5 WHEN 0 THEN 0 WHEN 1 THEN i WHEN 2 THEN -i END "
+        "SELECT i, 'T', 'x', i % 4, CASE WHEN i % 4 = 1 THEN NULL WHEN i % 4 = 3 THEN nullif(i % "
+        "3, 0) "
+        "WHEN i % 3 = 0 THEN 0 WHEN i % 3 = 1 THEN i ELSE -i END "
         "FROM generate_series(1, " +
         std::to_string(rows) + ") AS i");
     analyze();
