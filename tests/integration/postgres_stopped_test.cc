@@ -1,0 +1,118 @@
+// A process that is stopped while it sends a large batch of marks.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <memory>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "ledger.h"
+#include "outbox/error.h"
+#include "outbox/postgres.h"
+#include "process.h"
+#include "support/postgres.h"
+#include "support/tcp_proxy.h"
+#include "support/temporary_directory.h"
+
+namespace outbox {
+namespace {
+
+using namespace std::chrono_literals;
+
+constexpr std::chrono::seconds kPatience{60};
+constexpr const char* kMiddle = "the process stops here";
+
+template <class Condition>
+bool eventually(const Condition& condition) {
+  const auto deadline = std::chrono::steady_clock::now() + kPatience;
+  while (!condition()) {
+    if (std::chrono::steady_clock::now() >= deadline) return false;
+    std::this_thread::sleep_for(20ms);
+  }
+  return true;
+}
+
+class PostgresStoppedTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    OUTBOX_NEEDS_POSTGRES();
+    schema_.emplace();
+  }
+
+  std::shared_ptr<Store> open(const std::string& url) const {
+    return postgres::open(
+        url,
+        {.table = schema_->name() + ".outbox_event", .notify = false, .log = [](auto, auto) {}});
+  }
+
+  // In another process: 0 if the mark has changed nothing in the end.
+  int mark_all() const {
+    const std::string port_file = directory_.file("port");
+    const auto told = [&] {
+      return std::filesystem::exists(port_file) && !chaos::read_lines(port_file).empty();
+    };
+    if (!eventually(told)) return 2;
+    const int port = std::stoi(chaos::read_lines(port_file).at(0));
+    const auto store = open(test::with_port(test::postgres_url(), port));
+    const auto instance = store->join({.name = "stopped", .lease = 3s});
+    const Tenure tenure = instance->renew();
+    std::vector<Mark> marks;
+    for (const Row& row : instance->ready(tenure.shards, 0, 1'000).rows) {
+      marks.push_back({.row = row.ref, .event_id = row.event.id()});
+      if (marks.size() <= 300) continue;
+      marks.back().kind = Mark::Kind::retry;
+      marks.back().error = marks.size() == 700 ? kMiddle : std::string(4'000, 'x');
+    }
+    if (marks.size() != 1'000) return 3;
+    while (true) {
+      try {
+        return instance->mark(tenure.epoch, marks).fenced ? 0 : 4;
+      } catch (const RetryableError&) {
+        std::this_thread::sleep_for(100ms);
+      }
+    }
+  }
+
+  test::TemporaryDirectory directory_;
+  std::optional<test::Schema> schema_;
+};
+
+TEST_F(PostgresStoppedTest, OthersTakeOverWithinALeaseOrSo) {
+  // Before there are threads.
+  chaos::Process stopped([this] { return mark_all(); });
+  const auto store = open(test::postgres_url());
+  test::Sql sql;
+  sql.execute("INSERT INTO " + schema_->name() +
+              ".outbox_event (event_id, event_type, payload) SELECT i, 'T', '{}' "
+              "FROM generate_series(1, 1000) AS i");
+  test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
+  proxy.hold_request(kMiddle);
+  chaos::Ledger(directory_.file("port")).append(std::to_string(proxy.port()));
+  ASSERT_TRUE(eventually([&] { return proxy.held() == 1; }));
+  stopped.signal(SIGSTOP);
+
+  const auto heir = store->join({.name = "heir", .lease = 3s});
+  Tenure tenure;
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_TRUE(eventually([&] {
+    try {
+      tenure = heir->renew();
+    } catch (const RetryableError&) {
+      // Its turn comes.
+    }
+    return tenure.shards.size() == 16;
+  }));
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
+  EXPECT_EQ(heir->ready(tenure.shards, 0, 2'000).rows.size(), 1'000u) << "nothing has happened";
+
+  stopped.signal(SIGCONT);
+  proxy.cut();
+  EXPECT_EQ(stopped.wait(kPatience), "") << "its marks are late";
+}
+
+}  // namespace
+}  // namespace outbox
