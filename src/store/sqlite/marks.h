@@ -25,6 +25,7 @@ class Marks {
 
  private:
   bool owns(std::int64_t epoch);
+  std::int64_t finish(std::span<const Mark> marks, Time now);
   std::int64_t change(const Mark& mark, Time now);
   bool landed_before(const Mark& mark);
   bool removes() const { return database_.environment().options.on_done == OnDone::remove; }

@@ -96,5 +96,26 @@ TEST_F(MarksTest, TheIdMayBeOfAnotherStorageClass) {
   EXPECT_FALSE(store_->has_pending());
 }
 
+TEST_F(MarksTest, AnyIdCanBeMarkedInAnyCompany) {
+  for (const OnDone on_done : {OnDone::keep, OnDone::remove}) {
+    const auto store = open_store({.on_done = on_done});
+    const auto instance = store->join({});
+    const std::int64_t epoch = instance->renew().epoch;
+    std::vector<Mark> marks;
+    for (int i = 0; i < 200; ++i) {
+      const std::string number = std::to_string(i) + (on_done == OnDone::keep ? "k" : "r");
+      const std::string odd[] = {"\"" + number, number + "\\", "\t" + number,      "日本" + number,
+                                 number,        "a" + number,  "[" + number + ",", "\x7f" + number};
+      const std::string& id = odd[static_cast<std::size_t>(i) % std::size(odd)];
+      write_event(*store, simple_event(id));
+      marks.push_back({.row = store->find(id)->row.ref, .event_id = id});
+    }
+    EXPECT_TRUE(instance->mark(epoch, marks).stale.empty());
+    EXPECT_FALSE(store->has_pending());
+    EXPECT_TRUE(instance->mark(epoch, marks).stale.empty()) << "repeated";
+    instance->leave();
+  }
+}
+
 }  // namespace
 }  // namespace outbox::sqlite

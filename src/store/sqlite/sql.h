@@ -210,6 +210,23 @@ SELECT status, attempts, hold, locked_by, last_error FROM {table}
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?2
 )sql"};
 
+// ?1 and ?3 are JSON arrays. All of these events are DONE: whichever of the rows has which of
+// the ids does not matter.
+inline constexpr Sql kDoneMany{"mark events DONE", R"sql(
+UPDATE {table}
+SET status = 1, done_at = ?4, hold = NULL
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND CAST(event_id AS TEXT) IN (SELECT value FROM json_each(?3))
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kRemoveMany{"delete delivered events", R"sql(
+DELETE FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND CAST(event_id AS TEXT) IN (SELECT value FROM json_each(?3))
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
 // --- Ownership ---
 
 inline constexpr Sql kEpoch{"read the epoch", R"sql(

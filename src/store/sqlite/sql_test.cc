@@ -44,9 +44,9 @@ TEST_F(QueryPlanTest, EveryReadOfTheEngineIsServedByTheIndexWithoutScanOrSort) {
 }
 
 TEST_F(QueryPlanTest, EveryMarkGoesStraightToItsRow) {
-  for (const Sql* sql :
-       {&sql::kDone, &sql::kRemove, &sql::kRetry, &sql::kDefer, &sql::kDead, &sql::kAside,
-        &sql::kSuspect, &sql::kState, &sql::kClaim, &sql::kUnclaim, &sql::kUninsert}) {
+  for (const Sql* sql : {&sql::kDone, &sql::kDoneMany, &sql::kRemove, &sql::kRemoveMany,
+                         &sql::kRetry, &sql::kDefer, &sql::kDead, &sql::kAside, &sql::kSuspect,
+                         &sql::kState, &sql::kClaim, &sql::kUnclaim, &sql::kUninsert}) {
     EXPECT_TRUE(contains(plan(*sql), "SEARCH outbox_event USING INTEGER PRIMARY KEY"))
         << sql->text << plan(*sql);
   }
