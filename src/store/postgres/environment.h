@@ -40,6 +40,9 @@ struct Environment {
   // server that is not the one any more where it is registered now.
   mutable std::atomic<std::uint64_t> new_starts{0};
 
+  // Whether the server tells which timeline it is on, as the last instance that asked knows.
+  mutable std::atomic<bool> tells_history{false};
+
   // A new connection. Throws RetryableError or PermanentError.
   ConnectionHandle connect(Use use) const;
 

@@ -134,6 +134,27 @@ TEST_F(PostgresFailoverTest, ANewTimelineEndsTheEpochAndAllThatWasKnownOfTheRows
   EXPECT_EQ(instance->renew().epoch, after.epoch) << "and it stays";
 }
 
+// The connection to a pooler stays when the server behind it changes.
+TEST_F(PostgresFailoverTest, WhereConnectionsDoNotTellAReadNoticesTheNewTimelineByItself) {
+  const auto store = open_store_at(url_, {.prepare = false, .notify = false});
+  const auto instance = store->join({});
+  const Tenure tenure = instance->renew();
+  sql().execute("INSERT INTO " + table() +
+                " (event_id, event_type, payload) SELECT 'lost' || i, 'T', '{}' "
+                "FROM generate_series(1, 3000) AS i");
+  EXPECT_EQ(deliver(*instance, tenure).size(), 3'000u);
+  EXPECT_TRUE(deliver(*instance, tenure).empty());
+  sql().execute("DELETE FROM " + table() + "; ALTER TABLE " + table() +
+                " ALTER COLUMN seq RESTART WITH 5");
+  promote("00000002");
+  for (int i = 0; i < 20; ++i) {
+    const std::string id = "new" + std::to_string(i);
+    insert(id);
+    const std::vector<std::string> found = ids(instance->ready(tenure.shards, 0, 100).rows);
+    EXPECT_EQ(std::count(found.begin(), found.end(), id), 1) << "it was passed over";
+  }
+}
+
 TEST_F(PostgresFailoverTest, AServerThatDoesNotTellItsTimelineIsUsedWithoutIt) {
   sql().execute("CREATE OR REPLACE FUNCTION " + schema() +
                 ".pg_walfile_name(pg_lsn) RETURNS text LANGUAGE plpgsql AS $$ BEGIN RAISE "

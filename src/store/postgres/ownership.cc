@@ -90,6 +90,7 @@ bool Ownership::tells_history() {
                          environment.description + ")");
   }
   const bool before = std::exchange(tells_history_, PQresultStatus(told.get()) == PGRES_TUPLES_OK);
+  environment.tells_history = tells_history_;
   if (before && !tells_history_) {
     environment.options.log(
         LogLevel::warning,

@@ -4,6 +4,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "core/bounded.h"
 #include "store/postgres/rows.h"
@@ -24,10 +25,18 @@ std::vector<std::int64_t> numbers(std::span<const int> shards) {
 }  // namespace
 
 Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) {
-  Rows result;
-  if (shards.empty()) return result;
+  if (shards.empty()) return {};
   Session& session = database_.session();
   forget_if_new_connection();
+  reset_gained(shards);
+  while (true) {
+    if (std::optional<Rows> rows = read(session, shards, in_flight, limit)) return *rows;
+    // The server has another past than the one that the floor is of.
+    forget();
+  }
+}
+
+void Reader::reset_gained(std::span<const int> shards) {
   for (const int shard : shards) {
     auto& seen = gains_seen_[static_cast<std::size_t>(shard)];
     const std::uint64_t gained = gains_.of(shard);
@@ -36,6 +45,11 @@ Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size
     floor_.reset(shard);
     rewound_ = true;
   }
+}
+
+// Nullopt if the server is not the one any more that it was.
+std::optional<Rows> Reader::read(Session& session, std::span<const int> shards,
+                                 std::size_t in_flight, std::size_t limit) {
   // What is in flight above the floor stands before the first new row.
   const std::size_t again = rewound_ ? in_flight : std::min(in_flight, above_floor_);
   const std::size_t most = limit + std::min(again, std::numeric_limits<std::size_t>::max() - limit);
@@ -44,18 +58,19 @@ Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size
   std::vector<std::int64_t> floors;
   floors.reserve(order.size());
   for (const std::int64_t shard : order) floors.push_back(floor_.of(static_cast<int>(shard)));
-  Parameters read(order, floors, sql_limit(most));
-  if (worth_a_look()) {
-    const Call calls[] = {{sql::kLastSeq, Parameters()},
-                          {sql::kWriters, Parameters()},
-                          {sql::kReady, std::move(read)}};
-    const std::vector<Result> results = session.run_together(calls);
-    observe(results[0], results[1]);
-    result.rows = decode_rows(results[2], codec());
-    since_look_ = 0;
-  } else {
-    result.rows = decode_rows(session.run(sql::kReady, read), codec());
-  }
+  const bool looks = worth_a_look();
+  const bool asks = asks_for_history();
+  std::vector<Call> calls;
+  if (looks) calls.push_back({sql::kLastSeq, Parameters()});
+  if (looks) calls.push_back({sql::kWriters, Parameters()});
+  if (asks) calls.push_back({sql::kHistory, Parameters()});
+  calls.push_back({sql::kReady, Parameters(order, floors, sql_limit(most))});
+  const std::vector<Result> results = session.run_together(calls);
+  if (asks && !is_same_history(results[results.size() - 2])) return std::nullopt;
+  if (looks) observe(results[0], results[1]);
+  if (looks) since_look_ = 0;
+  Rows result;
+  result.rows = decode_rows(results.back(), codec());
   take(order, result, most);
   return result;
 }
@@ -63,8 +78,24 @@ Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size
 void Reader::forget_if_new_connection() {
   if (connection_ == database_.connections()) return;
   connection_ = database_.connections();
+  forget();
+  history_.clear();
+}
+
+void Reader::forget() {
   floor_ = Floor();
   rewound_ = true;
+}
+
+// A pooler changes the server behind a connection and does not say so.
+bool Reader::asks_for_history() const {
+  const Environment& environment = database_.environment();
+  return !environment.options.prepare && environment.tells_history;
+}
+
+bool Reader::is_same_history(const Result& answer) {
+  const std::string before = std::exchange(history_, std::string(answer.text(0, 0)));
+  return before.empty() || before == history_;
 }
 
 // As given, but beginning where the last read was cut.

@@ -2,7 +2,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
+#include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "outbox/store.h"
@@ -27,7 +30,13 @@ class Reader {
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
 
  private:
+  std::optional<Rows> read(Session& session, std::span<const int> shards, std::size_t in_flight,
+                           std::size_t limit);
+  void reset_gained(std::span<const int> shards);
   void forget_if_new_connection();
+  void forget();
+  bool asks_for_history() const;
+  bool is_same_history(const Result& answer);
   std::vector<std::int64_t> reading_order(std::span<const int> shards) const;
   bool worth_a_look() const;
   void observe(const Result& last, const Result& writers);
@@ -41,6 +50,7 @@ class Reader {
   // What was learnt on this connection; another one may lead to a server with another past.
   Floor floor_;
   std::uint64_t connection_ = 0;  // Database::connections()
+  std::string history_;           // the server's timeline, if it has to be asked for
 
   // Rows that the last read returned from above the floor: the next one returns
   // those of them that are in flight once more.
