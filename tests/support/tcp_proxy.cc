@@ -87,11 +87,17 @@ struct Connection {
   Tail requests;
   std::optional<std::string> end_of_lost_reply;  // set while the reply is being lost
   Tail lost_reply;
+  std::optional<std::string> other_reply;  // to what was asked last
 };
 
 struct LostReply {
   std::string request;
   std::string until;
+};
+
+struct OtherReply {
+  std::string request;
+  std::string reply;
 };
 
 }  // namespace
@@ -117,6 +123,7 @@ class TcpProxy::Loop {
     return static_cast<int>(std::count_if(connections_.begin(), connections_.end(),
                                           [](const Connection& each) { return each.held; }));
   }
+  void replace_reply(OtherReply reply) { other_reply_ = std::move(reply); }
   int drops() const { return drops_; }
   int connections() const { return static_cast<int>(connections_.size()); }
   int accepted() const { return accepted_; }
@@ -149,6 +156,7 @@ class TcpProxy::Loop {
   std::optional<std::string> lost_request_;
   std::optional<std::string> held_request_;
   std::optional<LostReply> lost_reply_;
+  std::optional<OtherReply> other_reply_;
   std::list<Connection> connections_;
 
   Mutex mutex_;
@@ -349,13 +357,18 @@ void TcpProxy::Loop::from_client(Connection& connection, std::string_view bytes)
     held_request_.reset();
     connection.held = true;
   }
+  if (other_reply_ && connection.requests.completes(bytes, other_reply_->request)) {
+    connection.other_reply = std::move(other_reply_->reply);
+    other_reply_.reset();
+  }
   connection.requests.append(bytes);
   connection.up.buffer.append(bytes);
 }
 
 void TcpProxy::Loop::from_server(Connection& connection, std::string_view bytes) {
   if (!connection.end_of_lost_reply) {
-    connection.down.buffer.append(bytes);
+    connection.down.buffer.append(connection.other_reply.value_or(std::string(bytes)));
+    connection.other_reply.reset();
     return;
   }
   const std::string& until = *connection.end_of_lost_reply;
@@ -441,6 +454,11 @@ int TcpProxy::held() const {
   int result = 0;
   loop_->perform([&] { result = loop_->held(); });
   return result;
+}
+
+void TcpProxy::replace_reply(const std::string& text, const std::string& reply) {
+  check_text(text);
+  loop_->perform([&] { loop_->replace_reply({.request = text, .reply = reply}); });
 }
 
 int TcpProxy::drops() const {

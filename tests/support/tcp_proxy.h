@@ -50,6 +50,10 @@ class TcpProxy {
   // How many requests are held now.
   int held() const;
 
+  // The next time that a client sends the text: it arrives, and the client gets `reply` in
+  // place of what the server sends next, in one piece. Once, for one connection.
+  void replace_reply(const std::string& text, const std::string& reply);
+
   // How many requests and replies were dropped so far.
   int drops() const;
 

@@ -9,8 +9,11 @@
 namespace outbox::mysql {
 namespace {
 
-constexpr std::string_view kBegin = "BEGIN";
-constexpr std::string_view kRollback = "ROLLBACK";
+// Whatever the session's settings are: BEGIN opens a block with sql_mode ORACLE, and
+// completion_type may begin the next transaction at once, or close the connection.
+constexpr std::string_view kBegin = "START TRANSACTION";
+constexpr std::string_view kCommit = "COMMIT AND NO CHAIN NO RELEASE";
+constexpr std::string_view kRollback = "ROLLBACK AND NO CHAIN NO RELEASE";
 
 }  // namespace
 
@@ -76,15 +79,19 @@ void PooledConnection::commit() {
     throw_rolled_back();
   }
   try {
-    current.run_text("COMMIT", "commit a transaction");
+    current.run_text(kCommit, "commit a transaction");
   } catch (const Error& error) {
-    if (current.broken()) {
-      throw OutcomeUnknownError("the connection was lost during COMMIT (" + where() +
-                                "): the transaction may have happened; ask the database (" +
-                                error.what() + ")");
+    if (current.last_failure().undoes_commit()) {
+      current.undo(kRollback);
+      throw;
     }
-    current.try_text(kRollback);
-    throw;
+    const bool lost = current.last_failure().lost_connection();
+    const std::string reason = error.what();
+    lease_->drop();  // whatever state it is in
+    throw OutcomeUnknownError(std::string(lost ? "the connection was lost during COMMIT ("
+                                               : "the server cannot tell what became of COMMIT (") +
+                              where() + "): the transaction may have happened; ask the database (" +
+                              reason + ")");
   }
 }
 

@@ -241,5 +241,105 @@ TEST_F(MysqlConnectionTest, AChildMadeByForkLeavesTheParentsConnectionAlone) {
   EXPECT_EQ(cents(1), 1);
 }
 
+// What a node of a Galera cluster says when it loses the others in the middle of it, and
+// what a server says that is being stopped.
+TEST_F(MysqlConnectionTest, ACommitThatMayHaveHappenedIsUnknown) {
+  const auto from = pool(proxied());
+  for (const unsigned number : {1047U, 1053U, 1105U, 1180U, 1317U}) {
+    const auto connection = begun(from);
+    connection->execute(pay(1), {});
+    network().replace_reply(
+        "\x03"
+        "COMMIT",
+        error_packet(number));
+    EXPECT_THROW(connection->commit(), OutcomeUnknownError) << number;
+    EXPECT_FALSE(connection->in_transaction());
+  }
+  EXPECT_EQ(cents(1), 5) << "here they all did";
+}
+
+TEST_F(MysqlConnectionTest, ACommitThatCertainlyDidNotHappenIsToBeStartedOver) {
+  const auto from = pool(proxied());
+  for (const unsigned number : {1213U, 1290U, 1836U, 3101U}) {
+    const auto connection = begun(from);
+    network().replace_reply(
+        "\x03"
+        "COMMIT",
+        error_packet(number));
+    EXPECT_THROW(connection->commit(), RetryableError) << number;
+  }
+}
+
+TEST_F(MysqlConnectionTest, OfAServerThatIsNotReadyTheNextHostIsTried) {
+  const std::string two = test::with_port(url(), network().port());
+  const auto slash = two.rfind('/');
+  const std::string both = two.substr(0, slash) +
+                           ",127.0.0.1:" + std::to_string(test::port_of(url())) +
+                           two.substr(slash) + "?ssl_mode=disabled";
+  // A node that has lost its cluster answers some statements.
+  int accepted = 0;
+  for (const char* refused : {"SET NAMES", "DO 0"}) {
+    network().replace_reply(refused, error_packet(1047, "08S01"));
+    const auto connection = begun(pool(both));
+    EXPECT_EQ(network().accepted(), ++accepted);
+    EXPECT_TRUE(eventually([&] { return network().connections() == 0; }));
+    connection->execute(pay(1), {});
+    connection->commit();
+  }
+  EXPECT_EQ(cents(1), 2);
+}
+
+// Cut off from its cluster, or made a replica of another one.
+TEST_F(MysqlConnectionTest, AConnectionToAServerThatIsReadyNoMoreIsReplaced) {
+  const auto from = pool(url(), 1);
+  const auto id = [&] {
+    return PooledConnection(from->lease()).query("SELECT connection_id()", {});
+  };
+  auto last = id();
+  EXPECT_EQ(id(), last) << "it is kept as a rule";
+  for (const std::string error :
+       {"'08S01' SET MYSQL_ERRNO = 1047", "'HY000' SET MYSQL_ERRNO = 1836",
+        "'HY000' SET MYSQL_ERRNO = 1290, MESSAGE_TEXT = 'running with the --read-only option'"}) {
+    sql().execute("CREATE TRIGGER refuse BEFORE UPDATE ON accounts FOR EACH ROW SIGNAL SQLSTATE " +
+                  error);
+    EXPECT_THROW(begun(from)->execute(pay(1), {}), RetryableError) << error;
+    sql().execute("DROP TRIGGER refuse");
+    const auto next = id();
+    EXPECT_NE(next, last) << error;
+    last = next;
+  }
+  EXPECT_THROW(PooledConnection(from->lease()).query("SELECT 1 INTO OUTFILE '/nowhere/x'", {}),
+               Error);
+  EXPECT_EQ(id(), last) << "other errors cost nothing";
+}
+
+// BEGIN opens a block there, and the other one begins the next transaction at once.
+TEST_F(MysqlConnectionTest, TransactionsBeginAndEndWhateverTheModesOfTheSessionAre) {
+  for (const char* mode : {"sql_mode = 'ANSI_QUOTES,NO_BACKSLASH_ESCAPES,PIPES_AS_CONCAT'",
+                           "completion_type = 'CHAIN'", "completion_type = 'RELEASE'",
+                           "sql_select_limit = 0", "sql_mode = 'ORACLE'"}) {
+    const auto set = [&](MYSQL* connection) {
+      const std::string text = std::string("SET SESSION ") + mode;
+      // Only MariaDB knows ORACLE.
+      mysql_query(connection, text.c_str());
+    };
+    const auto from = make_pool(environment({.wait_timeout = 50ms}), Use::transactions, 1,
+                                "raise mysql::Options::connections", set);
+    MYSQL* first = nullptr;
+    for (int i = 0; i < 2; ++i) {
+      const auto connection = begun(from);
+      if (first == nullptr) first = connection->handle();
+      EXPECT_EQ(connection->handle(), first) << mode << ": it is still the same connection";
+      connection->execute(pay(1), {});
+      connection->commit();
+      connection->begin();
+      connection->execute(pay(2), {});
+      connection->rollback();
+    }
+  }
+  EXPECT_EQ(cents(1), 10);
+  EXPECT_EQ(cents(2), 0);
+}
+
 }  // namespace
 }  // namespace outbox::mysql

@@ -102,6 +102,9 @@ Link Environment::connect(Use use, std::optional<milliseconds> limit) const {
       // Where it is refused, nobody else could have set it either.
       static constexpr std::string_view kNow = "SET SESSION timestamp = DEFAULT";
       mysql_real_query(connection, kNow.data(), kNow.size());
+    } else {
+      // A node that has lost its cluster answers what was asked so far, but not this.
+      run(connection, "DO 0", description);
     }
   };
   try {

@@ -202,6 +202,21 @@ bool Failure::ended_transaction() const {
                    {1020, 1180, 1205, 1206, 1213, 1614, 1637, 3100, 3101, 8002, 8022, 8028, 9007});
 }
 
+bool Failure::not_ready() const {
+  // 1290 names the option that forbids the statement, in capitals or small letters.
+  const auto names = [&](std::string_view option) {
+    return text.find(option) != std::string::npos;
+  };
+  return is_one_of(number, {1047, 1836, 3032}) ||
+         (number == 1290 && (names("read-only") || names("read_only") || names("READ_ONLY")));
+}
+
+bool Failure::undoes_commit() const {
+  return state.starts_with("40") || state.starts_with("23") ||
+         is_one_of(number,
+                   {1020, 1205, 1213, 1290, 1836, 3100, 3101, 8002, 8005, 8022, 8028, 9007});
+}
+
 bool Failure::lost_statements() const { return number == 1243; }
 
 void throw_failure(const Failure& failure, std::string_view doing, std::string_view where) {

@@ -37,6 +37,14 @@ struct Failure {
   // that would be committed one by one.
   bool ended_transaction() const;
 
+  // Whether the server answers, but is of no use: a replica, a node that lost its cluster,
+  // or one that is being stopped. Another host may be.
+  bool not_ready() const;
+
+  // Of a COMMIT that failed: whether it certainly did not happen. A server that was cut off,
+  // stopped or interrupted may have committed, or may do so yet when its cluster is back.
+  bool undoes_commit() const;
+
   // Whether a prepared statement was unknown to the server.
   bool lost_statements() const;
 };

@@ -62,6 +62,34 @@ TEST(MysqlFailure, TellsWhatBecameOfTheConnectionAndTheTransaction) {
   }
 }
 
+TEST(MysqlFailure, TellsAServerThatIsNotReadyFromAStatementThatIsForbidden) {
+  const auto not_ready = [](unsigned number, const std::string& text = "Text") {
+    return Failure{number, "HY000", text}.not_ready();
+  };
+  EXPECT_TRUE(not_ready(1047));
+  EXPECT_TRUE(not_ready(1836));
+  EXPECT_TRUE(not_ready(3032));
+  EXPECT_TRUE(not_ready(1290, "The MariaDB server is running with the --read-only option"));
+  EXPECT_TRUE(not_ready(1290, "running with the LOCK_WRITE_GROWTH or --super-read-only option"));
+  EXPECT_FALSE(not_ready(1290, "running with the --secure-file-priv option"));
+  EXPECT_FALSE(not_ready(1792));
+  EXPECT_FALSE(not_ready(0));
+}
+
+TEST(MysqlFailure, OfMostCommitsThatFailNobodyKnowsWhetherTheyHappened) {
+  const auto undone = [](unsigned number, const std::string& state = "HY000") {
+    return Failure{number, state}.undoes_commit();
+  };
+  for (const unsigned number : {1205U, 1213U, 1290U, 1836U, 3101U, 9007U}) {
+    EXPECT_TRUE(undone(number)) << number;
+  }
+  EXPECT_TRUE(undone(3999, "40001"));
+  EXPECT_TRUE(undone(1062, "23000"));
+  for (const unsigned number : {1047U, 1053U, 1105U, 1180U, 1317U, 1927U, 2013U}) {
+    EXPECT_FALSE(undone(number)) << number;
+  }
+}
+
 TEST(MysqlFailure, ALoginThatIsRefusedIsForGoodAndAHostThatIsAwayIsNot) {
   const auto connect = [](unsigned number, const std::string& text) {
     throw_not_connected({number, "HY000", text}, "here");

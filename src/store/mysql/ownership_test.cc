@@ -186,5 +186,31 @@ TEST_F(MysqlOwnershipTest, WhoseConnectionIsDeadLeavesByAnother) {
   EXPECT_EQ(instances(), "0");
 }
 
+// A node that was cut off answers every statement so.
+TEST_F(MysqlOwnershipTest, ConnectionsToANodeThatIsNotReadyAreLost) {
+  test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
+  const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
+  const auto instance = store->join({});
+  const Tenure tenure = instance->renew();
+  write_event(*store_, simple_event("one"));
+  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 10).rows;
+  const std::vector<Mark> done{{.row = rows.at(0).ref, .event_id = "one"}};
+  for (const std::string table : {"outbox_event", "outbox_event_instance"}) {
+    sql().execute("CREATE TRIGGER not_ready BEFORE UPDATE ON " + table +
+                  " FOR EACH ROW SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1047");
+    EXPECT_THROW(table == "outbox_event" ? static_cast<void>(instance->mark(tenure.epoch, done))
+                                         : static_cast<void>(instance->renew()),
+                 RetryableError);
+    sql().execute("DROP TRIGGER not_ready");
+    const int before = network.accepted();
+    if (table == "outbox_event") {
+      EXPECT_TRUE(instance->mark(tenure.epoch, done).stale.empty());
+    } else {
+      EXPECT_EQ(instance->renew().epoch, tenure.epoch);
+    }
+    EXPECT_EQ(network.accepted(), before + 1) << table;
+  }
+}
+
 }  // namespace
 }  // namespace outbox::mysql

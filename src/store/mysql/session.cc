@@ -30,7 +30,8 @@ Session::Session(MYSQL* connection, EnvironmentPtr environment, Prepare prepare)
       prepare_(environment_->options.prepare ? prepare : Prepare::never) {}
 
 bool Session::broken() const {
-  return last_failure_.lost_connection() || mysql_get_socket(connection_) == MARIADB_INVALID_SOCKET;
+  return last_failure_.lost_connection() || last_failure_.not_ready() ||
+         mysql_get_socket(connection_) == MARIADB_INVALID_SOCKET;
 }
 
 bool Session::in_transaction() const {
@@ -156,7 +157,8 @@ void Session::undo(std::string_view text) noexcept {
 std::int64_t Session::auto_increment_step() {
   if (auto_increment_step_ == 0) {
     auto_increment_step_ =
-        run_text("SELECT @@auto_increment_increment", "read how rows are numbered").integer(0, 0);
+        run_text("SELECT @@auto_increment_increment LIMIT 1", "read how rows are numbered")
+            .integer(0, 0);
   }
   return auto_increment_step_;
 }
@@ -168,11 +170,17 @@ bool Session::shows_commits_early() {
     if (version.find("TiDB") != std::string_view::npos) {
       shows_commits_early_ = false;
     } else {
-      const Result settings = run_text("SELECT @@log_bin, @@innodb_flush_log_at_trx_commit",
-                                       "read when commits are shown");
+      constexpr std::string_view kPurpose = "read when commits are shown";
+      const Result settings =
+          run_text("SELECT @@log_bin, @@innodb_flush_log_at_trx_commit LIMIT 1", kPurpose);
       // 3 is MariaDB's, and flushes as 1 does.
       const bool flushes = settings.integer(0, 1) == 1 || settings.integer(0, 1) == 3;
-      shows_commits_early_ = settings.integer(0, 0) == 0 && flushes;
+      // In a Galera cluster a commit is on the other nodes before it is shown, and a write
+      // after every look would be replicated to all of them.
+      const bool is_node =
+          run_text("SHOW VARIABLES WHERE Variable_name = 'wsrep_on' AND Value = 'ON'", kPurpose)
+              .rows() > 0;
+      shows_commits_early_ = settings.integer(0, 0) == 0 && flushes && !is_node;
     }
   }
   return *shows_commits_early_;
@@ -193,7 +201,7 @@ void Session::check_character_set(std::span<const Value> values) {
   constexpr unsigned char kNotAscii = 0x80;
   constexpr unsigned char kOfFourBytes = 0xF0;
   if (!has_byte_from(kNotAscii)) return;
-  const Result sets = run_text("SELECT @@character_set_client, @@character_set_connection",
+  const Result sets = run_text("SELECT @@character_set_client, @@character_set_connection LIMIT 1",
                                "read the character set of the connection");
   const bool short_ones = !has_byte_from(kOfFourBytes);
   for (const int column : {0, 1}) {

@@ -49,6 +49,15 @@ bool works_again(Work work) {
   });
 }
 
+// What a server that answers with an error sends: without TLS, to a text.
+inline std::string error_packet(unsigned number, const std::string& state = "HY000") {
+  std::string body = "\xff";
+  body += static_cast<char>(number & 0xff);
+  body += static_cast<char>(number >> 8);
+  body += "#" + state + "injected by the test";
+  return std::string{static_cast<char>(body.size()), '\0', '\0', '\1'} + body;
+}
+
 // A database of its own for each test.
 class MysqlTest : public ::testing::Test {
  protected:
