@@ -5,6 +5,7 @@
 
 #include "store/common/shards.h"
 #include "store/mysql/again.h"
+#include "store/mysql/portions.h"
 #include "store/mysql/rows.h"
 
 namespace outbox::mysql {
@@ -85,10 +86,12 @@ std::vector<Row> Claims::take(std::span<const Place> places, std::chrono::millis
     std::vector<Seq> seqs;
     seqs.reserve(rows.size());
     for (const Row& row : rows) seqs.push_back(row.ref.seq);
-    Built update("claim events", database_.environment().table);
-    update.sql("UPDATE ").sql(kByNumber).sql(" SET locked_by = ").value(owner_);
-    update.sql(", locked_at = utc_timestamp(6) WHERE seq IN (").list(seqs).sql(")");
-    session.run(update);
+    in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
+      Built update("claim events", database_.environment().table);
+      update.sql("UPDATE ").sql(kByNumber).sql(" SET locked_by = ").value(owner_);
+      update.sql(", locked_at = utc_timestamp(6) WHERE seq IN (").list(part).sql(")");
+      session.run(update);
+    });
     std::sort(rows.begin(), rows.end(),
               [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
     return rows;
@@ -100,12 +103,16 @@ void Claims::unclaim(std::span<const RowRef> rows) {
   std::vector<Seq> seqs;
   seqs.reserve(rows.size());
   for (const RowRef& row : rows) seqs.push_back(row.seq);
-  Built update("give claimed events back", database_.environment().table);
-  update.sql("UPDATE ").sql(kByNumber).sql(
-      " SET locked_by = NULL, locked_at = NULL WHERE seq IN (");
-  update.list(seqs);
-  update.sql(") AND locked_by = ").value(owner_).sql(" AND status IN (0, 2)");
-  again_after_deadlock(database_, [&] { return database_.run(update); });
+  // By number alone: after a failover that lost commits this may be another event, claimed
+  // anew; then somebody else may get it too, which is a repeat.
+  in_portions<Seq>(database_.session(), seqs, [&](std::span<const Seq> part) {
+    Built update("give claimed events back", database_.environment().table);
+    update.sql("UPDATE ").sql(kByNumber).sql(
+        " SET locked_by = NULL, locked_at = NULL WHERE seq IN (");
+    update.list(part);
+    update.sql(") AND locked_by = ").value(owner_).sql(" AND status IN (0, 2)");
+    again_after_deadlock(database_, [&] { return database_.run(update); });
+  });
 }
 
 }  // namespace outbox::mysql

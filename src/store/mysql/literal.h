@@ -99,6 +99,12 @@ class Built {
     return *this;
   }
 
+  // The text of another one, as it is.
+  Built& add(const Built& other) {
+    text_ += other.text_;
+    return *this;
+  }
+
   std::string_view purpose() const { return purpose_; }
   const std::string& text() const { return text_; }
 

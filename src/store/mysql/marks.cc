@@ -6,11 +6,15 @@
 #include <unordered_set>
 
 #include "core/bounded.h"
+#include "core/quote.h"
+#include "core/utf8.h"
+#include "outbox/error.h"
 #include "store/common/landed_before.h"
 #include "store/common/rows.h"
 #include "store/common/shards.h"
 #include "store/mysql/again.h"
 #include "store/mysql/columns.h"
+#include "store/mysql/portions.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
@@ -35,16 +39,23 @@ std::vector<Seq> seqs_of(std::span<const Mark> marks) {
   return seqs;
 }
 
-// A number alone may be that of another event: a primary that has lost commits gives
-// theirs out again. The numbers alone are for the index: MariaDB would not go by it for one
-// pair.
-void append_names(Built& statement, std::span<const Mark> marks) {
-  statement.sql("seq IN (").list(seqs_of(marks)).sql(") AND (seq, event_id) IN (");
-  for (const Mark& mark : marks) {
-    if (&mark != &marks.front()) statement.sql(",");
-    statement.row(mark.row.seq, mark.event_id);
+// The first marks whose texts fit into a statement; one at least.
+template <class BytesOf>
+std::size_t fitting(std::span<const Mark> marks, std::size_t most, const BytesOf& bytes_of) {
+  std::size_t bytes = 0;
+  std::size_t count = 0;
+  while (count < marks.size()) {
+    bytes += bytes_of(marks[count]);
+    if (bytes > most && count > 0) break;
+    ++count;
   }
-  statement.sql(")");
+  return count;
+}
+
+// Of one in finish(): its number twice, and its id.
+std::size_t name_bytes(const Mark& mark) {
+  constexpr std::size_t kBesides = 64;
+  return kBesides + 2 * mark.event_id.size();
 }
 
 }  // namespace
@@ -61,6 +72,8 @@ MarkResult Marks::apply(std::span<const Mark> marks, std::int64_t epoch) {
   if (marks.empty()) return {};
   const std::optional<Fence> fence = fence_for(epoch);
   if (!fence) return {.fenced = true};
+  const std::vector<Mark> cut = with_errors_that_fit(marks);
+  marks = cut;
   if (write(marks, *fence)) return {};
   // An epoch that is gone does not come back: one that is still there was there.
   const std::optional<std::vector<bool>> owned = owned_shards(*fence);
@@ -83,17 +96,70 @@ std::optional<Marks::Fence> Marks::fence_for(std::int64_t epoch) const {
   return Fence{.epoch = epoch, .name = *name};
 }
 
-std::vector<Built> Marks::statements_for(std::span<const Mark> marks, const Fence& fence) const {
+std::vector<Built> Marks::statements_for(std::span<const Mark> marks, const Fence& fence,
+                                         std::size_t most) const {
   std::vector<Built> statements;
   while (!marks.empty()) {
     const std::span<const Mark> group = marks.first(distinct(marks));
     marks = marks.subspan(group.size());
     std::vector<Mark> done, others;
     for (const Mark& mark : group) (is_done(mark) ? done : others).push_back(mark);
-    if (!done.empty()) statements.push_back(finish(done, fence));
-    if (!others.empty()) statements.push_back(change(others, fence));
+    for (std::span<const Mark> left = done; !left.empty();) {
+      const std::span<const Mark> part = left.first(fitting(left, most, name_bytes));
+      left = left.subspan(part.size());
+      statements.push_back(finish(part, fence));
+    }
+    for (std::span<const Mark> left = others; !left.empty();) {
+      const std::span<const Mark> part = left.first(
+          fitting(left, most, [&](const Mark& mark) { return item(mark).text().size(); }));
+      left = left.subspan(part.size());
+      statements.push_back(change(part, fence));
+    }
   }
   return statements;
+}
+
+// Of an error that does not fit into a statement, its beginning: to store it must not fail
+// the mark. What else does not fit cannot be helped.
+std::vector<Mark> Marks::with_errors_that_fit(std::span<const Mark> marks) {
+  const std::size_t most = value_bytes(database_.session());
+  std::vector<Mark> result(marks.begin(), marks.end());
+  for (Mark& mark : result) {
+    std::size_t bytes = is_done(mark) ? 0 : item(mark).text().size();
+    while (bytes > most && !mark.error.empty()) {
+      mark.error.resize(mark.error.size() / 2);
+      mark.error.resize(valid_utf8_prefix(mark.error));
+      bytes = item(mark).text().size();
+    }
+    if (bytes <= most) continue;
+    throw PermanentError(
+        "the mark of event " + quote(mark.event_id) + " has " + std::to_string(bytes) +
+        " bytes, and the server takes " + std::to_string(database_.session().max_packet()) + " (" +
+        database_.environment().description + "): raise max_allowed_packet on the server");
+  }
+  return result;
+}
+
+// A row of change(); the first one names the columns.
+Built Marks::item(const Mark& mark, bool first) const {
+  Built select("mark events", database_.environment().table);
+  const auto column = [&](std::string_view name, const auto& value) {
+    if (name != "number") select.sql(",");
+    select.value(value);
+    if (first) select.sql(" AS ").sql(name);
+  };
+  select.sql(first ? "SELECT " : " UNION ALL SELECT ");
+  column("number", mark.row.seq);
+  column("id", mark.event_id);
+  column("place", mark.row.hold);
+  column("kind", static_cast<int>(mark.kind));
+  column("lane", mark.lane);
+  column("tries", mark.attempts);
+  column("deaths", mark.crashes);
+  column("delay", internal::bounded(mark.delay).count());
+  column("error", null_if_empty(mark.error));
+  column("step", null_if_empty(mark.progress));
+  return select;
 }
 
 // Finished rows keep locked_by: it tells whose work it was.
@@ -106,9 +172,15 @@ Built Marks::finish(std::span<const Mark> marks, const Fence& fence) const {
     statement.sql("UPDATE ").sql(kByNumber);
     statement.sql(" SET status = 1, done_at = utc_timestamp(6), hold = NULL");
   }
-  statement.sql(" WHERE ");
-  append_names(statement, marks);
-  statement.sql(" AND status IN (0, 2)");
+  // A number alone may be that of another event: a primary that has lost commits gives
+  // theirs out again. The numbers alone are for the index: MariaDB would not go by it for
+  // one pair.
+  statement.sql(" WHERE seq IN (").list(seqs_of(marks)).sql(") AND (seq, event_id) IN (");
+  for (const Mark& mark : marks) {
+    if (&mark != &marks.front()) statement.sql(",");
+    statement.row(mark.row.seq, mark.event_id);
+  }
+  statement.sql(") AND status IN (0, 2)");
   append_fence(statement, fence);
   return statement;
 }
@@ -118,23 +190,7 @@ Built Marks::change(std::span<const Mark> marks, const Fence& fence) const {
   Built statement("mark events", database_.environment().table);
   statement.sql("UPDATE (");
   for (const Mark& mark : marks) {
-    const bool first = &mark == &marks.front();
-    const auto column = [&](std::string_view name, const auto& value) {
-      if (name != "number") statement.sql(",");
-      statement.value(value);
-      if (first) statement.sql(" AS ").sql(name);
-    };
-    statement.sql(first ? "SELECT " : " UNION ALL SELECT ");
-    column("number", mark.row.seq);
-    column("id", mark.event_id);
-    column("place", mark.row.hold);
-    column("kind", static_cast<int>(mark.kind));
-    column("lane", mark.lane);
-    column("tries", mark.attempts);
-    column("deaths", mark.crashes);
-    column("delay", internal::bounded(mark.delay).count());
-    column("error", null_if_empty(mark.error));
-    column("step", null_if_empty(mark.progress));
+    statement.add(item(mark, &mark == &marks.front()));
   }
   statement.sql(") AS item STRAIGHT_JOIN ")
       .sql(kByNumber)
@@ -182,7 +238,8 @@ void Marks::append_fence(Built& statement, const Fence& fence) const {
 
 // In one transaction. Whether all of them landed.
 bool Marks::write(std::span<const Mark> marks, const Fence& fence) {
-  const std::vector<Built> statements = statements_for(marks, fence);
+  const std::vector<Built> statements =
+      statements_for(marks, fence, value_bytes(database_.session()));
   const std::int64_t landed = again_after_deadlock(database_, [&] {
     Session& session = database_.session();
     if (statements.size() == 1) return session.run(statements.front()).changed();
@@ -210,6 +267,17 @@ std::optional<std::vector<bool>> Marks::owned_shards(const Fence& fence) {
 
 Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
                                            const std::vector<bool>& owned) {
+  Unchanged unchanged;
+  in_portions(database_.session(), marks, [&](std::span<const Mark> part) {
+    look_for_unchanged(part, static_cast<std::size_t>(part.data() - marks.data()), owned,
+                       unchanged);
+  });
+  return unchanged;
+}
+
+// `from` is the place of the first of them among all marks.
+void Marks::look_for_unchanged(std::span<const Mark> marks, std::size_t from,
+                               const std::vector<bool>& owned, Unchanged& unchanged) {
   Built select("read the states of events", database_.environment().table);
   select.sql("SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard FROM ")
       .sql(kByNumber)
@@ -221,16 +289,15 @@ Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
   for (int row = 0; row < states.rows(); ++row) row_of[states.integer(row, 0)] = row;
 
   const auto claim_owner = row_claims_ ? std::optional<std::string_view>(owner_) : std::nullopt;
-  Unchanged unchanged;
   for (std::size_t i = 0; i < marks.size(); ++i) {
     const Mark& mark = marks[i];
     const auto found = row_of.find(mark.row.seq);
     if (found == row_of.end()) {
-      if (!is_done(mark) || !removes()) unchanged.stale.push_back(i);
+      if (!is_done(mark) || !removes()) unchanged.stale.push_back(from + i);
       continue;
     }
     if (states.text(found->second, 6) != mark.event_id) {
-      unchanged.stale.push_back(i);
+      unchanged.stale.push_back(from + i);
       continue;
     }
     const int row = found->second;
@@ -247,12 +314,11 @@ Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
     if (ours && has_moved) {
       unchanged.moved.push_back(mark);
       unchanged.moved.back().row.hold = *state.hold;
-      unchanged.index_of.push_back(i);
+      unchanged.index_of.push_back(from + i);
     } else if (mark.kind != Mark::Kind::suspect || !ours || !is_pending(state.status)) {
-      unchanged.stale.push_back(i);
+      unchanged.stale.push_back(from + i);
     }
   }
-  return unchanged;
 }
 
 }  // namespace outbox::mysql

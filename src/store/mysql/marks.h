@@ -1,6 +1,7 @@
 // Writing down what became of events.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <span>
@@ -19,7 +20,7 @@ namespace outbox::mysql {
 // Each statement locks the instance's row before it changes any other, so that nobody
 // can take over until it is committed; a take-over that was quicker leaves nothing to
 // lock, and nothing is changed. As a rule that is one statement, which the server
-// commits by itself.
+// commits by itself; no statement is longer than the server admits.
 class Marks {
  public:
   Marks(Database& database, std::string owner, bool row_claims)
@@ -48,7 +49,10 @@ class Marks {
   };
 
   bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
-  std::vector<Built> statements_for(std::span<const Mark> marks, const Fence& fence) const;
+  std::vector<Mark> with_errors_that_fit(std::span<const Mark> marks);
+  std::vector<Built> statements_for(std::span<const Mark> marks, const Fence& fence,
+                                    std::size_t most) const;
+  Built item(const Mark& mark, bool first = false) const;
   Built finish(std::span<const Mark> marks, const Fence& fence) const;
   Built change(std::span<const Mark> marks, const Fence& fence) const;
   void append_fence(Built& statement, const Fence& fence) const;
@@ -56,6 +60,8 @@ class Marks {
   bool write(std::span<const Mark> marks, const Fence& fence);
   std::optional<std::vector<bool>> owned_shards(const Fence& fence);
   Unchanged look_for_unchanged(std::span<const Mark> marks, const std::vector<bool>& owned);
+  void look_for_unchanged(std::span<const Mark> marks, std::size_t from,
+                          const std::vector<bool>& owned, Unchanged& unchanged);
 
   Database& database_;
   const std::string owner_;

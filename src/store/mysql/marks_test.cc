@@ -80,6 +80,31 @@ TEST_P(MysqlMarksTest, AnEpochThatIsSomebodyElsesNowFencesMarks) {
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event WHERE status = 0"), "2");
 }
 
+// A thousand errors of 4,000 characters are more than a server takes at once by default,
+// and those with a backslash are sent in digits.
+TEST_P(MysqlMarksTest, ABatchThatIsLongerThanTheServerTakesIsSentInParts) {
+  std::string values;
+  for (int i = 0; i < 600; ++i) {
+    values += (i == 0 ? "('" : ", ('") + std::to_string(i) + "', 'T', '{}')";
+  }
+  sql().execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES " + values);
+  const std::vector<Row> rows = instance_->ready(tenure_.shards, 0, 1'000).rows;
+  ASSERT_EQ(rows.size(), 600U);
+  std::string error = "\\";
+  while (error.size() < 4 * 4'000) error += "\U0001F4A5";
+  std::vector<Mark> marks;
+  for (const Row& row : rows) {
+    marks.push_back(retry(row));
+    marks.back().error = error;
+  }
+  const MarkResult result = mark(marks);
+  EXPECT_FALSE(result.fenced);
+  EXPECT_TRUE(result.stale.empty());
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event WHERE status = 2 AND last_error LIKE "
+                        "concat(repeat('_', 4000), '%')"),
+            "600");
+}
+
 // By hand, or by a replay.
 TEST_P(MysqlMarksTest, ARowThatWasMovedSinceItWasReadIsMarkedWhereItIs) {
   const std::vector<Row> rows = written(3);

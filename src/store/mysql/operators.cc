@@ -9,6 +9,7 @@
 #include "store/common/rows.h"
 #include "store/common/shards.h"
 #include "store/mysql/again.h"
+#include "store/mysql/portions.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
 
@@ -229,18 +230,26 @@ std::optional<Seq> Operators::seq_of(std::string_view event_id) {
 
 bool Operators::replay(std::string_view event_id) {
   const auto seq = seq_of(event_id);
-  return seq && replay({*seq}, kFinished) == 1;
+  return seq && replay(std::span(&*seq, 1), kFinished) == 1;
 }
 
 bool Operators::discard(std::string_view event_id) {
   const auto seq = seq_of(event_id);
-  return seq && discard({*seq}) == 1;
+  return seq && discard(std::span(&*seq, 1)) == 1;
+}
+
+// As many statements, or transactions, as their numbers need; how many rows they changed.
+template <class Change>
+std::int64_t Operators::in_parts(const std::vector<Seq>& rows, const Change& change) {
+  std::int64_t changed = 0;
+  in_portions<Seq>(database_.session(), rows,
+                   [&](std::span<const Seq> part) { changed += change(part); });
+  return changed;
 }
 
 // The server assigns from left to right, and what was assigned is what is read after
 // that: status is the last.
-std::int64_t Operators::replay(const std::vector<Seq>& rows, StatusBits statuses) {
-  if (rows.empty()) return 0;
+std::int64_t Operators::replay(std::span<const Seq> rows, StatusBits statuses) {
   Built update = statement("replay events");
   update.sql("UPDATE ")
       .sql(kByNumber)
@@ -259,7 +268,7 @@ std::int64_t Operators::replay(const std::vector<Seq>& rows, StatusBits statuses
 
 // If one of these rows is dead and blocks its lane, the lane's owner is told, in the same
 // transaction, to look at it again.
-std::int64_t Operators::change_and_tell(const std::vector<Seq>& rows, const Built& change) {
+std::int64_t Operators::change_and_tell(std::span<const Seq> rows, const Built& change) {
   Built blocking = statement("look for lanes that are blocked");
   blocking.sql("SELECT shard, hold FROM ").sql(kByNumber);
   blocking.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3 AND hold > 0 FOR UPDATE");
@@ -286,8 +295,7 @@ std::int64_t Operators::change_and_tell(const std::vector<Seq>& rows, const Buil
   });
 }
 
-std::int64_t Operators::discard(const std::vector<Seq>& rows) {
-  if (rows.empty()) return 0;
+std::int64_t Operators::discard(std::span<const Seq> rows) {
   Built remove = statement("discard events");
   remove.sql("DELETE event FROM ").sql(kByNumber);
   remove.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3");
@@ -302,7 +310,7 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
   append_filter(select, filter, statuses);
   append_page(select, after, one_more(limit));
   Found found(database_.run(select), after, limit);
-  found.step.rows = replay(found.seqs, statuses);
+  found.step.rows = in_parts(found.seqs, [&](auto part) { return replay(part, statuses); });
   return found.step;
 }
 
@@ -312,7 +320,7 @@ Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t lim
   append_filter(select, filter, 0);
   append_page(select, after, one_more(limit));
   Found found(database_.run(select), after, limit);
-  found.step.rows = discard(found.seqs);
+  found.step.rows = in_parts(found.seqs, [&](auto part) { return discard(part); });
   return found.step;
 }
 
@@ -322,12 +330,13 @@ Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t lim
   append_condition(select, what, before);
   append_page(select, after, one_more(limit));
   Found found(database_.run(select), after, limit);
-  if (!found.seqs.empty()) found.step.rows = remove(found.seqs, what, before, archive);
+  found.step.rows =
+      in_parts(found.seqs, [&](auto part) { return remove(part, what, before, archive); });
   return found.step;
 }
 
 // The same condition once more: somebody may have replayed them since they were found.
-std::int64_t Operators::remove(const std::vector<Seq>& rows, Purgeable what, Time before,
+std::int64_t Operators::remove(std::span<const Seq> rows, Purgeable what, Time before,
                                bool archive) {
   const auto among = [&](Built& sql) -> Built& {
     sql.sql(" FROM ").sql(kByNumber).sql(" WHERE seq IN (").list(rows).sql(")");

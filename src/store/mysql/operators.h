@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <vector>
 
@@ -43,10 +44,12 @@ class Operators {
   }
   EventRecord decode_record(const Result& result, int row) const;
   void add_lane(int shard, LaneKey lane, HeldAggregates& held);
-  std::int64_t replay(const std::vector<Seq>& rows, StatusBits statuses);
-  std::int64_t discard(const std::vector<Seq>& rows);
-  std::int64_t remove(const std::vector<Seq>& rows, Purgeable what, Time before, bool archive);
-  std::int64_t change_and_tell(const std::vector<Seq>& rows, const Built& change);
+  template <class Change>
+  std::int64_t in_parts(const std::vector<Seq>& rows, const Change& change);
+  std::int64_t replay(std::span<const Seq> rows, StatusBits statuses);
+  std::int64_t discard(std::span<const Seq> rows);
+  std::int64_t remove(std::span<const Seq> rows, Purgeable what, Time before, bool archive);
+  std::int64_t change_and_tell(std::span<const Seq> rows, const Built& change);
   std::optional<Seq> seq_of(std::string_view event_id);
 
   Database& database_;

@@ -1,6 +1,7 @@
 #include "store/mysql/reader.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -11,6 +12,7 @@
 #include "store/common/rows.h"
 #include "store/mysql/again.h"
 #include "store/mysql/flush.h"
+#include "store/mysql/portions.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
 
@@ -51,12 +53,15 @@ Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, std::
         look_for_ready(order, wanted);
       } while (ahead_.size() < wanted && more_of(shards));
     }
-    std::vector<Seq> seqs;
-    while (!ahead_.empty() && seqs.size() < limit) {
-      seqs.push_back(ahead_.front().seq);
-      ahead_.pop_front();
-    }
-    result.rows = fetch(seqs, "hold = 0");
+    // Some may be gone, and some may contradict themselves: those behind them do not wait.
+    do {
+      std::vector<Seq> seqs;
+      while (!ahead_.empty() && seqs.size() < limit) {
+        seqs.push_back(ahead_.front().seq);
+        ahead_.pop_front();
+      }
+      result.rows = fetch(seqs, "hold = 0");
+    } while (result.rows.empty() && !ahead_.empty());
     result.more = !ahead_.empty() || more_of(shards);
   } catch (...) {
     rewind(0);  // what was found was not returned
@@ -165,14 +170,21 @@ std::vector<Row> Reader::fetch(std::span<const Seq> seqs, std::string_view condi
     throw RetryableError("the connection was lost between a look for events and their reading (" +
                          database_.environment().description + "): it is repeated");
   }
-  Built select("read events", database_.environment().table);
-  select.sql("SELECT {columns} FROM ")
-      .sql(kByNumber)
-      .sql(" WHERE seq IN (")
-      .list(seqs)
-      .sql(") AND status IN (0, 2)");
-  select.sql(" AND ").sql(condition).sql(" ORDER BY seq");
-  return decode_rows(session.run(select), codec());
+  std::vector<Seq> sorted(seqs.begin(), seqs.end());
+  std::sort(sorted.begin(), sorted.end());
+  std::vector<Row> rows;
+  in_portions<Seq>(session, sorted, [&](std::span<const Seq> part) {
+    Built select("read events", database_.environment().table);
+    select.sql("SELECT {columns} FROM ")
+        .sql(kByNumber)
+        .sql(" WHERE seq IN (")
+        .list(part)
+        .sql(") AND status IN (0, 2)");
+    select.sql(" AND ").sql(condition).sql(" ORDER BY seq");
+    std::vector<Row> some = decode_rows(session.run(select), codec());
+    rows.insert(rows.end(), std::move_iterator(some.begin()), std::move_iterator(some.end()));
+  });
+  return rows;
 }
 
 void Reader::rewind(Seq seq) {
@@ -221,7 +233,7 @@ std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::i
             .value(shard)
             .sql(" AND hold < ")
             .value(-moment)
-            .sql(" ORDER BY hold DESC LIMIT 1");
+            .sql(" AND status IN (0, 2) ORDER BY hold DESC LIMIT 1");
       }));
   std::optional<Next> first;
   for (int row = 0; row < found.rows(); ++row) {
@@ -244,7 +256,7 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
             .value(shard)
             .sql(" AND hold < 0 AND hold >= ")
             .value(-now)
-            .sql(" ORDER BY hold DESC LIMIT ")
+            .sql(" AND status IN (0, 2) ORDER BY hold DESC LIMIT ")
             .value(limit);
       }));
   std::vector<std::int64_t> holds;
@@ -261,13 +273,13 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
             .value(shard)
             .sql(" AND hold < 0 AND hold > ")
             .value(last)
-            .sql(" ORDER BY hold DESC LIMIT ")
+            .sql(" AND status IN (0, 2) ORDER BY hold DESC LIMIT ")
             .value(limit)
             .sql(") UNION ALL (SELECT hold, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
             .value(shard)
             .sql(" AND hold = ")
             .value(last)
-            .sql(" ORDER BY seq LIMIT ")
+            .sql(" AND status IN (0, 2) ORDER BY seq LIMIT ")
             .value(limit);
       }));
   std::vector<Key> keys;

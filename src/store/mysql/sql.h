@@ -57,16 +57,19 @@ inline constexpr Sql kInsert{
     {internal::kInsertText<Rows>.data(), internal::kInsertText<Rows>.size()}};
 
 // --- Reading ---
+//
+// A row that contradicts itself (DONE, and yet waiting) is passed over; where the table has
+// its constraint there are none.
 
 inline constexpr Sql kHeld{"read the events of a lane", R"sql(
 SELECT {columns} FROM {table} FORCE INDEX (by_hold)
-WHERE shard = ? AND hold = ? ORDER BY seq LIMIT ?
+WHERE shard = ? AND hold = ? AND status IN (0, 2, 3) ORDER BY seq LIMIT ?
 )sql"};
 
 // The first row of the next lane.
 inline constexpr Sql kNextLane{"read the lanes that wait", R"sql(
 SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDEX (by_hold)
-WHERE shard = ? AND hold > ? ORDER BY hold, seq LIMIT 1
+WHERE shard = ? AND hold > ? AND status IN (0, 2, 3) ORDER BY hold, seq LIMIT 1
 )sql"};
 
 // See flush_what_was_read().
