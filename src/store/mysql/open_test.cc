@@ -188,5 +188,34 @@ TEST_F(MysqlOpenTest, OnOpenIsCalledForTransactionsAloneAndBeforeThem) {
   EXPECT_EQ(store->count({}), 0);
 }
 
+TEST_F(MysqlOpenTest, ARowThatContradictsItselfIsRefused) {
+  const auto store = open_store();
+  write_event(*store, simple_event("e"));
+  for (const char* change : {"status = 1", "status = 7", "hold = NULL", "status = -1",
+                             "status = 3, hold = 0", "status = 3, hold = -5"}) {
+    EXPECT_THROW(sql().execute(std::string("UPDATE outbox_event SET ") + change),
+                 std::runtime_error)
+        << change;
+  }
+  for (const char* change : {"status = 2, hold = 5", "status = 3", "hold = NULL", "status = 1"}) {
+    EXPECT_NO_THROW(sql().execute(std::string("UPDATE outbox_event SET ") + change)) << change;
+  }
+}
+
+TEST_F(MysqlOpenTest, RowsThatContradictThemselvesDoNotStopAMigration) {
+  open_store();
+  sql().execute(test::Mysql(url()).value("SELECT version()").find("MariaDB") != std::string::npos
+                    ? "ALTER TABLE outbox_event DROP CONSTRAINT outbox_event_state"
+                    : "ALTER TABLE outbox_event DROP CHECK outbox_event_state");
+  sql().execute("DELETE FROM outbox_event_migration WHERE version > 3");
+  sql().execute(
+      "INSERT INTO outbox_event (event_id, event_type, payload, status) VALUES ('bad', 'T', '{}',"
+      " 1)");
+  const auto store = open_store();
+  EXPECT_TRUE(log_.contains("rows of outbox_event contradict themselves"));
+  EXPECT_TRUE(schema_status(url()).up_to_date());
+  write_event(*store, simple_event("good"));
+}
+
 }  // namespace
 }  // namespace outbox::mysql

@@ -277,7 +277,7 @@ TEST_F(MysqlPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"SELECT payload FROM E", "DJ"},
       {"SELECT * FROM E", "DJ"},
       {"SELECT event_id FROM E FOR UPDATE", "DJ"},
-      {"UPDATE E SET status = 1", "DJ"},
+      {"UPDATE E SET status = 2", "DJ"},
       {"UPDATE E SET hold = 0", "DJ"},
       {"UPDATE E SET locked_by = 'x'", "DJ"},
       {"UPDATE E SET seq = 1", ""},

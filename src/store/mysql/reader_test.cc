@@ -160,5 +160,44 @@ TEST_F(MysqlReaderTest, WhatWasFoundByAnotherConnectionIsForgotten) {
   for (const Row& row : rows) EXPECT_TRUE(row.event.id().starts_with("other")) << row.event.id();
 }
 
+// Where the constraint could not be added.
+TEST_F(MysqlReaderTest, RowsThatContradictThemselvesAreNeitherReadNorHideOthers) {
+  sql().execute(sql().value("SELECT version()").find("MariaDB") != std::string::npos
+                    ? "ALTER TABLE outbox_event DROP CONSTRAINT outbox_event_state"
+                    : "ALTER TABLE outbox_event DROP CHECK outbox_event_state");
+  // One shard: the same aggregate.
+  const auto insert = [&](const std::string& id, const std::string& values) {
+    sql().execute(
+        "INSERT INTO outbox_event (event_id, event_type, aggregate_id, payload, status, hold) "
+        "VALUES ('" +
+        id + "', 'T', 'a', '{}', " + values + ")");
+  };
+  for (int i = 0; i < 5; ++i) {
+    const std::string number = std::to_string(i);
+    insert("done and ready " + number, "1, 0");
+    insert("unknown and ready " + number, "9, 0");
+    insert("done and due " + number, "1, -1");
+    insert("dead and due " + number, "3, -2");
+    insert("done in a lane " + number, "1, 7");
+    insert("unknown in a lane " + number, "9, 6");
+  }
+  insert("ready", "0, 0");
+  insert("due", "2, -3");
+  insert("held", "0, 7");
+  EXPECT_EQ(ids(ready(2)), std::vector<std::string>{"ready"});
+  const DueRows due = instance_->due(tenure_.shards, 2);
+  EXPECT_EQ(ids(due.rows), std::vector<std::string>{"due"});
+  EXPECT_FALSE(due.more);
+  finish(due.rows);
+  EXPECT_FALSE(instance_->due(tenure_.shards, 2).next_in) << "nobody need look again";
+  std::vector<HeldLane> lanes;
+  for (const int shard : tenure_.shards) {
+    for (const HeldLane& lane : instance_->held_lanes(shard, 0, 10)) lanes.push_back(lane);
+  }
+  ASSERT_EQ(lanes.size(), 1U);
+  EXPECT_EQ(ids(instance_->held(lanes[0].shard, lanes[0].key, 2).rows),
+            std::vector<std::string>{"held"});
+}
+
 }  // namespace
 }  // namespace outbox::mysql

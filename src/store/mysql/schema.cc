@@ -34,6 +34,10 @@ std::string filled_in(std::string_view text, const TableName& table, Server serv
     if (what == "collation") {
       return std::string(server == Server::mariadb ? "utf8mb4_nopad_bin" : "utf8mb4_0900_bin");
     }
+    if (what == "name") return table.table;
+    if (what == "schema") {
+      return table.database.empty() ? std::string("database()") : "'" + table.database + "'";
+    }
     return expand("{" + std::string(what) + "}", table);
   });
 }
@@ -57,6 +61,29 @@ std::vector<std::string> statements_of(const std::string& script) {
     statements.push_back(script.substr(at, end - at));
     at = end + 2;
   }
+}
+
+// A row that is there already violates a constraint that is to be added.
+bool violates_constraint(const Failure& failure) {
+  constexpr unsigned kOfMariaDb = 4025;
+  constexpr unsigned kOfMySql = 3819;
+  return failure.number == kOfMariaDb || failure.number == kOfMySql;
+}
+
+// The tables work without it, as they did before; what is wrong in them is for somebody to
+// look at.
+void warn_of_violations(const Environment& environment) {
+  const std::string table = environment.table.text();
+  environment.options.log(
+      LogLevel::warning,
+      "rows of " + table + " contradict themselves (" + environment.description +
+          "), so the constraint `" + environment.table.table +
+          "_state` was not added, and they are not delivered; find them with SELECT event_id, "
+          "status, hold FROM " +
+          table +
+          " WHERE NOT ((status IN (0, 2) AND hold IS NOT NULL) OR (status = 1 AND hold IS NULL) OR "
+          "(status = 3 AND (hold IS NULL OR hold > 0))), set them right, and add it as "
+          "mysql::schema_sql() does");
 }
 
 bool has_table(Database& database) {
@@ -135,7 +162,12 @@ void ensure_schema(Database& database, bool migrate) {
     const std::string purpose = std::string("apply migration ") + migration.name;
     for (const std::string& statement :
          statements_of(filled_in(script_of(migration), environment.table, server))) {
-      database.session().run_text(statement, purpose);
+      try {
+        database.session().run_text(statement, purpose);
+      } catch (const Error&) {
+        if (!violates_constraint(database.last_failure())) throw;
+        warn_of_violations(environment);
+      }
     }
   }
 }
