@@ -39,14 +39,15 @@ class MysqlBackend : public Backend {
   bool moves_rows() const override { return true; }
   std::chrono::microseconds clock_error() const override { return 2s; }
 
-  std::vector<std::string> archived(Store& store) override {
+  // On a connection of its own: a server's settings may limit those of a program.
+  std::vector<std::string> archived(Store& /*store*/) override {
     std::vector<std::string> rows;
-    for (const ResultRow& row : store.connect()->query(
-             "SELECT concat(event_id, '=', coalesce(payload, convert(payload_bytes USING utf8mb4)))"
-             " FROM " +
-                 table_ + "_archive ORDER BY event_id",
-             {})) {
-      rows.push_back(std::get<std::string>(row.at(0)));
+    for (const test::Row& row : test::Mysql(database_->url())
+                                    .query("SELECT concat(event_id, '=', coalesce(payload, "
+                                           "convert(payload_bytes USING utf8mb4)))"
+                                           " FROM " +
+                                           table_ + "_archive ORDER BY event_id")) {
+      rows.push_back(row.at(0).value());
     }
     return rows;
   }
