@@ -116,7 +116,8 @@ struct Draft {
   std::string tenant_id{};
 
   // Not delivered before: a time, or a span from now on. At most one of the two;
-  // neither means at once. A delayed event does not hold back its aggregate.
+  // neither means at once. A delayed event does not hold back its aggregate. Whose clock
+  // counts is said in docs/databases.md ("Clocks").
   std::optional<Time> deliver_at{};
   std::optional<std::chrono::microseconds> deliver_after{};
 
@@ -139,6 +140,10 @@ struct EventFields {
   Payload payload{};
   Time occurred_at{};
   Time available_at{};
+
+  // Of an event that is to be written with deliver_after: the store counts it from the moment
+  // of the INSERT, by the clock that judges it. Absent in what was read.
+  std::optional<std::chrono::microseconds> delay{};
 };
 
 // An event as it is stored and delivered: complete, valid and immutable.
@@ -161,6 +166,7 @@ class OUTBOX_EXPORT Event {
   const std::string& content_type() const noexcept { return fields_->payload.content_type(); }
   Time occurred_at() const noexcept { return fields_->occurred_at; }
   Time available_at() const noexcept { return fields_->available_at; }
+  std::optional<std::chrono::microseconds> delay() const noexcept { return fields_->delay; }
 
  private:
   explicit Event(std::shared_ptr<const EventFields> fields) : fields_(std::move(fields)) {}

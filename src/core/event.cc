@@ -133,7 +133,8 @@ Event make_event(Draft draft, const Clock& clock) {
                      .headers = std::move(draft.headers),
                      .payload = std::move(draft.payload),
                      .occurred_at = occurred_at,
-                     .available_at = available_at(draft, now, occurred_at)};
+                     .available_at = available_at(draft, now, occurred_at),
+                     .delay = draft.deliver_after};
   check(fields);
   return Event::restore(std::move(fields));
 }

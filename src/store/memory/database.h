@@ -1,6 +1,8 @@
 // What the parts of the memory store share.
 #pragma once
 
+#include <algorithm>
+#include <chrono>
 #include <memory>
 
 #include "core/mutex.h"
@@ -16,15 +18,27 @@ namespace outbox::memory {
 // The "server" behind the store. Connections and instances keep it alive.
 // Thread-safe.
 //
-// Lock order: a place at `pool`, then `turn`, then `mutex`; no lock of this
-// library is taken under `mutex`.
+// Lock order: a place at `pool`, then `turn`, then `mutex`, then `time_mutex`; no other lock of
+// this library is taken under `mutex`.
 struct Database {
   explicit Database(const Options& given);
 
-  Time now() const { return clock.now(); }
+  // Never goes back, so that nothing waits for longer because the clock was set.
+  Time now() const OUTBOX_EXCLUDES(time_mutex) {
+    MutexLock lock(time_mutex);
+    const Clock::Steady steady = clock.steady();
+    const auto passed = std::chrono::duration_cast<std::chrono::microseconds>(steady - asked_at);
+    time = std::max(clock.now(), time + passed);
+    asked_at = steady;
+    return time;
+  }
 
   const Options options;
   const Clock& clock;
+
+  mutable Mutex time_mutex;
+  mutable Time time OUTBOX_GUARDED_BY(time_mutex){clock.now()};
+  mutable Clock::Steady asked_at OUTBOX_GUARDED_BY(time_mutex){clock.steady()};
 
   FairGate pool;     // for connections
   FairGate turn{1};  // for transactions

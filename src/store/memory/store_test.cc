@@ -1,10 +1,13 @@
 // What only the memory store promises; the rest is in tests/conformance.
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <optional>
 #include <string>
 
 #include "outbox/error.h"
 #include "outbox/memory.h"
+#include "outbox/testing.h"
 
 namespace outbox::memory {
 namespace {
@@ -42,6 +45,32 @@ TEST(MemoryStore, SaysThatATransactionWaitedTooLongForAnother) {
   first->commit();
   second->begin();
   EXPECT_TRUE(second->in_transaction());
+}
+
+TEST(MemoryStore, AClockThatIsSetBackMakesNoDelayLonger) {
+  testing::ManualClock clock;
+  const auto store = open({.clock = &clock});
+  const auto instance = store->join({});
+  const Tenure tenure = instance->renew();
+  const auto write = [&](const std::string& id, std::optional<std::chrono::microseconds> after) {
+    const Event event =
+        make_event({.type = "T", .payload = json("{}"), .deliver_after = after, .id = id}, clock);
+    const auto connection = store->connect();
+    connection->begin();
+    connection->insert({&event, 1}, {});
+    connection->commit();
+  };
+  write("e", {});
+  const Mark mark{
+      .row = store->find("e")->row.ref, .event_id = "e", .kind = Mark::Kind::retry, .delay = 1s};
+  EXPECT_TRUE(instance->mark(tenure.epoch, {&mark, 1}).stale.empty());
+  clock.step(-24h);
+  write("after", 2s);
+  clock.advance(1s);
+  DueRows due = instance->due(tenure.shards, 10);
+  ASSERT_EQ(due.rows.size(), 1u);
+  EXPECT_EQ(due.rows[0].event.id(), "e");
+  EXPECT_EQ(due.next_in, 1s);
 }
 
 TEST(MemoryStore, ConnectionsAndInstancesMayOutliveTheStore) {

@@ -53,7 +53,7 @@ Row to_row(const StoredRow& stored, Time now) {
 // --- Writing ---
 
 StoredRow Table::make_row(const Event& event, const std::string& owner, Time now) {
-  const Time available_at = event.available_at();
+  const Time available_at = event.delay() ? now + *event.delay() : event.available_at();
   const bool ready = available_at <= now;
   return {.event = event,
           .seq = ++last_seq_,

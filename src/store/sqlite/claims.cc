@@ -1,6 +1,7 @@
 #include "store/sqlite/claims.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
 #include <vector>
 
@@ -39,7 +40,11 @@ Rows Claims::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
 
 Claims::Candidates Claims::candidates(std::chrono::milliseconds skip_recent) const {
   const Time now = database_.environment().now();
-  return {.now = now, .expired = micros(now - lock_timeout_), .created = micros(now - skip_recent)};
+  // Of events that occurred before the clock was set back only `skip_recent` may ask when.
+  return {.now = now,
+          .expired = micros(now - lock_timeout_),
+          .created = skip_recent.count() == 0 ? std::numeric_limits<std::int64_t>::max()
+                                              : micros(now - skip_recent)};
 }
 
 bool Claims::any(const Candidates& which) {

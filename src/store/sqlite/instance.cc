@@ -23,6 +23,7 @@ SqliteInstance::SqliteInstance(EnvironmentPtr environment, InstanceOptions optio
       reading_(environment_),
       reader_(reading_),
       claims_(reading_, owner_, options_.lock_timeout),
+      waits_(reading_, !options_.row_claims),
       marking_(environment_),
       marks_(marking_, options_.row_claims ? std::optional(owner_) : std::nullopt) {}
 
@@ -31,23 +32,28 @@ void SqliteInstance::release(int shard) {
                     " is not leaving: an SQLite store has one shard, owned until leave()");
 }
 
+void SqliteInstance::prepare_to_read() {
+  environment_->check_process();
+  if (ownership_.epoch() != 0) waits_.keep(ownership_.epoch());
+}
+
 Rows SqliteInstance::ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) {
-  check_process();
+  prepare_to_read();
   return has_shard(shards) ? reader_.ready(ownership_.epoch(), in_flight, limit) : Rows{};
 }
 
 DueRows SqliteInstance::due(std::span<const int> shards, std::size_t limit) {
-  check_process();
+  prepare_to_read();
   return has_shard(shards) ? reader_.due(limit) : DueRows{};
 }
 
 Rows SqliteInstance::held(int shard, LaneKey key, std::size_t limit) {
-  check_process();
+  prepare_to_read();
   return shard == 0 ? reader_.held(key, limit) : Rows{};
 }
 
 std::vector<HeldLane> SqliteInstance::held_lanes(int shard, LaneKey after, std::size_t limit) {
-  check_process();
+  prepare_to_read();
   return shard == 0 ? reader_.held_lanes(after, limit) : std::vector<HeldLane>{};
 }
 
@@ -57,7 +63,7 @@ std::vector<LaneRef> SqliteInstance::unblocked(std::span<const int> shards, std:
 }
 
 Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
-  check_process();
+  prepare_to_read();
   if (!options_.row_claims) {
     throw MisuseError("claim() needs InstanceOptions::row_claims");
   }

@@ -9,6 +9,7 @@
 #include "store/sqlite/marks.h"
 #include "store/sqlite/ownership.h"
 #include "store/sqlite/reader.h"
+#include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
 
@@ -38,7 +39,8 @@ class SqliteInstance final : public Instance {
   const std::string& owner() const override { return owner_; }
 
  private:
-  void check_process() const { environment_->check_process(); }
+  // Before each read.
+  void prepare_to_read();
 
   // Constant after construction.
   const EnvironmentPtr environment_;
@@ -50,6 +52,7 @@ class SqliteInstance final : public Instance {
   Database reading_;
   Reader reader_;
   Claims claims_;
+  Waits waits_;
 
   Database marking_;
   Marks marks_;

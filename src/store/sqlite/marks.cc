@@ -95,10 +95,10 @@ std::int64_t Marks::change(const Mark& mark, Time now) {
       return removes() ? run(sql::kRemove) : run(sql::kDone, micros(now));
     case Mark::Kind::retry:
       return run(sql::kRetry, mark.attempts, error, progress, micros(available_at),
-                 hold_of(mark, available_at));
+                 hold_of(mark, available_at), micros(now));
     case Mark::Kind::defer:
       return run(sql::kDefer, progress, micros(available_at), hold_of(mark, available_at),
-                 mark.crashes);
+                 mark.crashes, micros(now));
     case Mark::Kind::dead:
       return run(sql::kDead, mark.attempts, error, progress, micros(now),
                  mark.lane != kNoLane ? std::optional(mark.lane) : std::nullopt);

@@ -7,6 +7,7 @@
 #include "core/bounded.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
+#include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
 
@@ -75,11 +76,12 @@ std::vector<HeldLane> Reader::held_lanes(LaneKey after, std::size_t limit) {
     Run run(database_[sql::kHeldLane], last);
     if (!run.step()) break;
     last = run.integer(0);
-    lanes.push_back({.key = last,
-                     .shard = 0,
-                     .first = run.integer(1),
-                     .status = static_cast<Status>(run.integer(2)),
-                     .available_in = internal::bounded(stored_time(run.integer(3)) - now)});
+    lanes.push_back(
+        {.key = last,
+         .shard = 0,
+         .first = run.integer(1),
+         .status = static_cast<Status>(run.integer(2)),
+         .available_in = Waits::left(stored_time(run.integer(3)), waits_since(run, 4, 5), now)});
   }
   return lanes;
 }

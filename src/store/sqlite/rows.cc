@@ -11,6 +11,7 @@
 #include "outbox/error.h"
 #include "store/sqlite/broken_rows.h"
 #include "store/sqlite/sql.h"
+#include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
 namespace {
@@ -29,6 +30,8 @@ enum Column {
   kCrashes,
   kAvailableAt,
   kCreatedAt,
+  kLockedBy,
+  kLockedAt,
   kContentType,
   kProgress,
   kHeaders,
@@ -85,25 +88,35 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
   const bool is_json = payload_type == SQLITE_TEXT;
   const Time created_at = decode_time(run, kCreatedAt, "created_at", defect);
   const Time available_at = decode_time(run, kAvailableAt, "available_at", defect);
-  return decode({.ref = {.seq = run.integer(kSeq), .shard = 0, .hold = run.integer(kHold)},
-                 .event_id = run.text(kEventId),
-                 .event_type = run.text(kEventType),
-                 .aggregate_type = run.text(kAggregateType),
-                 .aggregate_id = run.text(kAggregateId),
-                 .tenant_id = run.text(kTenantId),
-                 .status = run.integer(kStatus),
-                 .attempts = run.integer(kAttempts),
-                 .crashes = run.integer(kCrashes),
-                 .available_at = available_at,
-                 .created_at = created_at,
-                 .content_type = run.optional_text(kContentType),
-                 .progress = run.text(kProgress),
-                 .headers = run.text(kHeaders),
-                 .is_json = is_json,
-                 .payload = is_json ? run.text(kPayload) : run.bytes(kPayload),
-                 .read_at = now,
-                 .defect = std::move(defect)},
-                codec);
+  Row row = decode({.ref = {.seq = run.integer(kSeq), .shard = 0, .hold = run.integer(kHold)},
+                    .event_id = run.text(kEventId),
+                    .event_type = run.text(kEventType),
+                    .aggregate_type = run.text(kAggregateType),
+                    .aggregate_id = run.text(kAggregateId),
+                    .tenant_id = run.text(kTenantId),
+                    .status = run.integer(kStatus),
+                    .attempts = run.integer(kAttempts),
+                    .crashes = run.integer(kCrashes),
+                    .available_at = available_at,
+                    .created_at = created_at,
+                    .content_type = run.optional_text(kContentType),
+                    .progress = run.text(kProgress),
+                    .headers = run.text(kHeaders),
+                    .is_json = is_json,
+                    .payload = is_json ? run.text(kPayload) : run.bytes(kPayload),
+                    .read_at = now,
+                    .defect = std::move(defect)},
+                   codec);
+  // In a lane only what failed or was deferred waits, however far off its time seems.
+  if (row.ref.hold > 0 && row.defect.empty()) {
+    row.available_in = Waits::left(available_at, waits_since(run, kLockedBy, kLockedAt), now);
+  }
+  return row;
+}
+
+std::optional<Time> waits_since(const Run& run, int locked_by_column, int locked_at_column) {
+  if (!run.is_null(locked_by_column) || run.is_null(locked_at_column)) return std::nullopt;
+  return stored_time(run.integer(locked_at_column));
 }
 
 Time stored_time(std::int64_t micros_since_1970) {
@@ -205,8 +218,9 @@ class Insertion {
     run.bind(++at, micros(event.available_at()));
     run.bind(++at, hold);
     const auto owner = hold == 0 ? owner_ : std::nullopt;
+    const bool delayed = hold != 0 && event.delay();
     run.bind(++at, owner);
-    run.bind(++at, owner ? std::optional(micros(now_)) : std::nullopt);
+    run.bind(++at, owner || delayed ? std::optional(micros(now_)) : std::nullopt);
   }
 
   [[noreturn]] void fail(Run& run, std::span<const Event> events) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,8 +21,9 @@ namespace outbox::sqlite {
 // selects beside them comes behind.
 inline constexpr std::string_view kRowColumnNames =
     "seq, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts,"
-    " crashes, available_at, created_at, content_type, progress, headers, payload";
-inline constexpr int kRowColumns = 16;
+    " crashes, available_at, created_at, locked_by, locked_at, content_type, progress, headers,"
+    " payload";
+inline constexpr int kRowColumns = 18;
 inline constexpr int kHoldColumn = 1;
 
 // The row that the run stands on. Contents that cannot be decoded make a
@@ -31,6 +33,10 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now);
 // A time from the table, within the bounds of what the library writes: another
 // program may have stored any number, and reckoning with it must not overflow.
 Time stored_time(std::int64_t micros_since_1970);
+
+// Since when the row that the run stands on waits for a delay: its locked_at, if nobody has
+// claimed it.
+std::optional<Time> waits_since(const Run& run, int locked_by_column, int locked_at_column);
 
 // Appends the rows of a run up to a total of `limit`; true if there was one
 // more. The statement's own LIMIT must allow for that one.

@@ -10,7 +10,7 @@ namespace {
 class SchemaTest : public SqliteTest {};
 
 const std::vector<std::string> kAllMigrations{"1 001_outbox", "2 002_archive", "3 003_patterns",
-                                              "4 004_checks", "5 005_unblocked"};
+                                              "4 004_checks", "5 005_unblocked", "6 006_waits"};
 
 TEST_F(SchemaTest, OpeningTwiceAppliesEachMigrationOnce) {
   open_store();
@@ -30,6 +30,7 @@ void make_version_1(const ForeignConnection& db) {
   db.run("DROP TABLE outbox_event_archive");
   db.run("DROP INDEX outbox_event_dead_row");
   db.run("DROP INDEX outbox_event_broken");
+  db.run("DROP INDEX outbox_event_waits");
   for (const char* when : {"insert", "update"}) {
     db.run(std::string("DROP TRIGGER outbox_event_check_") + when);
   }

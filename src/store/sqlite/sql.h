@@ -90,7 +90,7 @@ ORDER BY seq LIMIT ?2
 )sql"};
 
 inline constexpr Sql kHeldLane{"read the next lane", R"sql(
-SELECT hold, seq, status, available_at FROM {table}
+SELECT hold, seq, status, available_at, locked_by, locked_at FROM {table}
 WHERE hold = (SELECT min(hold) FROM {table}
               WHERE hold > ?1 AND hold <= 9223372036854775807  -- texts are greater
                 AND typeof(hold) = 'integer' AND status IN (0, 2, 3))
@@ -104,6 +104,60 @@ SELECT id, lane FROM {unblocked} ORDER BY id LIMIT ?1
 
 inline constexpr Sql kForgetUnblocked{"forget lanes that are free again", R"sql(
 DELETE FROM {unblocked} WHERE id IN (SELECT value FROM json_each(?1))
+)sql"};
+
+// --- Delays, after the clock was set back ---
+//
+// A row that nobody has claimed and that waits for a delay has in locked_at when it began to.
+// Values that cannot be reckoned with are left alone.
+
+inline constexpr Sql kWaiting{"look for delays", R"sql(
+SELECT seq FROM {table} INDEXED BY {waits}
+WHERE locked_by IS NULL AND locked_at IS NOT NULL AND hold IS NOT NULL
+  AND (locked_at < ?1 OR locked_at > ?2)
+)sql"};
+
+// Moves the rows ?1 back by ?2, but for those that began to wait from ?3 to ?4.
+inline constexpr Sql kShiftWaits{"set delays back with the clock", R"sql(
+UPDATE {table}
+SET available_at = available_at - ?2, locked_at = locked_at - ?2,
+    hold = CASE WHEN hold < 0 THEN -max(available_at - ?2, 1) ELSE hold END
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND locked_by IS NULL AND hold IS NOT NULL AND (locked_at < ?3 OR locked_at > ?4)
+  AND typeof(locked_at) = 'integer' AND locked_at BETWEEN 0 AND 253402300799999999
+  AND typeof(available_at) = 'integer' AND available_at BETWEEN 0 AND 253402300799999999
+)sql"};
+
+// What began to wait after ?1, which is now, begins anew; up to ?2 rows.
+inline constexpr Sql kWaitAnew{"begin delays anew", R"sql(
+UPDATE {table}
+SET available_at = ?1 + max(available_at - locked_at, 0), locked_at = ?1,
+    hold = CASE WHEN hold < 0 THEN -max(?1 + max(available_at - locked_at, 0), 1) ELSE hold END
+WHERE seq IN (
+  SELECT seq FROM {table} INDEXED BY {waits}
+  WHERE locked_by IS NULL AND locked_at IS NOT NULL AND hold IS NOT NULL AND locked_at > ?1
+    AND typeof(locked_at) = 'integer' AND locked_at BETWEEN 0 AND 253402300799999999
+    AND typeof(available_at) = 'integer' AND available_at BETWEEN 0 AND 253402300799999999
+  LIMIT ?2)
+)sql"};
+
+// Claims that were made later than ?1, which is now, would expire too late.
+inline constexpr Sql kFutureClaim{"look for claims of later than now", R"sql(
+SELECT 1 FROM {table}
+WHERE hold IS NOT NULL AND locked_by IS NOT NULL AND locked_at > ?1 LIMIT 1
+)sql"};
+
+inline constexpr Sql kClaimAnew{"set claims back with the clock", R"sql(
+UPDATE {table} SET locked_at = ?1
+WHERE hold IS NOT NULL AND locked_by IS NOT NULL AND locked_at > ?1
+)sql"};
+
+inline constexpr Sql kFutureWait{"look for delays that began later than now", R"sql(
+SELECT 1 FROM {table} INDEXED BY {waits}
+WHERE locked_by IS NULL AND locked_at IS NOT NULL AND hold IS NOT NULL AND locked_at > ?1
+  AND typeof(locked_at) = 'integer' AND locked_at BETWEEN 0 AND 253402300799999999
+  AND typeof(available_at) = 'integer' AND available_at BETWEEN 0 AND 253402300799999999
+LIMIT 1
 )sql"};
 
 // --- Row claims: ?1 locks up to here have expired, ?2 created up to here ---
@@ -156,6 +210,23 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
+// ?1 and ?3 are JSON arrays. All of these events are DONE: whichever of the rows has which of
+// the ids does not matter.
+inline constexpr Sql kDoneMany{"mark events DONE", R"sql(
+UPDATE {table}
+SET status = 1, done_at = ?4, hold = NULL
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND CAST(event_id AS TEXT) IN (SELECT value FROM json_each(?3))
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
+inline constexpr Sql kRemoveMany{"delete delivered events", R"sql(
+DELETE FROM {table}
+WHERE seq IN (SELECT value FROM json_each(?1))
+  AND CAST(event_id AS TEXT) IN (SELECT value FROM json_each(?3))
+  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
+)sql"};
+
 inline constexpr Sql kRemove{"delete a delivered event", R"sql(
 DELETE FROM {table}
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
@@ -165,7 +236,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
 inline constexpr Sql kRetry{"mark an event RETRY", R"sql(
 UPDATE {table}
 SET status = 2, attempts = ?4, crashes = 0, last_error = ?5, progress = ?6,
-    available_at = ?7, hold = ?8, locked_by = NULL, locked_at = NULL
+    available_at = ?7, hold = ?8, locked_by = NULL, locked_at = ?9
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
@@ -173,7 +244,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
 inline constexpr Sql kDefer{"defer an event", R"sql(
 UPDATE {table}
 SET crashes = ?7, progress = ?4,
-    available_at = ?5, hold = ?6, locked_by = NULL, locked_at = NULL
+    available_at = ?5, hold = ?6, locked_by = NULL, locked_at = ?8
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
@@ -208,23 +279,6 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3 AND status = 3 AND (?2 IS NULL OR
 inline constexpr Sql kState{"read the state of an event", R"sql(
 SELECT status, attempts, hold, locked_by, last_error FROM {table}
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?2
-)sql"};
-
-// ?1 and ?3 are JSON arrays. All of these events are DONE: whichever of the rows has which of
-// the ids does not matter.
-inline constexpr Sql kDoneMany{"mark events DONE", R"sql(
-UPDATE {table}
-SET status = 1, done_at = ?4, hold = NULL
-WHERE seq IN (SELECT value FROM json_each(?1))
-  AND CAST(event_id AS TEXT) IN (SELECT value FROM json_each(?3))
-  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
-)sql"};
-
-inline constexpr Sql kRemoveMany{"delete delivered events", R"sql(
-DELETE FROM {table}
-WHERE seq IN (SELECT value FROM json_each(?1))
-  AND CAST(event_id AS TEXT) IN (SELECT value FROM json_each(?3))
-  AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
 // --- Ownership ---

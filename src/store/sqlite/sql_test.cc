@@ -72,6 +72,13 @@ TEST_F(QueryPlanTest, BrokenRowsAreFoundByTheirOwnIndex) {
   }
 }
 
+TEST_F(QueryPlanTest, DelaysAreFoundByTheirOwnIndex) {
+  for (const Sql* sql : {&sql::kWaiting, &sql::kFutureWait, &sql::kWaitAnew}) {
+    EXPECT_TRUE(contains(plan(*sql), "outbox_event_waits")) << plan(*sql);
+  }
+  EXPECT_TRUE(contains(plan(sql::kFutureWait), "(locked_at>?")) << plan(sql::kFutureWait);
+}
+
 TEST_F(QueryPlanTest, WhatIsAskedOfTheDeadIsServedByTheirIndexes) {
   for (const Sql* sql : {&sql::kListDead, &sql::kMatchDead, &sql::kOldDead}) {
     const std::string steps = plan(*sql);
