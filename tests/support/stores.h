@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstddef>
 #include <exception>
 #include <memory>
 #include <string>
@@ -75,6 +76,52 @@ inline std::vector<std::string> ids(const std::vector<outbox::Row>& rows) {
   std::vector<std::string> result;
   for (const outbox::Row& row : rows) result.push_back(row.event.id());
   return result;
+}
+
+// The host's clocks, its time of day wrong.
+class WrongClock final : public Clock {
+ public:
+  explicit WrongClock(std::chrono::microseconds error) : error_(error) {}
+  Time now() const override { return host_clock().now() + error_; }
+  Steady steady() const override { return host_clock().steady(); }
+
+ private:
+  const std::chrono::microseconds error_;
+};
+
+// Writes events with a delay on a host whose clock is wrong: they wait for that delay, by the
+// database's clock. `open(clock)` opens the store with it.
+template <class Open>
+void expect_delays_whatever_the_writers_clock_says(Open open) {
+  using namespace std::chrono_literals;
+  for (const auto error : {-24h, 24h}) {
+    const WrongClock clock(error);
+    const std::shared_ptr<Store> store = open(clock);
+    for (const int count : {1, 3, 64, 600}) {
+      std::vector<Event> events;
+      events.reserve(static_cast<std::size_t>(count));
+      for (int i = 0; i < count; ++i) {
+        events.push_back(
+            make_event({.type = "Happened", .payload = json("{}"), .deliver_after = 1h}, clock));
+      }
+      const auto connection = begun(*store);
+      connection->insert(events, {});
+      connection->commit();
+    }
+    const auto instance = store->join({});
+    const DueRows due = instance->due(instance->renew().shards, 10);
+    EXPECT_TRUE(due.rows.empty()) << "delivered at once";
+    ASSERT_TRUE(due.next_in);
+    EXPECT_GT(*due.next_in, 50min);
+    EXPECT_LE(*due.next_in, 1h);
+    const auto records = store->list({}, 0, 10'000);
+    EXPECT_EQ(records.size() % 668, 0u);
+    for (const EventRecord& record : records) {
+      EXPECT_GT(record.row.available_in, 50min);
+      EXPECT_LE(record.row.available_in, 1h);
+    }
+    instance->leave();
+  }
 }
 
 }  // namespace outbox::test

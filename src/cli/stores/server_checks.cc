@@ -27,7 +27,7 @@ Finding check_clock(microseconds there) {
           .says = "the server's clock is " + age_text(apart) +
                   (there < here ? " behind ours" : " ahead of ours"),
           .advice =
-              "set the clocks: delays are counted from the writer's clock, and judged by the "
+              "set the clocks: leases, and times of day such as deliver_at, are judged by the "
               "server's"};
 }
 

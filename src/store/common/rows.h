@@ -46,6 +46,15 @@ inline std::int64_t hold_of(const Event& event, Time now) {
   return event.available_at() > now ? hold_until(event.available_at()) : 0;
 }
 
+// The delay that a server is to count from its own clock's time at the INSERT, whatever that of
+// the writer says; nullopt if the row is not to wait, or for a time of day, or for longer than
+// databases reckon with microseconds.
+inline std::optional<std::chrono::microseconds> delay_of(const Event& event, std::int64_t hold) {
+  constexpr std::chrono::hours kLongest{100 * 365 * 24};
+  if (hold == 0 || !event.delay() || *event.delay() > kLongest) return std::nullopt;
+  return event.delay();
+}
+
 // Absent if it says no more than the kind of the payload does.
 OptionalText content_type_of(const Event& event);
 

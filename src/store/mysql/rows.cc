@@ -71,12 +71,17 @@ struct NewRow {
         event.id(), event.type(), event.aggregate_type(), aggregate_id(), tenant_id(),
         content_type_of(event), null_if_empty(headers), text()});
     insert.sql(",").value(binary()).sql(",").value(event.occurred_at());
-    if (hold == 0) {
-      insert.sql(",least(").value(event.available_at()).sql(",utc_timestamp(6)),");
+    if (const auto delay = delay_of(event, hold)) {
+      // By the server's clock, whatever the writer's says; the same moment twice.
+      insert.sql(",utc_timestamp(6) + INTERVAL ").value(delay->count()).sql(" MICROSECOND,");
+      insert.sql("-timestampdiff(MICROSECOND,'1970-01-01',utc_timestamp(6)) - ");
+      insert.value(delay->count());
+    } else if (hold == 0) {
+      insert.sql(",least(").value(event.available_at()).sql(",utc_timestamp(6)),").value(hold);
     } else {
-      insert.sql(",").value(event.available_at()).sql(",");
+      insert.sql(",").value(event.available_at()).sql(",").value(hold);
     }
-    insert.value(hold).sql(",").value(owner).sql(owner ? ",utc_timestamp(6))" : ",NULL)");
+    insert.sql(",").value(owner).sql(owner ? ",utc_timestamp(6))" : ",NULL)");
   }
 
   // How many bytes it takes in a statement, at most: texts may become hexadecimal digits.
@@ -165,6 +170,10 @@ class Insertion {
   }
 
   Result send(std::span<const NewRow> rows) {
+    const bool delays = std::any_of(rows.begin(), rows.end(), [](const NewRow& row) {
+      return delay_of(row.event, row.hold).has_value();
+    });
+    if (delays) return send_as_text(rows);
     if (rows.size() == 1) return session_.run(sql::kInsert<1>, parameters_of(rows));
     if (session_.prepares() && rows.size() == kManyRows) {
       return session_.run(sql::kInsert<kManyRows>, parameters_of(rows));
@@ -172,6 +181,10 @@ class Insertion {
     if (session_.prepares() && rows.size() == kSomeRows) {
       return session_.run(sql::kInsert<kSomeRows>, parameters_of(rows));
     }
+    return send_as_text(rows);
+  }
+
+  Result send_as_text(std::span<const NewRow> rows) {
     Built statement(kPurpose, session_.environment().table);
     statement.sql(sql::kInsertHead);
     for (const NewRow& row : rows) {

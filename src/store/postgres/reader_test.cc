@@ -55,6 +55,14 @@ class PostgresReaderTest : public PostgresTest {
   Tenure tenure_;
 };
 
+TEST_F(PostgresReaderTest, ADelayIsCountedByTheServersClock) {
+  instance_->leave();
+  for (const bool prepare : {true, false}) {
+    test::expect_delays_whatever_the_writers_clock_says(
+        [&](const Clock& clock) { return open_store({.prepare = prepare, .clock = &clock}); });
+  }
+}
+
 TEST_F(PostgresReaderTest, ARowThatIsCommittedLateIsReturnedAfterThousandsThatOvertookIt) {
   deliver_rounds(1, "warm");
   test::Sql late;

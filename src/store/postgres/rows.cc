@@ -22,7 +22,7 @@ Parameters parameters_of(const Event& event, std::int64_t hold, OptionalText own
       null_if_empty(event.tenant_id()), content_type_of(event), null_if_empty(headers),
       event.is_json() ? OptionalText(payload) : std::nullopt,
       event.is_json() ? std::nullopt : std::optional(Bytes{payload}), event.occurred_at(),
-      event.available_at(), hold, hold == 0 ? owner : std::nullopt);
+      available_of(event, hold), inserted_hold(event, hold), hold == 0 ? owner : std::nullopt);
 }
 
 }  // namespace

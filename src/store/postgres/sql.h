@@ -19,13 +19,20 @@ inline constexpr Sql kCommit{"commit the transaction", "COMMIT", false};
 // --- Writing ---
 //
 // Whether an event is delayed was decided by the writer's clock: hold says so. One
-// that is not must not wait because the server's clock is behind: least().
+// that is not must not wait because the server's clock is behind: least(). One that waits for a
+// delay (hold > 0, see columns.h) does so by the server's clock.
 
 inline constexpr Sql kInsert{"insert an event", R"sql(
 INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
   headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)
 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10,
-  CASE WHEN $12 = 0 THEN least($11, clock_timestamp()) ELSE $11 END, $12, $13,
+  CASE WHEN $12 = 0 THEN least($11, clock_timestamp())
+    WHEN $12 > 0 THEN statement_timestamp()
+      + (extract(epoch FROM $11) * 1000000)::bigint * interval '1 microsecond'
+    ELSE $11 END,
+  CASE WHEN $12 > 0 THEN -(extract(epoch FROM statement_timestamp()) * 1000000)::bigint
+      - (extract(epoch FROM $11) * 1000000)::bigint
+    ELSE $12 END, $13,
   CASE WHEN $13 IS NOT NULL THEN clock_timestamp() END)
 RETURNING seq, shard
 )sql"};
@@ -38,8 +45,12 @@ SELECT event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_ty
   headers, payload, payload_bytes, timestamptz 'epoch' + created_at * interval '1 microsecond',
   CASE WHEN hold = 0
     THEN least(timestamptz 'epoch' + available_at * interval '1 microsecond', clock_timestamp())
+    WHEN hold > 0 THEN statement_timestamp() + available_at * interval '1 microsecond'
     ELSE timestamptz 'epoch' + available_at * interval '1 microsecond' END,
-  hold, CASE WHEN hold = 0 THEN $13 END,
+  CASE WHEN hold > 0
+    THEN -(extract(epoch FROM statement_timestamp()) * 1000000)::bigint - available_at
+    ELSE hold END,
+  CASE WHEN hold = 0 THEN $13 END,
   CASE WHEN hold = 0 AND $13 IS NOT NULL THEN clock_timestamp() END
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
             $8::text[], $9::bytea[], $10::bigint[], $11::bigint[], $12::bigint[])
@@ -62,8 +73,12 @@ SELECT convert_from(decode(event_id, 'hex'), 'UTF8'), convert_from(decode(event_
   timestamptz 'epoch' + created_at * interval '1 microsecond',
   CASE WHEN hold = 0
     THEN least(timestamptz 'epoch' + available_at * interval '1 microsecond', clock_timestamp())
+    WHEN hold > 0 THEN statement_timestamp() + available_at * interval '1 microsecond'
     ELSE timestamptz 'epoch' + available_at * interval '1 microsecond' END,
-  hold, CASE WHEN hold = 0 THEN convert_from(decode(owner[1], 'hex'), 'UTF8') END,
+  CASE WHEN hold > 0
+    THEN -(extract(epoch FROM statement_timestamp()) * 1000000)::bigint - available_at
+    ELSE hold END,
+  CASE WHEN hold = 0 THEN convert_from(decode(owner[1], 'hex'), 'UTF8') END,
   CASE WHEN hold = 0 AND owner[1] IS NOT NULL THEN clock_timestamp() END
 FROM unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::text[], $7::text[],
             $8::text[], $9::text[], $10::bigint[], $11::bigint[], $12::bigint[])
