@@ -39,6 +39,13 @@ struct Options {
   // How long a transaction waits for a connection.
   std::chrono::milliseconds wait_timeout{5'000};
 
+  // How long a statement of a transaction may take, its COMMIT included, and a call of an
+  // operator; ten times that for searches and purges. Then the connection is given up:
+  // RetryableError, or for a COMMIT OutcomeUnknownError. So nobody waits for ever for a
+  // server that is frozen. 0: no limit. In whole seconds, two at least;
+  // read_timeout in the URL wins.
+  std::chrono::milliseconds statement_timeout{30'000};
+
   // Create the tables or bring them up to date. Without it, open() refuses a
   // database that is not up to date.
   bool migrate = true;

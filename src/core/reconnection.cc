@@ -11,6 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 constexpr milliseconds kFirstPause{50};
+constexpr milliseconds kLongestPause{400};  // half a second with what is added to it
 
 // Up to a quarter more: those who lost the server together must not come back
 // together.
@@ -24,18 +25,22 @@ milliseconds with_jitter(milliseconds pause) {
 
 void Reconnection::check(Instant now) {
   MutexLock lock(mutex_);
-  if (now >= next_) return;
-  const auto left = std::chrono::duration_cast<milliseconds>(next_ - now);
-  throw RetryableError(why_ + "; the next attempt is made in " + std::to_string(left.count() + 1) +
-                       " ms");
+  if (now < next_) {
+    const auto left = std::chrono::duration_cast<milliseconds>(next_ - now);
+    throw RetryableError(why_ + "; the next attempt is made in " +
+                         std::to_string(left.count() + 1) + " ms");
+  }
+  if (pause_.count() == 0) return;
+  pause_ = std::min(pause_ * 2, kLongestPause);
+  next_ = now + with_jitter(pause_);
 }
 
 void Reconnection::failed(const std::string& why, Instant now) {
   MutexLock lock(mutex_);
-  if (now < next_) return;  // one of several who tried at the same time
-  pause_ = std::clamp(pause_ * 2, kFirstPause, longest_pause_);
-  next_ = now + with_jitter(pause_);
   why_ = why;
+  if (pause_.count() > 0) return;  // its pause began with it, or with another's failure
+  pause_ = kFirstPause;
+  next_ = now + with_jitter(pause_);
 }
 
 void Reconnection::succeeded() {

@@ -107,6 +107,7 @@ WriteToken Writer::write(Connection& own, Draft draft) {
 
 WriteToken Writer::write_all(Connection& own, std::vector<Draft> drafts) {
   if (!own.in_transaction()) {
+    own.insert({}, {});  // refuses, and knows why: that there is none, or that it has failed
     throw MisuseError("write on your own connection needs an open transaction on it: BEGIN first");
   }
   return WriteToken(insert(own, std::move(drafts), true), options_.hooks, options_.log);

@@ -50,7 +50,7 @@ struct Client::Link {
   const Target target;
   const ClientOptions options;
   // Well below the time for which a tracker tries to record an effect.
-  Reconnection reconnection{std::chrono::seconds{1}};
+  Reconnection reconnection;
   std::atomic<bool> away{false};
 };
 

@@ -19,10 +19,12 @@ void check_pool_options(std::size_t connections, std::chrono::milliseconds wait_
                       ": at most " + std::to_string(kMostConnections) + " are allowed" +
                       (why_limited.empty() ? "" : ", because " + std::string(why_limited)));
   }
-  if (wait_timeout < std::chrono::milliseconds::zero()) {
-    throw MisuseError(store + "::Options::wait_timeout is negative: " +
-                      std::to_string(wait_timeout.count()) + " ms");
-  }
+  check_not_negative(wait_timeout, store + "::Options::wait_timeout");
+}
+
+void check_not_negative(std::chrono::milliseconds duration, const std::string& option) {
+  if (duration >= std::chrono::milliseconds::zero()) return;
+  throw MisuseError(option + " is negative: " + std::to_string(duration.count()) + " ms");
 }
 
 }  // namespace outbox

@@ -17,12 +17,17 @@ namespace outbox {
 // options; `why_limited`: completes "so many connections are allowed, because ...".
 void check_pool_options(std::size_t connections, std::chrono::milliseconds wait_timeout,
                         const std::string& store, std::string_view why_limited);
+void check_not_negative(std::chrono::milliseconds duration, const std::string& option);
 
 // Checks them, and fills in what was left out.
 template <class Options>
 Options resolved(Options options, const std::string& store, std::string_view why_limited = {}) {
   check_pool_options(options.connections, options.wait_timeout, store, why_limited);
   options.wait_timeout = internal::bounded(options.wait_timeout);
+  if constexpr (requires { options.statement_timeout; }) {
+    check_not_negative(options.statement_timeout, store + "::Options::statement_timeout");
+    options.statement_timeout = internal::bounded(options.statement_timeout);
+  }
   if (!options.codec) options.codec = default_json_codec();
   if (!options.log) options.log = standard_error_log();
   if (options.clock == nullptr) options.clock = &host_clock();

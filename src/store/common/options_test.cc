@@ -15,6 +15,7 @@ using namespace std::chrono_literals;
 struct SomeOptions {
   std::size_t connections = 10;
   std::chrono::milliseconds wait_timeout{5'000};
+  std::chrono::milliseconds statement_timeout{30'000};
   std::shared_ptr<const JsonCodec> codec{};
   Logger log{};
   const Clock* clock = nullptr;
@@ -40,6 +41,9 @@ TEST(StoreOptions, AWaitForEverCanBeAddedToAnyTime) {
   const SomeOptions options =
       resolved(SomeOptions{.wait_timeout = std::chrono::milliseconds::max()}, "x");
   EXPECT_EQ(options.wait_timeout, std::chrono::hours{24 * 365});
+  EXPECT_EQ(resolved(SomeOptions{.statement_timeout = std::chrono::milliseconds::max()}, "x")
+                .statement_timeout,
+            std::chrono::hours{24 * 365});
 }
 
 TEST(StoreOptions, APoolHasAtLeastOneConnectionAndNotTooMany) {
@@ -52,6 +56,9 @@ TEST(StoreOptions, APoolHasAtLeastOneConnectionAndNotTooMany) {
 TEST(StoreOptions, NobodyWaitsForLessThanNothing) {
   EXPECT_EQ(refusal({.wait_timeout = 0ms}), "none");
   EXPECT_EQ(refusal({.wait_timeout = -1ms}), "shop::Options::wait_timeout is negative: -1 ms");
+  EXPECT_EQ(refusal({.statement_timeout = 0ms}), "none");
+  EXPECT_EQ(refusal({.statement_timeout = -1ms}),
+            "shop::Options::statement_timeout is negative: -1 ms");
 }
 
 }  // namespace

@@ -1,9 +1,11 @@
 #include <string>
 
+#include "core/quote.h"
 #include "outbox/error.h"
 #include "outbox/mysql.h"
 #include "store/mysql/mysql_store.h"
 #include "store/mysql/rows.h"
+#include "store/mysql/schema.h"
 #include "store/mysql/session.h"
 
 namespace outbox::mysql {
@@ -28,6 +30,22 @@ MYSQL* checked(MYSQL* conn) {
   throw MisuseError(std::string("mysql::Borrowed::") + call +
                     "(): the transaction on a borrowed connection is its owner's; begin and end "
                     "it with libmariadb's own API");
+}
+
+// The row must go where the store's reader looks for it. Under another address there may be the
+// same tables all the same (another node of a cluster): it is asked once.
+void check_same_tables(Session& session) {
+  const Environment& environment = session.environment();
+  const std::string place = place_of(session.handle());
+  if (environment.born.empty() || environment.places.contains(place)) return;
+  const std::string born = born_at(session);
+  if (born.empty()) return;  // the INSERT says what is missing
+  if (born != environment.born) {
+    throw MisuseError("mysql::Borrowed was given a connection to another server (" + quote(place) +
+                      "), and the store is the " + environment.description +
+                      ": its tables there are others; connect to the same server");
+  }
+  environment.places.add(place);
 }
 
 }  // namespace
@@ -75,6 +93,7 @@ std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const Insert
                       ", a borrowed connection): run BEGIN on it first; after a deadlock the "
                       "server has rolled back, so start over");
   }
+  check_same_tables(session);
   return insert_rows(session, events, options);
 }
 

@@ -1,5 +1,6 @@
 #include "store/mysql/connection.h"
 
+#include <chrono>
 #include <utility>
 
 #include "outbox/error.h"
@@ -9,11 +10,16 @@
 namespace outbox::mysql {
 namespace {
 
+using std::chrono::steady_clock;
+
 // Whatever the session's settings are: BEGIN opens a block with sql_mode ORACLE, and
 // completion_type may begin the next transaction at once, or close the connection.
 constexpr std::string_view kBegin = "START TRANSACTION";
 constexpr std::string_view kCommit = "COMMIT AND NO CHAIN NO RELEASE";
 constexpr std::string_view kRollback = "ROLLBACK AND NO CHAIN NO RELEASE";
+
+// Less than the shortest limit of a call; a connection that was closed fails sooner.
+constexpr std::chrono::seconds kNoticedAtOnce{1};
 
 }  // namespace
 
@@ -35,13 +41,13 @@ Session& PooledConnection::session() {
 }
 
 void PooledConnection::throw_lost() const {
-  throw RetryableError("the connection was lost (" + where() +
-                       "): nothing of the transaction happened; start it over");
+  failure_.throw_rolled_back("the connection was lost (" + where() +
+                             "): nothing of the transaction happened");
 }
 
 void PooledConnection::throw_rolled_back() const {
-  throw RetryableError("the transaction was rolled back (" + where() +
-                       "): a statement in it had failed; start it over");
+  failure_.throw_rolled_back("the transaction was rolled back (" + where() +
+                             "): a statement in it had failed");
 }
 
 void PooledConnection::check_in_transaction(const char* call) const {
@@ -56,17 +62,19 @@ void PooledConnection::begin() {
                       "): commit or roll back first, or use a savepoint");
   }
   constexpr std::string_view kPurpose = "begin a transaction";
+  const auto start = steady_clock::now();
   try {
     session().run_text(kBegin, kPurpose);
   } catch (const RetryableError&) {
     // Nothing has been done on it: if the connection was lost while it was idle,
-    // another one will do.
-    if (!lease_->lost()) throw;
+    // another one will do. Not if the server was silent for as long as it may be.
+    if (!lease_->lost() || steady_clock::now() - start >= kNoticedAtOnce) throw;
     session().run_text(kBegin, kPurpose);
   }
   session().forget_failure();
   began_ = true;
   rolled_back_ = false;
+  failure_.clear();
 }
 
 void PooledConnection::commit() {

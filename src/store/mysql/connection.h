@@ -9,6 +9,7 @@
 
 #include "outbox/error.h"
 #include "outbox/store.h"
+#include "store/common/first_failure.h"
 #include "store/mysql/pool.h"
 
 namespace outbox::mysql {
@@ -59,6 +60,7 @@ class PooledConnection final : public Connection {
   const Lease lease_;
   bool began_ = false;
   bool rolled_back_ = false;  // by the server, or perhaps
+  FirstFailure failure_;      // that did so
 };
 
 template <class Work>
@@ -74,7 +76,10 @@ auto PooledConnection::watched(Work work) {
     }
     return result;
   } catch (const Error&) {
-    rolled_back_ = rolled_back_ || current.last_failure().ended_transaction();
+    if (current.last_failure().ended_transaction()) {
+      rolled_back_ = true;
+      failure_.note();
+    }
     throw;
   }
 }

@@ -23,7 +23,7 @@ class MysqlConnectionTest : public MysqlTest {
 
   std::shared_ptr<Pool> pool(const std::string& url, std::size_t size = 4) const {
     return make_pool(environment_at(url, {.wait_timeout = 50ms}), Use::transactions, size,
-                     "raise mysql::Options::connections");
+                     "raise mysql::Options::connections", 30s);
   }
   std::unique_ptr<PooledConnection> begun(const std::shared_ptr<Pool>& from) const {
     auto connection = std::make_unique<PooledConnection>(from->lease());

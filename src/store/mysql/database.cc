@@ -41,6 +41,7 @@ void Database::set_up() {
   if (lock_limit_) set("innodb_lock_wait_timeout", *lock_limit_);
   if (idle_limit_) set("wait_timeout", std::chrono::ceil<std::chrono::seconds>(*idle_limit_));
   if (!settings.empty()) session_->run_text(settings, "set the connection up");
+  if (on_connect_) on_connect_(link_.handle.get());
 }
 
 bool Database::healthy() const {

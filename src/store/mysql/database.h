@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <utility>
@@ -48,6 +49,9 @@ class Database {
     registration_ = &registration;
   }
   const Registration* registration() const { return registration_; }
+
+  // Called with every connection to come, before anything is done on it.
+  void on_connect(std::function<void(MYSQL*)> callback) { on_connect_ = std::move(callback); }
 
   // Connects if need be. True if that made a new connection.
   bool ensure_connected();
@@ -106,6 +110,7 @@ class Database {
   std::optional<std::chrono::milliseconds> limit_;
   std::optional<std::chrono::seconds> lock_limit_;
   std::optional<std::chrono::milliseconds> idle_limit_;
+  std::function<void(MYSQL*)> on_connect_;
   bool stays_young_ = false;
   const Registration* registration_ = nullptr;
   Link link_;

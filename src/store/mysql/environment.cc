@@ -28,11 +28,23 @@ void run(MYSQL* connection, const std::string& text, const std::string& where) {
   }
 }
 
+// A lock that is waited for must not outlast the statement's limit: whoever gives up then is told
+// of the lock, and keeps the connection.
+std::string settings_for_transactions(std::optional<seconds> limit) {
+  std::string sql = "SET NAMES utf8mb4, SESSION autocommit = 1";
+  if (!limit) return sql;
+  const auto wait = std::to_string(std::max<seconds::rep>(limit->count() - 1, 1));
+  for (const std::string name : {"innodb_lock_wait_timeout", "lock_wait_timeout"}) {
+    sql += ", SESSION " + name + " = LEAST(@@SESSION." + name + ", " + wait + ")";
+  }
+  return sql;
+}
+
 // What must be right before the server is asked for anything. The character set is said
 // again because servers may ignore what the client asked for
 // (skip-character-set-client-handshake).
-std::string first_settings(Use use, bool is_mariadb) {
-  if (use == Use::transactions) return "SET NAMES utf8mb4, SESSION autocommit = 1";
+std::string first_settings(Use use, bool is_mariadb, std::optional<seconds> limit) {
+  if (use == Use::transactions) return settings_for_transactions(limit);
   return std::string(
              "SET NAMES utf8mb4 COLLATE utf8mb4_bin,"
              " SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',"
@@ -83,17 +95,29 @@ void check_ready(const Facts& facts, MYSQL* connection, const std::string& where
 
 }  // namespace
 
+std::string place_of(MYSQL* connection) {
+  const char* host = nullptr;
+  const char* socket = nullptr;
+  unsigned port = 0;
+  mariadb_get_infov(connection, MARIADB_CONNECTION_HOST, &host);
+  mariadb_get_infov(connection, MARIADB_CONNECTION_UNIX_SOCKET, &socket);
+  mariadb_get_infov(connection, MARIADB_CONNECTION_PORT, &port);
+  const auto text = [](const char* part) { return std::string(part == nullptr ? "" : part); };
+  return text(host) + " " + text(socket) + " " + std::to_string(port);
+}
+
 Link Environment::connect(Use use, std::optional<milliseconds> limit) const {
   check_process();
   reconnection.check(steady_clock::now());
   std::optional<seconds> limit_in_seconds;
   if (limit) limit_in_seconds = std::max(kShortestLimit, std::chrono::ceil<seconds>(*limit));
+  if (use == Use::transactions && target.read_timeout()) limit_in_seconds = target.read_timeout();
   Link link;
   const auto set_up = [&](MYSQL* connection) {
     const bool is_mariadb = mariadb_connection(connection) != 0;
     check_version(is_mariadb, mysql_get_server_info(connection),
                   mysql_get_server_version(connection), description);
-    run(connection, first_settings(use, is_mariadb), description);
+    run(connection, first_settings(use, is_mariadb, limit_in_seconds), description);
     link.facts = use == Use::engine ? Facts::read(connection, description)
                                     : Facts::read_least(connection, description);
     check_ready(link.facts, connection, description);

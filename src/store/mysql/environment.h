@@ -16,6 +16,7 @@
 #include "core/reconnection.h"
 #include "outbox/clock.h"
 #include "outbox/mysql.h"
+#include "store/common/known_places.h"
 #include "store/mysql/facts.h"
 #include "store/mysql/names.h"
 #include "store/mysql/target.h"
@@ -40,6 +41,9 @@ struct Link {
   Facts facts{};
 };
 
+// The address that a connection was made with.
+std::string place_of(MYSQL* connection);
+
 // The options, resolved, and the place of the database. Connections, instances
 // and watches keep it alive, so that they may outlive the store.
 //
@@ -52,6 +56,11 @@ struct Environment {
   TableName table{};
   Options options{};  // complete: codec, log and clock are set
   pid_t pid = getpid();
+
+  // When the tables were made, which tells them from those of other databases: the
+  // same on every node of a cluster and every replica.
+  std::string born{};
+  mutable KnownPlaces places{};  // that lead to them
 
   mutable Reconnection reconnection{};
 
@@ -69,7 +78,8 @@ struct Environment {
   // A new connection, set up; to the first host that can be used: one that answers and takes
   // writes. With a limit, a call gives up when the server was silent
   // for so long, and the server when it waited a little less for a lock; in whole
-  // seconds, rounded up, and two at least. Throws RetryableError or PermanentError.
+  // seconds, rounded up, and two at least. For the user's transactions the URL's
+  // read_timeout wins. Throws RetryableError or PermanentError.
   Link connect(Use use, std::optional<std::chrono::milliseconds> limit = std::nullopt) const;
 
   // Throws MisuseError in a child made by fork(): two processes cannot share a

@@ -18,6 +18,7 @@ struct Meaning {
   unsigned number;
   Kind kind;
   const char* hint;
+  bool ours_only = false;  // the hint is about the library's tables
 };
 
 constexpr const char* kStartOver = "it collided with another transaction; start it over";
@@ -46,19 +47,20 @@ constexpr Meaning kMeanings[] = {
      "the server has no connection left; raise max_connections or lower "
      "mysql::Options::connections"},
     {1041, Kind::retryable, kMakeRoom},
-    {1044, Kind::permanent, kGrant},
+    {1044, Kind::permanent, kGrant, true},
     {1045, Kind::permanent, kCheckLogin},
     {1046, Kind::misuse, "name the database in the URL, or in front of the table"},
     {1047, Kind::retryable, "this node of the cluster is not ready"},
     {1049, Kind::permanent, "create the database, or correct the URL"},
     {1053, Kind::retryable, kTryAgain},
-    {1062, Kind::misuse, "an id that is given out by hand must be unique"},
+    {1062, Kind::misuse, "an id that is given out by hand must be unique", true},
     {1114, Kind::retryable, kMakeRoom},
     {1129, Kind::permanent, "unblock it with FLUSH HOSTS"},
     {1130, Kind::permanent, kCheckLogin},
-    {1142, Kind::permanent, kGrant},
-    {1143, Kind::permanent, kGrant},
-    {1146, Kind::permanent, "the table is missing: run outbox migrate up, and check the database"},
+    {1142, Kind::permanent, kGrant, true},
+    {1143, Kind::permanent, kGrant, true},
+    {1146, Kind::permanent, "the table is missing: run outbox migrate up, and check the database",
+     true},
     {1153, Kind::misuse, kPacket},
     {1180, Kind::retryable, kStartOver},
     {1203, Kind::retryable, "raise max_user_connections or lower mysql::Options::connections"},
@@ -66,7 +68,7 @@ constexpr Meaning kMeanings[] = {
     {1206, Kind::retryable, kMakeRoom},
     {1213, Kind::retryable, kStartOver},
     {1226, Kind::retryable, "the user has used up what the server allows it"},
-    {1227, Kind::permanent, kGrant},
+    {1227, Kind::permanent, kGrant, true},
     {1243, Kind::retryable, kStatements},
     {1290, Kind::retryable, kNoWrites},
     {1305, Kind::misuse, nullptr},
@@ -219,10 +221,12 @@ bool Failure::undoes_commit() const {
 
 bool Failure::lost_statements() const { return number == 1243; }
 
-void throw_failure(const Failure& failure, std::string_view doing, std::string_view where) {
+void throw_failure(const Failure& failure, std::string_view doing, std::string_view where,
+                   Whose whose) {
   const Meaning meaning = meaning_of(failure);
   std::string message = described(failure, doing, where);
-  if (meaning.hint != nullptr) message.append("; ").append(meaning.hint);
+  const bool fits = whose == Whose::ours || !meaning.ours_only;
+  if (meaning.hint != nullptr && fits) message.append("; ").append(meaning.hint);
   throw_as(meaning.kind, message);
 }
 

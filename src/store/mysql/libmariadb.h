@@ -49,11 +49,15 @@ struct Failure {
   bool lost_statements() const;
 };
 
+// Whose statement it was that failed: advice on the library's tables is of no use for the
+// user's own.
+enum class Whose { ours, users };
+
 // Throws what the failure of a statement means for the caller: RetryableError,
 // PermanentError or MisuseError. `doing` completes "cannot ..."; `where` names the
 // database.
 [[noreturn]] void throw_failure(const Failure& failure, std::string_view doing,
-                                std::string_view where);
+                                std::string_view where, Whose whose = Whose::ours);
 
 // For a connection that could not be made.
 [[noreturn]] void throw_not_connected(const Failure& failure, std::string_view where);

@@ -16,16 +16,22 @@ namespace {
 // How many searches may run at once in this process.
 constexpr std::size_t kScans = 4;
 
+// They may read all of a large table.
+constexpr int kScanPatience = 10;
+
 }  // namespace
 
 MysqlStore::MysqlStore(EnvironmentPtr environment)
     : environment_(std::move(environment)),
       connections_(make_pool(environment_, Use::transactions, environment_->options.connections,
                              "end transactions sooner, or raise mysql::Options::connections",
+                             environment_->options.statement_timeout,
                              environment_->options.on_open)),
-      operators_(make_pool(environment_, Use::engine, 1, "an operator's query is running")),
+      operators_(make_pool(environment_, Use::engine, 1, "an operator's query is running",
+                           environment_->options.statement_timeout)),
       scans_(make_pool(environment_, Use::engine, kScans,
-                       "other searches of operators or purges are running")) {}
+                       "other searches of operators or purges are running",
+                       environment_->options.statement_timeout * kScanPatience)) {}
 
 Capabilities MysqlStore::capabilities() const {
   return {.shards = kShards,

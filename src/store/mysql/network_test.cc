@@ -48,6 +48,20 @@ TEST_F(MysqlNetworkTest, AConnectionThatWasLostWhileIdleIsReplacedUnnoticed) {
   EXPECT_EQ(rows(), "3");
 }
 
+// To set a time zone, a mode: the replacement needs them as the first one did.
+TEST_F(MysqlNetworkTest, OnOpenAlsoSeesTheConnectionThatReplacesALostOne) {
+  const auto store =
+      open(test::with_port(url(), proxy_->port()) + "?ssl_mode=disabled",
+           {.on_open = [](st_mysql* handle) { mysql_query(handle, "SET @mine = 1"); }});
+  const auto connection = store->connect();
+  for (int i = 0; i < 3; ++i) {
+    proxy_->cut();
+    connection->begin();
+    EXPECT_EQ(connection->query("SELECT @mine", {}).at(0).at(0), Value{std::int64_t{1}});
+    connection->rollback();
+  }
+}
+
 TEST_F(MysqlNetworkTest, AConnectionThatTheServerEndedWhileIdleIsReplacedUnnoticed) {
   const auto store = open_far();
   const auto number = [&] {
@@ -62,6 +76,31 @@ TEST_F(MysqlNetworkTest, AConnectionThatTheServerEndedWhileIdleIsReplacedUnnotic
            "0";
   }));
   EXPECT_NE(number(), ended);
+}
+
+TEST_F(MysqlNetworkTest, AConnectionThatTheServerClosedForItsIdlenessFailsNoTransaction) {
+  const auto store = open(
+      url(),
+      {.on_open = [](st_mysql* handle) { mysql_query(handle, "SET SESSION wait_timeout = 1"); },
+       .log = log_.log()});
+  const auto number = [](Connection& on) {
+    return std::to_string(
+        std::get<std::int64_t>(on.query("SELECT connection_id()", {}).at(0).at(0)));
+  };
+  const auto wait_until_closed = [&](const std::string& id) {
+    return eventually([&] {
+      return sql().value("SELECT count(*) FROM information_schema.processlist WHERE id = " + id) ==
+             "0";
+    });
+  };
+  ASSERT_TRUE(wait_until_closed(number(*begun(*store))));
+  EXPECT_NO_THROW(write_event(*store, simple_event("between two transactions")));
+  const auto connection = store->connect();
+  ASSERT_TRUE(wait_until_closed(number(*connection)));
+  connection->begin();
+  const Event event = simple_event("before the first statement");
+  connection->insert({&event, 1}, {});
+  EXPECT_NO_THROW(connection->commit());
 }
 
 TEST_F(MysqlNetworkTest, LostInTheMiddleOfATransactionNothingHappenedAndItSaysSo) {
@@ -165,7 +204,7 @@ TEST_F(MysqlNetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
     std::this_thread::sleep_for(2ms);
   }
   EXPECT_GT(calls, 20);
-  // Pauses of 50, 100, 200, 400, 800 ms, each up to a quarter longer.
+  // Pauses of 50, 100, 200, 400, 400 ms, each up to a quarter longer.
   EXPECT_GE(counts.accepted() - before, 3);
   EXPECT_LE(counts.accepted() - before, 6);
   EXPECT_TRUE(

@@ -1,6 +1,8 @@
 #include "outbox/open.h"
 
+#include <algorithm>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "outbox/mysql.h"
@@ -23,6 +25,21 @@ std::shared_ptr<Environment> environment_for(const std::string& url, Options opt
   return environment;
 }
 
+// From here on the table is that of the URL's database, whatever the default database of a
+// connection is, and whoever changes it.
+void settle(Environment& environment, Database& first) {
+  if (environment.table.database.empty()) {
+    const Result name = first.session().run_text("SELECT DATABASE()", "read the database's name");
+    // A connection with another character set would take more than ASCII for another name.
+    const std::string_view database = name.text(0, 0);
+    const bool ascii = std::all_of(database.begin(), database.end(),
+                                   [](char c) { return static_cast<unsigned char>(c) < 0x80; });
+    if (ascii) environment.table.database = database;
+  }
+  environment.born = born_at(first.session());
+  environment.places.add(place_of(first.handle()));
+}
+
 }  // namespace
 
 std::shared_ptr<Store> open(const std::string& url, Options options) {
@@ -31,6 +48,7 @@ std::shared_ptr<Store> open(const std::string& url, Options options) {
   {
     Database first(environment);
     ensure_schema(first, migrate);
+    settle(*environment, first);
   }
   return std::make_shared<MysqlStore>(environment);
 }

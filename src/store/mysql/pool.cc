@@ -5,11 +5,13 @@
 namespace outbox::mysql {
 
 std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std::size_t size,
-                                std::string hint, std::function<void(MYSQL*)> on_open) {
-  auto open = [environment, use, on_open = std::move(on_open)] {
+                                std::string hint, std::chrono::milliseconds limit,
+                                std::function<void(MYSQL*)> on_open) {
+  auto open = [environment, use, limit, on_open = std::move(on_open)] {
     auto database = std::make_unique<Database>(environment, use);
+    if (limit.count() > 0) database->limit_calls(limit);
+    database->on_connect(on_open);
     database->ensure_connected();
-    if (on_open) on_open(database->handle());
     return database;
   };
   auto make_ready = [](Database& database) {

@@ -172,6 +172,19 @@ void ensure_schema(Database& database, bool migrate) {
   }
 }
 
+std::string born_at(Session& session) {
+  try {
+    const Result born = session.run(
+        Built("find out which tables they are", session.environment().table)
+            .sql("SELECT CAST(applied_at AS CHAR) FROM {migration} ORDER BY version LIMIT 1"));
+    return born.rows() == 0 ? "" : std::string(born.text(0, 0));
+  } catch (const Error&) {
+    if (session.last_failure().ended_transaction()) throw;
+    session.forget_failure();
+    return "";
+  }
+}
+
 std::string schema_sql(Server server, const std::string& table) {
   const TableName name = TableName::parse(table);
   std::string text = filled_in(kMigrationTable, name, server);

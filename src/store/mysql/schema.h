@@ -1,6 +1,8 @@
 // The tables, and how they come to be up to date.
 #pragma once
 
+#include <string>
+
 #include "outbox/schema.h"
 #include "store/mysql/database.h"
 
@@ -14,5 +16,8 @@ SchemaStatus read_schema_status(Database& database);
 // beginning. Throws PermanentError if they are newer than this library, or out of date
 // and `migrate` is not set.
 void ensure_schema(Database& database, bool migrate);
+
+// When the tables were made, as text; empty if this session may not read it or finds none.
+std::string born_at(Session& session);
 
 }  // namespace outbox::mysql

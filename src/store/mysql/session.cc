@@ -48,7 +48,11 @@ void Session::fail(const Failure& failure, std::string_view purpose) {
     kept_.clear();
     recent_.clear();
   }
-  throw_failure(last_failure_, purpose, environment_->description);
+  // Also what users run may be about the library's tables: so do the patterns.
+  const bool about_ours =
+      whose_ == Whose::ours || failure.text.find(environment_->table.table) != std::string::npos;
+  throw_failure(last_failure_, purpose, environment_->description,
+                about_ours ? Whose::ours : Whose::users);
 }
 
 void Session::check_size(std::size_t bytes, std::string_view purpose) const {
@@ -215,6 +219,7 @@ void Session::check_character_set(std::span<const Value> values) {
 }
 
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
+  const Users users(*this);
   refuse_transaction_control(text);
   const std::string purpose = "execute " + quote(text);
   if (first_word(text) == "USE") forget_user_statements();

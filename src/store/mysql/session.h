@@ -100,6 +100,18 @@ class Session {
     StatementHandle handle;
   };
 
+  // While it lives, the statements that fail are the user's.
+  class Users {
+   public:
+    explicit Users(Session& session) : session_(session) { session_.whose_ = Whose::users; }
+    ~Users() { session_.whose_ = Whose::ours; }
+    Users(const Users&) = delete;
+    Users& operator=(const Users&) = delete;
+
+   private:
+    Session& session_;
+  };
+
   Kept& kept(const Sql& sql);
   MYSQL_STMT* prepared(Kept& statement, const Sql& sql);
   StatementHandle new_statement(std::string_view purpose);
@@ -114,6 +126,7 @@ class Session {
   const EnvironmentPtr environment_;
   const std::size_t max_packet_;
   Prepare prepare_;
+  Whose whose_ = Whose::ours;
   Failure last_failure_;
   std::int64_t auto_increment_step_ = 0;     // 0: not asked for yet
   std::optional<bool> shows_commits_early_;  // absent: likewise

@@ -38,7 +38,8 @@ enum class SslMode {
 //   ssl_cipher, tls_version                  lists of what is allowed
 //   connect_timeout                          in seconds; 10
 //   read_timeout, write_timeout              how long the network may be silent during a
-//                                            call, in seconds; as long as it likes
+//                                            call of a transaction, in seconds; see
+//                                            Options::statement_timeout
 //   plugin_dir                               of the plugins that log in
 struct Settings {
   struct Host {
@@ -74,6 +75,12 @@ class Target {
 
   // A URL with the same settings, but for the password.
   const std::string& public_url() const { return public_url_; }
+
+  // What the URL says of it, if anything.
+  std::optional<std::chrono::seconds> read_timeout() const {
+    const auto timeout = settings_.read_timeout;
+    return timeout.count() > 0 ? std::optional(timeout) : std::nullopt;
+  }
 
   // Connects, with a limit to how long the server may be silent in any call, or without.
   // `accept` is called with each connection that was made; if it throws RetryableError,

@@ -1,10 +1,12 @@
 #include <string>
 
+#include "core/quote.h"
 #include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/rows.h"
 #include "store/postgres/session.h"
+#include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 namespace {
@@ -28,6 +30,22 @@ PGconn* checked(PGconn* conn) {
   throw MisuseError(std::string("postgres::Borrowed::") + call +
                     "(): the transaction on a borrowed connection is its owner's; begin and end "
                     "it with libpq's own API");
+}
+
+// The row must go where the store's reader looks for it. Under another address it may be the
+// same database all the same: it is asked once.
+void check_same_database(Session& session) {
+  const Environment& environment = session.environment();
+  const std::string place = place_of(session.handle());
+  if (!environment.id || environment.places.contains(place)) return;
+  const Result id = session.run(sql::kDatabaseId);
+  if (DatabaseId{.server = id.integer(0, 0), .database = id.integer(0, 1)} != *environment.id) {
+    throw MisuseError("postgres::Borrowed was given a connection to the database " +
+                      quote(PQdb(session.handle())) + " at " + quote(PQhost(session.handle())) +
+                      ", port " + quote(PQport(session.handle())) + ", and the store is the " +
+                      environment.description + ": connect to the same database");
+  }
+  environment.places.add(place);
 }
 
 }  // namespace
@@ -75,6 +93,7 @@ std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const Insert
         " (" + session.environment().description +
         ", a borrowed connection): " + (has_failed ? "roll back first" : "run BEGIN on it first"));
   }
+  check_same_database(session);
   return insert_rows(session, Insertion(events, options, session.environment().options));
 }
 

@@ -27,11 +27,11 @@ void PooledConnection::end_transaction() noexcept {
 }
 
 // Calls `use` with the session. The first call in a transaction begins it; if the
-// connection was lost while it was idle, another one will do. Later, one that was lost
+// connection was lost while it was idle, another one will do; not if the server was given
+// up, who would let the next one wait as well. Later, one that was lost
 // took the transaction along: a new one must not pass for it.
 template <class Use>
-auto PooledConnection::use_session(const Use& use) {
-  if (phase_ == Phase::open && lease_->lost()) throw_lost();
+auto PooledConnection::use_new_or_open(const Use& use) {
   if (phase_ != Phase::announced) return use(lease_->session());
   phase_ = Phase::open;
   Session& first = lease_->session();
@@ -39,10 +39,21 @@ auto PooledConnection::use_session(const Use& use) {
   try {
     return use(first);
   } catch (const RetryableError&) {
-    if (!lease_->lost()) throw;
+    if (!lease_->lost() || first.given_up()) throw;
     Session& second = lease_->session();
     second.begin_with_next_call();
     return use(second);
+  }
+}
+
+template <class Use>
+auto PooledConnection::use_session(const Use& use) {
+  if (phase_ == Phase::open && lease_->lost()) throw_lost();
+  try {
+    return use_new_or_open(use);
+  } catch (...) {
+    if (lease_->lost() || PQtransactionStatus(lease_->handle()) == PQTRANS_INERROR) failure_.note();
+    throw;
   }
 }
 
@@ -56,8 +67,8 @@ PGconn* PooledConnection::handle() {
 }
 
 void PooledConnection::throw_lost() const {
-  throw RetryableError("the connection was lost (" + where() +
-                       "): nothing of the transaction happened; start it over");
+  failure_.throw_rolled_back("the connection was lost (" + where() +
+                             "): nothing of the transaction happened");
 }
 
 void PooledConnection::check_in_transaction(const char* call) {
@@ -74,6 +85,7 @@ void PooledConnection::begin() {
   }
   phase_ = Phase::announced;
   inserted_ = false;
+  failure_.clear();
   waiting_.clear();
   refs_.clear();
   marks_.clear();
@@ -83,7 +95,10 @@ void PooledConnection::commit() {
   check_in_transaction("commit()");
   const Phase before = std::exchange(phase_, Phase::none);
   if (before == Phase::announced && waiting_.empty()) return;  // there is nothing to commit
-  if (before == Phase::open && !lease_->healthy()) throw_lost();
+  if (!lease_->healthy()) {
+    if (before == Phase::open) throw_lost();
+    lease_->drop();  // lost while it was idle: another one will do
+  }
   Session& current = lease_->session();
   if (before == Phase::announced) current.begin_with_next_call();
   bool committed = false;
@@ -99,8 +114,8 @@ void PooledConnection::commit() {
     throw;
   }
   if (!committed) {
-    throw RetryableError("the transaction was rolled back (" + where() +
-                         "): a statement in it had failed; start it over");
+    failure_.throw_rolled_back("the transaction was rolled back (" + where() +
+                               "): a statement in it had failed");
   }
   if (inserted_ && notifier_) notifier_->committed();
 }
@@ -160,6 +175,7 @@ void PooledConnection::rollback_to(const std::string& name) {
   while (!marks_.empty() && marks_.back().savepoint != name) marks_.pop_back();
   if (!marks_.empty()) refs_.resize(marks_.back().refs);
   script("ROLLBACK TO " + quoted_name(name), "roll back to savepoint '" + name + "'");
+  failure_.clear();
 }
 
 std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Value> values) {

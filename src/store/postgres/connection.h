@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "outbox/store.h"
+#include "store/common/first_failure.h"
 #include "store/postgres/pool.h"
 #include "store/postgres/rows.h"
 
@@ -46,6 +47,8 @@ class PooledConnection final : public Connection {
   const std::string& where() const { return lease_->environment().description; }
   template <class Use>
   auto use_session(const Use& use);
+  template <class Use>
+  auto use_new_or_open(const Use& use);
   void script(const std::string& text, const std::string& purpose);
   void end_transaction() noexcept;
   [[noreturn]] void throw_lost() const;
@@ -57,6 +60,7 @@ class PooledConnection final : public Connection {
   const std::shared_ptr<Notifier> notifier_;
   Phase phase_ = Phase::none;
   bool inserted_ = false;  // events, in this transaction
+  FirstFailure failure_;   // that the transaction cannot be committed after
 
   // With insert_at_commit: what is to be inserted; where what was put off landed; and
   // how many of those there were when a savepoint was set.

@@ -19,6 +19,7 @@ bool Database::ensure_connected() {
   if (limits_.call) session_->limit_calls(*limits_.call);
   try {
     set_up();
+    if (on_connect_) on_connect_(connection_.get());
   } catch (...) {
     drop();
     throw;

@@ -3,8 +3,10 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
+#include <utility>
 
 #include "store/postgres/environment.h"
 #include "store/postgres/session.h"
@@ -34,6 +36,9 @@ class Database {
   // read all of it for as long as the server keeps that plan, and the table grows
   // sooner. See session_settings().
   void go_by_index_alone() { by_index_alone_ = true; }
+
+  // Called with every connection to come, before anything is done on it.
+  void on_connect(std::function<void(PGconn*)> callback) { on_connect_ = std::move(callback); }
 
   // Connects if need be. True if that made a new connection.
   bool ensure_connected();
@@ -78,6 +83,7 @@ class Database {
   bool by_index_alone_ = false;
   std::uint64_t connections_ = 0;
   std::uint64_t made_at_ = 0;  // Environment::new_starts
+  std::function<void(PGconn*)> on_connect_;
   ConnectionHandle connection_;
   std::optional<Session> session_;  // on connection_
 };

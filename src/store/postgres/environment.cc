@@ -44,6 +44,12 @@ void ignore_notice(void* /*unused*/, const PGresult* /*notice*/) {}
 
 }  // namespace
 
+std::string place_of(PGconn* connection) {
+  const auto text = [](const char* part) { return std::string(part == nullptr ? "" : part); };
+  return text(PQhost(connection)) + " " + text(PQhostaddr(connection)) + " " +
+         text(PQport(connection)) + " " + text(PQdb(connection));
+}
+
 ConnectionHandle Environment::connect(Use use) const {
   const bool wished = use == Use::users || (use == Use::operators && target.has_wish());
   check_process();

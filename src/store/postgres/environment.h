@@ -6,18 +6,30 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "core/process.h"
 #include "core/reconnection.h"
 #include "outbox/clock.h"
 #include "outbox/postgres.h"
+#include "store/common/known_places.h"
 #include "store/postgres/canceller.h"
 #include "store/postgres/names.h"
 #include "store/postgres/settings.h"
 #include "store/postgres/target.h"
 
 namespace outbox::postgres {
+
+// Which database of which server: the same for a server and its standbys.
+struct DatabaseId {
+  std::int64_t server = 0;
+  std::int64_t database = 0;
+  bool operator==(const DatabaseId&) const = default;
+};
+
+// The address that a connection was made with.
+std::string place_of(PGconn* connection);
 
 // The options, resolved, and the place of the database. Connections, instances
 // and watches keep it alive, so that they may outlive the store.
@@ -32,6 +44,9 @@ struct Environment {
   Options options{};      // complete: codec, log and clock are set
   std::string channel{};  // on which commits are told of
   pid_t pid = getpid();
+
+  std::optional<DatabaseId> id{};  // absent if the server does not say
+  mutable KnownPlaces places{};    // that lead to it
 
   mutable Reconnection reconnection{};
   mutable Canceller canceller{};

@@ -15,13 +15,14 @@ struct Meaning {
   std::string_view state;  // or its first two characters, for the whole class
   Kind kind;
   const char* hint;
+  bool ours_only = false;  // the hint is about the library's tables
 };
 
 constexpr std::string_view kUniqueViolation = "23505";
 
 // The first that fits counts. Errors that are not listed are permanent.
 constexpr Meaning kMeanings[] = {
-    {kUniqueViolation, Kind::misuse, "an id that is given out by hand must be unique"},
+    {kUniqueViolation, Kind::misuse, "an id that is given out by hand must be unique", true},
     {"25006", Kind::retryable, "the server takes no writes: it is a standby, or is failing over"},
     {"25P02", Kind::misuse, "an earlier statement failed: roll back, or use savepoints"},
     {"25P03", Kind::retryable, "the transaction was idle for too long; start it over"},
@@ -31,12 +32,16 @@ constexpr Meaning kMeanings[] = {
     {"28", Kind::permanent, "check the user, the password and the server's pg_hba.conf"},
     {"3D000", Kind::permanent, "create the database, or correct the URL"},
     {"40", Kind::retryable, "it collided with another transaction; start it over"},
-    {"42501", Kind::permanent, "grant what docs/databases.md lists for this role"},
+    {"42501", Kind::permanent, "grant what docs/databases.md lists for this role", true},
     {"42P01", Kind::permanent,
      "the table is missing: run outbox migrate up, and check the schema "
-     "and the search path"},
+     "and the search path",
+     true},
     {"42", Kind::misuse, nullptr},
     {"22", Kind::misuse, nullptr},
+    // Poolers say it of whatever they complain of, but close the connection then: that is what
+    // is seen of it last, without a state.
+    {"08P01", Kind::misuse, "give as many values as the statement has $1, $2, ..."},
     {"08", Kind::retryable, "the connection was lost"},
     {"53300", Kind::retryable,
      "the server has no connection left; raise max_connections or lower "
@@ -100,7 +105,7 @@ std::string message_of(PGconn* connection, const PGresult* result) {
 }
 
 void throw_failure(PGconn* connection, const PGresult* result, std::string_view doing,
-                   std::string_view where) {
+                   std::string_view where, Whose whose) {
   const std::string_view state = sql_state(result);
   std::string message = "cannot ";
   message.append(doing).append(" (").append(where).append("): ");
@@ -111,7 +116,8 @@ void throw_failure(PGconn* connection, const PGresult* result, std::string_view 
   }
   message.append(" [SQLSTATE ").append(state).append("]");
   const Meaning meaning = meaning_of(state);
-  if (meaning.hint != nullptr) message.append("; ").append(meaning.hint);
+  const bool fits = whose == Whose::ours || !meaning.ours_only;
+  if (meaning.hint != nullptr && fits) message.append("; ").append(meaning.hint);
   throw_as(meaning.kind, message);
 }
 

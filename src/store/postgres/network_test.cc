@@ -45,6 +45,31 @@ TEST_F(PostgresNetworkTest, AConnectionThatWasLostWhileIdleIsReplacedUnnoticed) 
   EXPECT_EQ(rows(), "3");
 }
 
+// To set a role, a search path: the replacement needs them as the first one did.
+TEST_F(PostgresNetworkTest, OnOpenAlsoSeesTheConnectionThatReplacesALostOne) {
+  const auto store = open_far({.notify = false, .on_open = [](pg_conn* handle) {
+                                 PQclear(PQexec(handle, "SET application_name = 'mine'"));
+                               }});
+  const auto connection = store->connect();
+  for (int i = 0; i < 3; ++i) {
+    proxy_->cut();
+    connection->begin();
+    EXPECT_EQ(connection->query("SHOW application_name", {}).at(0).at(0), Value{"mine"});
+    connection->rollback();
+  }
+}
+
+TEST_F(PostgresNetworkTest, AConnectionLostWhileIdleIsReplacedAlsoIfAllIsSentWithTheCommit) {
+  const auto store = open_far({.insert_at_commit = true, .notify = false});
+  write_event(*store, simple_event("before"));
+  const Event event = simple_event("e");
+  const auto connection = begun(*store);
+  connection->insert({&event, 1}, {});
+  proxy_->cut();
+  EXPECT_NO_THROW(connection->commit());
+  EXPECT_TRUE(store->find("e"));
+}
+
 TEST_F(PostgresNetworkTest, AServerProcessThatWasEndedWhileIdleIsReplacedUnnoticed) {
   const auto store = open_far();
   const auto backend = [&] {
@@ -182,7 +207,7 @@ TEST_F(PostgresNetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
     std::this_thread::sleep_for(2ms);
   }
   EXPECT_GT(calls, 20);
-  // Pauses of 50, 100, 200, 400, 800 ms, each up to a quarter longer.
+  // Pauses of 50, 100, 200, 400, 400 ms, each up to a quarter longer.
   EXPECT_GE(counts.accepted() - before, 3);
   EXPECT_LE(counts.accepted() - before, 6);
   EXPECT_TRUE(

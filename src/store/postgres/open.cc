@@ -1,14 +1,17 @@
 #include "outbox/open.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 
+#include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "store/common/options.h"
 #include "store/postgres/database.h"
 #include "store/postgres/names.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/schema.h"
+#include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 namespace {
@@ -27,6 +30,19 @@ std::shared_ptr<Environment> environment_for(const std::string& url, Options opt
   return environment;
 }
 
+// Servers that only resemble PostgreSQL may not know, and administrators may forbid it: then
+// connections of the user's own are taken as they are.
+std::optional<DatabaseId> id_of(Database& database) {
+  try {
+    const Result id = database.run(sql::kDatabaseId);
+    return DatabaseId{.server = id.integer(0, 0), .database = id.integer(0, 1)};
+  } catch (const RetryableError&) {
+    throw;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<Store> open(const std::string& url, Options options) {
@@ -36,6 +52,8 @@ std::shared_ptr<Store> open(const std::string& url, Options options) {
     Database first(environment, Use::operators);
     ensure_schema(first, migrate);
     environment->table.schema = schema_of_table(first);
+    environment->id = id_of(first);
+    environment->places.add(place_of(first.handle()));
   }
   environment->channel = ("outbox:" + environment->table.text()).substr(0, kLongestChannel);
   return std::make_shared<PostgresStore>(environment);

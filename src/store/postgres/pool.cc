@@ -3,13 +3,21 @@
 #include <utility>
 
 namespace outbox::postgres {
+namespace {
+
+// More milliseconds than the server can count do not differ from none.
+constexpr std::chrono::hours kAsGoodAsNone{24};
+
+}  // namespace
 
 std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std::size_t size,
-                                std::string hint, std::function<void(PGconn*)> on_open) {
-  auto open = [environment, use, on_open = std::move(on_open)] {
+                                std::string hint, std::chrono::milliseconds limit,
+                                std::function<void(PGconn*)> on_open) {
+  auto open = [environment, use, limit, on_open = std::move(on_open)] {
     auto database = std::make_unique<Database>(environment, use);
+    if (limit.count() > 0 && limit < kAsGoodAsNone) database->limit_calls(limit);
+    database->on_connect(on_open);
     database->ensure_connected();
-    if (on_open) on_open(database->handle());
     return database;
   };
   auto make_ready = [](Database& database) {

@@ -1,6 +1,7 @@
 // The connections that users and operators borrow.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <memory>
@@ -17,9 +18,10 @@ namespace outbox::postgres {
 using Pool = ConnectionPool<Database>;
 using Lease = Pool::Lease;
 
-// `hint` ends the error of those who waited in vain: what to do. `on_open` is called
-// with each new connection.
+// `hint` ends the error of those who waited in vain: what to do. `limit`: how long a
+// statement may take; 0: no limit. `on_open` is called with each new connection.
 std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std::size_t size,
-                                std::string hint, std::function<void(PGconn*)> on_open = {});
+                                std::string hint, std::chrono::milliseconds limit,
+                                std::function<void(PGconn*)> on_open = {});
 
 }  // namespace outbox::postgres

@@ -16,6 +16,9 @@ namespace {
 // How many searches may run at once in this process.
 constexpr std::size_t kScans = 4;
 
+// They may read all of a large table.
+constexpr int kScanPatience = 10;
+
 }  // namespace
 
 PostgresStore::PostgresStore(EnvironmentPtr environment)
@@ -23,10 +26,13 @@ PostgresStore::PostgresStore(EnvironmentPtr environment)
       notifier_(environment_->options.notify ? std::make_shared<Notifier>(environment_) : nullptr),
       connections_(make_pool(environment_, Use::users, environment_->options.connections,
                              "end transactions sooner, or raise postgres::Options::connections",
+                             environment_->options.statement_timeout,
                              environment_->options.on_open)),
-      operators_(make_pool(environment_, Use::operators, 1, "an operator's query is running")),
+      operators_(make_pool(environment_, Use::operators, 1, "an operator's query is running",
+                           environment_->options.statement_timeout)),
       scans_(make_pool(environment_, Use::operators, kScans,
-                       "other searches of operators or purges are running")) {}
+                       "other searches of operators or purges are running",
+                       environment_->options.statement_timeout * kScanPatience)) {}
 
 Capabilities PostgresStore::capabilities() const {
   return {.shards = kShards,

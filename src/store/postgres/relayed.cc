@@ -87,12 +87,24 @@ class Texts {
                     "it belongs to");
 }
 
+// The INSERT, which inserts nothing into another database: whose connection it is cannot be
+// seen, and to ask would be another round trip.
+std::string insert_into(const Environment& environment) {
+  std::string sql = expand(sql::kInsertRelayed.text, environment.table);
+  if (!environment.id) return sql;
+  std::string id = expand(sql::kDatabaseId.text, environment.table);
+  const std::string condition = "WHERE (" + std::to_string(environment.id->server) + "::bigint, " +
+                                std::to_string(environment.id->database) + "::bigint) = (" + id +
+                                ")\n";
+  return sql.insert(sql.find("ORDER BY number"), condition);
+}
+
 class RelayedConnection final : public Connection {
  public:
   RelayedConnection(EnvironmentPtr environment, Relay relay)
       : environment_(std::move(environment)),
         relay_(std::move(relay)),
-        sql_(expand(sql::kInsertRelayed.text, environment_->table)) {}
+        sql_(insert_into(*environment_)) {}
 
   bool in_transaction() const override { return true; }
 
@@ -108,6 +120,12 @@ class RelayedConnection final : public Connection {
           events.subspan(at, count), std::span<const std::int64_t>(holds).subspan(at, count),
           null_if_empty(options.owner), *environment_->options.codec);
       const auto rows = relay_(texts.written_into(sql_));
+      if (rows.empty() && environment_->id) {
+        throw MisuseError(
+            "the borrowed transaction is on another database than the store, which is "
+            "the " +
+            environment_->description + ": connect to the same database");
+      }
       if (rows.size() != count) {
         throw PermanentError("inserting " + std::to_string(count) + " events returned " +
                              std::to_string(rows.size()) + " rows (" + environment_->description +

@@ -63,14 +63,28 @@ Session::Session(PGconn* connection, EnvironmentPtr environment, Prepare prepare
       prepare_(environment_->options.prepare ? prepare : Prepare::never),
       prefix_(unique_prefix()) {}
 
-void Session::limit_calls(milliseconds limit) {
-  limit_ = limit;
-  // Else libpq itself would wait while it sends.
-  PQsetnonblocking(connection_, 1);
+Session::Unblocked::Unblocked(const Session& session)
+    : session_(session),
+      switched_(session.limit_ && PQisnonblocking(session.connection_) == 0 &&
+                PQsetnonblocking(session.connection_, 1) == 0) {}
+
+// What is left to send on a connection that was given up is never sent: closing it must not
+// wait for that either.
+Session::Unblocked::~Unblocked() {
+  if (switched_ && !session_.broken()) PQsetnonblocking(session_.connection_, 0);
 }
 
 void Session::begin_call() {
   if (limit_) deadline_ = steady_clock::now() + *limit_;
+}
+
+void Session::fail(const PGresult* result, std::string_view purpose) const {
+  // Also what users run may be about the library's tables: so do the patterns.
+  const bool about_ours =
+      whose_ == Whose::ours ||
+      message_of(connection_, result).find(environment_->table.table) != std::string::npos;
+  throw_failure(connection_, result, purpose, environment_->description,
+                about_ours ? Whose::ours : Whose::users);
 }
 
 Session::Kept& Session::kept(const Sql& sql) {
@@ -94,7 +108,7 @@ std::string Session::prepare(const std::string& text, int count, const Oid* type
   std::string name = prefix_ + std::to_string(++named_);
   begin_call();
   if (PQsendPrepare(connection_, name.c_str(), text.c_str(), count, types) == 0) {
-    throw_failure(connection_, nullptr, purpose, environment_->description);
+    fail(nullptr, purpose);
   }
   checked(receive(purpose), purpose);
   return name;
@@ -121,12 +135,8 @@ void Session::wait_for_input(std::string_view purpose) {
     pollfd socket{.fd = PQsocket(connection_),
                   .events = static_cast<short>(POLLIN | (flushed > 0 ? POLLOUT : 0)),
                   .revents = 0};
-    int timeout = -1;
-    if (limit_) {
-      const auto left = std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now());
-      timeout = left.count() > 0 ? static_cast<int>(left.count()) : 0;
-    }
-    const int ready = poll(&socket, 1, timeout);
+    const auto left = std::chrono::ceil<milliseconds>(deadline_ - steady_clock::now());
+    const int ready = poll(&socket, 1, left.count() > 0 ? static_cast<int>(left.count()) : 0);
     if (ready == 0) {
       // Whatever comes late on this connection must not pass for another answer.
       const std::string message = "cannot " + std::string(purpose) + " (" +
@@ -159,7 +169,7 @@ ResultHandle Session::receive(std::string_view purpose) {
 Result Session::checked(ResultHandle result, std::string_view purpose) {
   if (!result || failed(result.get())) {
     note_failure(result.get());
-    throw_failure(connection_, result.get(), purpose, environment_->description);
+    fail(result.get(), purpose);
   }
   return Result(std::move(result));
 }
@@ -179,11 +189,12 @@ Result Session::run(const Sql& sql, const Parameters& parameters) {
     const Call calls[] = {{sql, parameters}};
     return std::move(run_together(calls).front());
   }
+  const Unblocked unblocked(*this);
   Kept& statement = kept(sql);
   const bool by_name = prepared(statement, sql, parameters);
   begin_call();
   if (!send(statement, by_name, parameters)) {
-    throw_failure(connection_, nullptr, sql.purpose, environment_->description);
+    fail(nullptr, sql.purpose);
   }
   return checked(receive(sql.purpose), sql.purpose);
 }
@@ -194,6 +205,7 @@ bool Session::begins_own_transaction() const {
 
 std::vector<Result> Session::run_together(std::span<const Call> calls) {
   if (begins_own_transaction()) return run_in_own_transaction(calls);
+  const Unblocked unblocked(*this);
   std::vector<bool> by_name;
   std::vector<std::string_view> purposes;
   for (const Call& call : calls) {
@@ -245,6 +257,7 @@ std::string Session::written(const Call& call) {
 }
 
 std::vector<Result> Session::run_at_once(std::span<const Call> calls) {
+  const Unblocked unblocked(*this);
   std::string text;
   std::size_t before = 0;  // statements that are not the caller's
   if (begins_own_transaction()) {
@@ -255,7 +268,7 @@ std::vector<Result> Session::run_at_once(std::span<const Call> calls) {
   const std::string_view purpose = calls.front().sql.purpose;
   begin_call();
   if (PQsendQuery(connection_, text.c_str()) == 0) {
-    throw_failure(connection_, nullptr, purpose, environment_->description);
+    fail(nullptr, purpose);
   }
   std::vector<ResultHandle> answers = receive_all(purpose);
   std::vector<Result> results;
@@ -286,9 +299,6 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
   const Parameters none;
   const bool begin_by_name = begin_first_ && prepared(kept(sql::kBegin), sql::kBegin, none);
   const bool begin = std::exchange(begin_first_, false);
-  const auto fail = [&](const PGresult* result, std::string_view doing) {
-    throw_failure(connection_, result, doing, environment_->description);
-  };
   begin_call();
   if (PQenterPipelineMode(connection_) == 0) fail(nullptr, purposes.front());
   bool sent = !begin || this->send(kept(sql::kBegin), begin_by_name, none);
@@ -330,22 +340,24 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
 }
 
 void Session::run_script(const std::string& text, std::string_view purpose) {
+  const Unblocked unblocked(*this);
   const bool begin = std::exchange(begin_first_, false);
   const std::string all = begin ? std::string(sql::kBegin.text).append(";").append(text) : text;
   begin_call();
   if (PQsendQuery(connection_, all.c_str()) == 0) {
-    throw_failure(connection_, nullptr, purpose, environment_->description);
+    fail(nullptr, purpose);
   }
   checked(receive(purpose), purpose);
 }
 
-ResultHandle Session::try_script(const char* text) {
+ResultHandle Session::try_script(const char* text) noexcept {
+  const Unblocked unblocked(*this);
   begin_first_ = false;
   begin_call();
-  if (PQsendQuery(connection_, text) == 0) return nullptr;
   try {
+    if (PQsendQuery(connection_, text) == 0) return nullptr;
     return receive(text);
-  } catch (const RetryableError&) {
+  } catch (const std::exception&) {
     return nullptr;  // given up
   }
 }
@@ -384,7 +396,7 @@ void Session::deallocate(UserStatement& statement, std::string_view purpose) {
   if (statement.name.empty()) return;
   begin_call();
   if (PQsendQuery(connection_, ("DEALLOCATE " + statement.name).c_str()) == 0) {
-    throw_failure(connection_, nullptr, purpose, environment_->description);
+    fail(nullptr, purpose);
   }
   checked(receive(purpose), purpose);
   statement.name.clear();
@@ -398,7 +410,7 @@ Result Session::send_user_statement(std::string_view purpose, const Send& send) 
     return std::move(pipeline(purposes, [&](std::size_t) { return send() != 0; }).front());
   }
   begin_call();
-  if (send() == 0) throw_failure(connection_, nullptr, purpose, environment_->description);
+  if (send() == 0) fail(nullptr, purpose);
   return checked(receive(purpose), purpose);
 }
 
@@ -422,6 +434,8 @@ void Session::check_encoding(std::span<const Value> values) const {
 }
 
 Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
+  const Unblocked unblocked(*this);
+  const Users users(*this);
   refuse_transaction_control(text);
   check_encoding(values);
   const UserValues bound(values);

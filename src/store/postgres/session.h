@@ -48,7 +48,7 @@ class Session {
 
   // How long a call may take, to be sent and answered; then the connection is given up, and
   // RetryableError thrown. Without one, as long as the server likes.
-  void limit_calls(std::chrono::milliseconds limit);
+  void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
 
   // Has every call outside a transaction begin with these, in a transaction of its own.
   void set_up_each_transaction(TransactionSettings settings) { settings_ = std::move(settings); }
@@ -81,9 +81,9 @@ class Session {
   // SQL text without parameters, several statements if need be.
   void run_script(const std::string& text, std::string_view purpose);
 
-  // The same for a text that may fail in any way: null if the connection is gone. A
-  // transaction that the next call was to begin is given up.
-  ResultHandle try_script(const char* text);
+  // The same for a text that may fail in any way: null if the connection is gone or
+  // given up. A transaction that the next call was to begin is given up.
+  ResultHandle try_script(const char* text) noexcept;
 
   // A statement of the user's, with $1, $2, ... for the values, whose types the
   // server infers. Texts are UTF-8: throws MisuseError for one that is more than ASCII if
@@ -117,6 +117,33 @@ class Session {
   std::string written(const Call& call);
   std::vector<ResultHandle> receive_all(std::string_view purpose);
   std::vector<Result> run_in_own_transaction(std::span<const Call> calls);
+  // While it lives, sending does not wait for a server that reads nothing, if there is a
+  // limit to calls: wait_for_input() does, with that limit.
+  class Unblocked {
+   public:
+    explicit Unblocked(const Session& session);
+    ~Unblocked();
+    Unblocked(const Unblocked&) = delete;
+    Unblocked& operator=(const Unblocked&) = delete;
+
+   private:
+    const Session& session_;
+    const bool switched_;
+  };
+
+  // While it lives, the statements that fail are the user's.
+  class Users {
+   public:
+    explicit Users(Session& session) : session_(session) { session_.whose_ = Whose::users; }
+    ~Users() { session_.whose_ = Whose::ours; }
+    Users(const Users&) = delete;
+    Users& operator=(const Users&) = delete;
+
+   private:
+    Session& session_;
+  };
+
+  [[noreturn]] void fail(const PGresult* result, std::string_view purpose) const;
   Kept& kept(const Sql& sql);
   bool prepared(Kept& statement, const Sql& sql, const Parameters& parameters);
   bool send(Kept& statement, bool by_name, const Parameters& parameters);
@@ -143,6 +170,7 @@ class Session {
   const std::string prefix_;  // of the names of its statements
   std::optional<std::chrono::milliseconds> limit_;
   std::chrono::steady_clock::time_point deadline_{};
+  Whose whose_ = Whose::ours;
   bool given_up_ = false;
   bool misplaced_ = false;
   TransactionSettings settings_;

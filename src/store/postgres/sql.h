@@ -440,6 +440,15 @@ inline constexpr Sql kLeave{"leave", R"sql(
 DELETE FROM {instance} WHERE owner = $1
 )sql"};
 
+// --- Which database it is: of a server and its standbys the same ---
+
+inline constexpr Sql kDatabaseId{"find out which database it is", R"sql(
+SELECT system_identifier,
+       (SELECT oid::bigint FROM pg_catalog.pg_database WHERE datname = current_database())
+FROM pg_catalog.pg_control_system()
+)sql",
+                                 false};
+
 // --- Wake-ups ---
 
 inline constexpr Sql kNotify{"tell of commits", R"sql(

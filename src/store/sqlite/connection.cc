@@ -13,9 +13,8 @@ namespace outbox::sqlite {
 void PooledConnection::check_usable() const {
   database().environment().check_process();
   if (database().began() && !database().session().in_transaction()) {
-    throw RetryableError("the transaction was rolled back by SQLite after an error (" +
-                         database().environment().description +
-                         "): nothing of it happened; start it over");
+    failure_.throw_rolled_back("the transaction was rolled back by SQLite after an error (" +
+                               database().environment().description + "): nothing of it happened");
   }
 }
 
@@ -33,6 +32,17 @@ void PooledConnection::begin() {
                       "): commit or roll back first, or use a savepoint");
   }
   database().begin();
+  failure_.clear();
+}
+
+template <class Work>
+auto PooledConnection::watched(Work work) {
+  try {
+    return work();
+  } catch (...) {
+    if (database().began() && !database().session().in_transaction()) failure_.note();
+    throw;
+  }
 }
 
 void PooledConnection::commit() {
@@ -75,7 +85,7 @@ auto PooledConnection::run_statement(std::string_view sql, std::span<const Value
   if (!in_transaction() && !database().session().user_statement(sql, values.size()).read_only()) {
     return database().with_turn(work);
   }
-  return work();
+  return watched(work);
 }
 
 std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Value> values) {
@@ -90,7 +100,7 @@ std::vector<ResultRow> PooledConnection::query(std::string_view sql,
 std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
                                              const InsertOptions& options) {
   check_in_transaction("insert()");
-  return insert_rows(database().session(), events, options);
+  return watched([&] { return insert_rows(database().session(), events, options); });
 }
 
 }  // namespace outbox::sqlite

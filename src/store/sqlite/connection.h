@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "outbox/store.h"
+#include "store/common/first_failure.h"
 #include "store/sqlite/pool.h"
 
 namespace outbox::sqlite {
@@ -35,7 +36,12 @@ class PooledConnection final : public Connection {
   template <class Work>
   auto run_statement(std::string_view sql, std::span<const Value> values, Work work);
 
+  // Runs the work, and notes whether SQLite has rolled the transaction back after it.
+  template <class Work>
+  auto watched(Work work);
+
   const Lease lease_;
+  FirstFailure failure_;  // that made SQLite do so
 };
 
 }  // namespace outbox::sqlite

@@ -283,6 +283,21 @@ TEST_F(UserSqlTest, ACommitThatIsRefusedDidNotHappenAndIsOver) {
   store_->connect()->begin();  // nobody stands in the way
 }
 
+// What made SQLite roll back would do so again.
+TEST_F(UserSqlTest, AfterARollbackByAWrongStatementTheTransactionIsNotToBeStartedOver) {
+  connection_->execute("CREATE TABLE once (a PRIMARY KEY)", {});
+  connection_->execute("INSERT INTO once VALUES (1)", {});
+  connection_->begin();
+  EXPECT_THROW(connection_->execute("INSERT OR ROLLBACK INTO once VALUES (1)", {}), PermanentError);
+  EXPECT_THROW(connection_->execute("INSERT INTO t (b) VALUES (2)", {}), PermanentError);
+  const std::string message = message_of<PermanentError>([&] { connection_->commit(); });
+  EXPECT_TRUE(contains(message, "UNIQUE constraint failed"));
+  EXPECT_TRUE(contains(message, "it would fail again"));
+  connection_->begin();
+  connection_->execute("INSERT INTO t (b) VALUES (3)", {});
+  EXPECT_NO_THROW(connection_->commit());
+}
+
 // A full disk makes SQLite roll back by itself; what follows must not be
 // committed statement by statement.
 TEST_F(UserSqlTest, AfterSqliteRolledBackByItselfNothingMoreIsWritten) {

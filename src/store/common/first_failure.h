@@ -1,0 +1,35 @@
+// Why a transaction cannot be committed any more.
+#pragma once
+
+#include <exception>
+#include <optional>
+#include <string>
+
+#include "outbox/error.h"
+
+namespace outbox {
+
+// The first failure in a transaction, which decides what its caller is told at the end: to
+// start over, or that it would fail again. Used by one thread at a time.
+class FirstFailure {
+ public:
+  // In a catch block: remembers what is being handled if nothing was before.
+  void note();
+
+  // The transaction is a new one, or what failed was rolled back.
+  void clear() { known_.reset(); }
+
+  // Throws an error with this message and the cause. Its kind is that of the first failure if
+  // that was the caller's fault or for good; else RetryableError, "start it over".
+  [[noreturn]] void throw_rolled_back(const std::string& message) const;
+
+ private:
+  enum class Kind { retryable, permanent, misuse };
+  struct Known {
+    Kind kind;
+    std::string text;
+  };
+  std::optional<Known> known_;
+};
+
+}  // namespace outbox
