@@ -37,6 +37,8 @@ Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options,
 Tenure Ownership::renew() {
   Answer answer;
   try {
+    // That the server closed it while it was idle is no failed renewal.
+    if (!database_.healthy()) database_.drop();
     answer = beat();
   } catch (...) {
     failed_ = true;
