@@ -223,7 +223,8 @@ double commit_rate(Subject& subject, std::size_t transactions) {
 }  // namespace
 
 void latency(const Settings& settings, Subject& subject, Report& report) {
-  report.begin("latency", "from COMMIT's return to the listener, at half the commit rate or as said");
+  report.begin("latency",
+               "from COMMIT's return to the listener, at half the commit rate or as said");
   const std::size_t events = settings.size(kEvents);
   const Bars bars = subject.bars();
   const std::optional<Bar> p99 = at_most(bars.in_process_p99);

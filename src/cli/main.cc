@@ -4,12 +4,13 @@
 
 #include "cli/commands/application.h"
 #include "cli/errors.h"
+#include "core/quote.h"
 
 int main(int argc, char** argv) {
   try {
     return outbox::cli::run(argc, argv, outbox::cli::standard_console());
   } catch (const std::exception& error) {
-    std::cerr << "outbox: " << error.what() << '\n';
+    std::cerr << "outbox: " << outbox::printable_lines(error.what()) << '\n';
     return outbox::cli::exit_code_of(error);
   }
 }

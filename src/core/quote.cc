@@ -1,6 +1,7 @@
 #include "core/quote.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 
 #include "core/utf8.h"
@@ -30,7 +31,46 @@ void append_escape(std::string& out, char c) {
   }
 }
 
+// Of well-formed UTF-8.
+char32_t code_point(std::string_view character) {
+  constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
+  const auto byte = [&](std::size_t n) { return static_cast<unsigned char>(character[n]); };
+  char32_t c = byte(0) & kLeadBits.at(character.size());
+  for (std::size_t n = 1; n < character.size(); ++n) c = (c << 6) | (byte(n) & 0x3fU);
+  return c;
+}
+
+// Marks, embeddings, overrides and isolates of direction, and the separators of lines and
+// paragraphs.
+bool changes_layout(char32_t c) {
+  return c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||
+         (c >= 0x2066 && c <= 0x206f);
+}
+
 }  // namespace
+
+bool needs_escape(std::string_view character) {
+  return find_control(character) == 0 || changes_layout(code_point(character));
+}
+
+std::string unicode_escape(std::string_view character) {
+  constexpr std::string_view kHex = "0123456789abcdef";
+  const char32_t c = code_point(character);
+  std::string text = "\\u";
+  for (const int shift : {12, 8, 4, 0}) text += kHex[(c >> shift) & 15];
+  return text;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string lines;
+  while (true) {
+    const auto end = text.find('\n');
+    lines += printable(text.substr(0, end));
+    if (end == std::string_view::npos) return lines;
+    lines += '\n';
+    text.remove_prefix(end + 1);
+  }
+}
 
 std::string printable(std::string_view text) {
   std::string out;
@@ -40,6 +80,8 @@ std::string printable(std::string_view text) {
     const std::string_view character = text.substr(0, std::max<std::size_t>(length, 1));
     if (length == 0 || find_control(character) == 0) {
       for (const char byte : character) append_escape(out, byte);
+    } else if (needs_escape(character)) {
+      out += unicode_escape(character);
     } else {
       out += character;
     }

@@ -6,8 +6,11 @@
 #include "cli/arguments/times.h"
 #include "cli/errors.h"
 #include "cli/stores/find_backend.h"
+#include "core/quote.h"
 #include "core/sql_text.h"
 #include "core/time_text.h"
+#include "core/url_scheme.h"
+#include "core/utf8.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
@@ -50,6 +53,25 @@ void check_url(std::string_view text) {
     require(text.ends_with(path), "the path is what was typed");
   } catch (const MisuseError& error) {
     require(*error.what() != '\0', "a refusal says why");
+  }
+}
+
+// What anybody types or stores may end in a message, and that on a terminal.
+void check_shown(std::string_view text) {
+  const std::string shown = printable(text);
+  require(is_valid_utf8(shown), "what is shown is text");
+  require(find_control(shown) == shown.size(), "and commands no terminal");
+  for (const std::string_view turns :
+       {"\xd8\x9c", "\xe2\x80\x8e", "\xe2\x80\x8f", "\xe2\x80\xa8", "\xe2\x80\xa9", "\xe2\x80\xaa",
+        "\xe2\x80\xab", "\xe2\x80\xac", "\xe2\x80\xad", "\xe2\x80\xae", "\xe2\x81\xa6",
+        "\xe2\x81\xa7", "\xe2\x81\xa8", "\xe2\x81\xa9"}) {
+    require(shown.find(turns) == shown.npos, "nor turns the direction of others");
+  }
+  const std::string secret = "tOpSeCrEt";
+  for (const std::string& url :
+       {std::string(text) + "://u:" + secret + "@h/d", std::string(text) + " password=" + secret,
+        "x" + std::string(text) + "://h/d?password=" + secret}) {
+    require(without_secrets(url).find(secret) == std::string::npos, "a password is not shown");
   }
 }
 
@@ -129,6 +151,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   using namespace outbox::fuzz;
   const std::string_view text = text_of(data, size);
   check_url(text);
+  check_shown(text);
   check_table(text);
   check_times(text);
   check_headers(text);

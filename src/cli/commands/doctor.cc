@@ -185,7 +185,8 @@ void print(const Console& console, const std::vector<Finding>& findings) {
   for (const Finding& finding : findings) {
     console.out << console.paint(pad(word_of(finding.verdict), 6), style_of(finding.verdict))
                 << pad(finding.check, 11) << printable(finding.says) << '\n';
-    if (!finding.advice.empty()) console.out << pad("", 17) << "-> " << finding.advice << '\n';
+    if (!finding.advice.empty())
+      console.out << pad("", 17) << "-> " << printable(finding.advice) << '\n';
   }
 }
 
@@ -223,7 +224,7 @@ int doctor(const Console& console, const Options& options) {
                       .add("warnings", std::int64_t{warnings})
                       .add("checks", checks));
   } else {
-    console.out << console.paint(backend->description(), Style::bold) << "\n\n";
+    console.out << console.paint(printable(backend->description()), Style::bold) << "\n\n";
     print(console, findings);
     const std::string figures = std::to_string(failures) + " failed, " + std::to_string(warnings) +
                                 (warnings == 1 ? " warning" : " warnings");

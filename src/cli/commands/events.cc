@@ -220,7 +220,7 @@ int publish(const Console& console, const PublishOptions& options) {
   if (options.store.json) {
     console.print(JsonObject{}.add("id", id));
   } else {
-    console.out << id << '\n';
+    console.out << printable(id) << '\n';
   }
   return kOk;
 }

@@ -5,6 +5,7 @@
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "cli/exit_codes.h"
+#include "core/quote.h"
 
 namespace outbox::cli {
 namespace {
@@ -45,10 +46,10 @@ int up(const Console& console, const StoreOptions& options) {
     return kOk;
   }
   for (const SchemaStep& step : after.steps) {
-    if (step.version > before.present) console.out << "applied  " << step.name << '\n';
+    if (step.version > before.present) console.out << "applied  " << printable(step.name) << '\n';
   }
-  console.out << "The " << backend->description() << " is up to date: version " << after.present
-              << ".\n";
+  console.out << "The " << printable(backend->description()) << " is up to date: version "
+              << after.present << ".\n";
   return kOk;
 }
 

@@ -6,6 +6,7 @@
 #include "cli/exit_codes.h"
 #include "cli/output/event_view.h"
 #include "cli/output/figures.h"
+#include "core/quote.h"
 
 namespace outbox::cli {
 namespace {
@@ -173,7 +174,7 @@ int status(const Console& console, const StoreOptions& options) {
     console.print(to_json(picture));
     return kOk;
   }
-  console.out << console.paint(picture.store, Style::bold) << "\n\n";
+  console.out << console.paint(printable(picture.store), Style::bold) << "\n\n";
   print_counts(console, picture);
   print_members(console, picture);
   print_held(console, picture);

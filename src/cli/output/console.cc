@@ -14,7 +14,7 @@ bool Console::confirm(const std::string& question, bool yes) const {
   if (!can_ask) {
     throw UsageError(question + " There is no terminal to ask at: say --yes if you mean it.");
   }
-  err << question << " [y/N] " << std::flush;
+  err << printable_lines(question) << " [y/N] " << std::flush;
   std::string answer;
   std::getline(in, answer);
   return answer == "y" || answer == "Y" || answer == "yes" || answer == "Yes";

@@ -11,6 +11,7 @@
 #include "cli/output/progress.h"
 #include "cli/output/style.h"
 #include "cli/output/table.h"
+#include "core/quote.h"
 
 namespace outbox::cli {
 
@@ -30,8 +31,8 @@ struct Console {
   void print(const Table& table) const { table.print(out, {.width = out_width, .color = color}); }
   void print(const JsonObject& object) const { out << object.text() << '\n'; }
 
-  // Notes for people, on a line of their own.
-  void say(std::string_view text) const { err << text << '\n'; }
+  // Notes for people, on lines of their own. What they quote commands no terminal.
+  void say(std::string_view text) const { err << printable_lines(text) << '\n'; }
 
   // Asks before something is destroyed; only "y" and "yes" mean yes. With
   // `yes` it does not ask. Throws UsageError if there is nobody to ask.

@@ -21,18 +21,6 @@ std::string aggregate_of(const Event& event) {
   return event.aggregate_type() + "/" + event.aggregate_id();
 }
 
-// As printable(), but lines stay lines: JSON may be laid out in them.
-std::string printable_lines(std::string_view text) {
-  std::string lines;
-  while (true) {
-    const auto end = text.find('\n');
-    lines += printable(text.substr(0, end));
-    if (end == std::string_view::npos) return lines;
-    lines += '\n';
-    text.remove_prefix(end + 1);
-  }
-}
-
 const std::string& error_of(const EventRecord& record) {
   return record.row.defect.empty() ? record.last_error : record.row.defect;
 }

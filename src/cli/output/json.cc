@@ -1,7 +1,11 @@
 #include "cli/output/json.h"
 
+#include <algorithm>
+
 #include "core/json_text.h"
+#include "core/quote.h"
 #include "core/time_text.h"
+#include "core/utf8.h"
 
 namespace outbox::cli {
 namespace {
@@ -17,15 +21,31 @@ std::string json_array(const Values& values, ToText to_text) {
   return text + "]";
 }
 
+// What is valid in JSON but may command a terminal, on which it may end. All of it has four
+// hexadecimal digits.
+std::string for_terminals(std::string_view json) {
+  std::string out;
+  out.reserve(json.size());
+  while (!json.empty()) {
+    const std::string_view character =
+        json.substr(0, std::max<std::size_t>(utf8_sequence(json), 1));
+    if (needs_escape(character)) {
+      out += unicode_escape(character);
+    } else {
+      out += character;
+    }
+    json.remove_prefix(character.size());
+  }
+  return out;
+}
+
 }  // namespace
 
 std::string json_string(std::string_view text) {
   std::string out;
   out.reserve(text.size() + 2);
   append_json_string(out, text);
-  // DEL is valid in JSON, but it may end on somebody's terminal.
-  for (std::size_t at = 0; (at = out.find('\x7f', at)) != out.npos;) out.replace(at, 1, "\\u007f");
-  return out;
+  return for_terminals(out);
 }
 
 std::string base64(std::string_view bytes) {

@@ -20,6 +20,15 @@ TEST(JsonOutput, StringsAreEscapedAndValid) {
   }
 }
 
+// It may end on somebody's terminal.
+TEST(JsonOutput, WhatCommandsATerminalIsEscapedThoughJsonAllowsIt) {
+  EXPECT_EQ(json_string("\xc2\x9b"
+                        "31m\xc2\x85"),
+            R"("\u009b31m\u0085")");
+  EXPECT_EQ(json_string("a\u202egnp.exe\u2066\u2028"), R"("a\u202egnp.exe\u2066\u2028")");
+  EXPECT_FALSE(check_json(json_string("\u202e\xc2\x9b")));
+}
+
 TEST(JsonOutput, BytesAreBase64) {
   // RFC 4648, section 10.
   EXPECT_EQ(base64(""), "");

@@ -63,7 +63,8 @@ TEST(TableTest, ColorsCountForNothing) {
 TEST(TableTest, ControlCharactersBecomeEscapes) {
   Table table({{.title = "A"}});
   table.add({std::string("a\nb\x1b[2J\xff")});
-  EXPECT_EQ(text_of(table), "A\na\\nb\\x1b[2J\\xff\n");
+  table.add({std::string("\u202egnp.exe\xc2\x9b")});
+  EXPECT_EQ(text_of(table), "A\na\\nb\\x1b[2J\\xff\n\\u202egnp.exe\\xc2\\x9b\n");
 }
 
 TEST(Width, CountsWhatATerminalShows) {

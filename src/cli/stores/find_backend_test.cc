@@ -43,6 +43,19 @@ TEST(FindBackend, RefusesOthersWithoutShowingTheirPasswords) {
   EXPECT_NE(refusal("sqlite://host/x").find("no host"), std::string::npos);
 }
 
+// Without a scheme it would be the name of a file, and be shown.
+TEST(FindBackend, RefusesTheSettingsOfAServerInPlaceOfAFile) {
+  for (const char* text : {"host=h password=hunter2 dbname=d", "sqlite:host=h password=hunter2",
+                           "file://u:hunter2@h/d", "sqlite:postgresql://u:hunter2@h/d"}) {
+    const std::string message = refusal(text);
+    EXPECT_NE(message, "") << text;
+    EXPECT_EQ(message.find("hunter2"), std::string::npos) << message;
+  }
+  const auto encrypted = find_backend("file:shop.db?key=hunter2", "t");
+  EXPECT_EQ(encrypted->description().find("hunter2"), std::string::npos);
+  EXPECT_EQ(encrypted->arguments().find("hunter2"), std::string::npos);
+}
+
 #ifdef OUTBOX_WITH_POSTGRES
 
 TEST(FindBackend, NamesAPostgresServerWithoutItsPassword) {

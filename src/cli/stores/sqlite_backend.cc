@@ -6,6 +6,7 @@
 #include "cli/stores/schema_check.h"
 #include "cli/stores/shell_word.h"
 #include "cli/stores/sqlite_examination.h"
+#include "core/url_scheme.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/names.h"
 
@@ -34,14 +35,14 @@ WHERE event_id = ? AND {is_broken}
 }  // namespace
 
 SqliteBackend::SqliteBackend(std::string path, std::string table)
-    : path_(std::move(path)), table_(std::move(table)) {}
-
-std::string SqliteBackend::description() const {
-  return "SQLite database " + path_ + ", table " + table_;
+    : path_(std::move(path)), table_(std::move(table)) {
+  sqlite::check_database_path(path_);  // before anything shows it
 }
 
+std::string SqliteBackend::description() const { return sqlite::describe_database(path_, table_); }
+
 std::string SqliteBackend::arguments() const {
-  std::string text = "--db " + shell_word("sqlite:" + path_);
+  std::string text = "--db " + shell_word("sqlite:" + without_secrets(path_));
   if (table_ != sqlite::Options{}.table) text += " --table " + shell_word(table_);
   return text;
 }

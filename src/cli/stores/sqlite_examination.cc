@@ -12,6 +12,8 @@
 #include <memory>
 #include <utility>
 
+#include "core/url_scheme.h"
+
 namespace outbox::cli {
 namespace {
 
@@ -92,6 +94,7 @@ class ReadOnly {
 
 Finding check_file(const std::string& file) {
   Finding finding{.check = "file"};
+  const std::string shown = without_secrets(file);  // it may be a URL
   const auto fail = [&](std::string says, std::string advice) {
     finding.verdict = Verdict::failure;
     finding.says = std::move(says);
@@ -100,17 +103,17 @@ Finding check_file(const std::string& file) {
   };
   struct stat facts {};
   if (stat(file.c_str(), &facts) != 0) {
-    return fail(file + ": " + last_error(), "check --db; outbox migrate up makes a new database");
+    return fail(shown + ": " + last_error(), "check --db; outbox migrate up makes a new database");
   }
-  if (!S_ISREG(facts.st_mode)) return fail(file + " is not a regular file", "check --db");
+  if (!S_ISREG(facts.st_mode)) return fail(shown + " is not a regular file", "check --db");
   if (access(file.c_str(), R_OK) != 0) {
-    return fail(file + " cannot be read: " + last_error(), "run as its owner, or change its mode");
+    return fail(shown + " cannot be read: " + last_error(), "run as its owner, or change its mode");
   }
   if (access(file.c_str(), W_OK) != 0) {
-    return fail(file + " cannot be written: " + last_error(),
+    return fail(shown + " cannot be written: " + last_error(),
                 "run as its owner, or change its mode; an engine must write here");
   }
-  finding.says = file + ", " + size_text(static_cast<std::uintmax_t>(facts.st_size)) +
+  finding.says = shown + ", " + size_text(static_cast<std::uintmax_t>(facts.st_size)) +
                  ", readable and writable";
   return finding;
 }

@@ -45,6 +45,15 @@ TEST_F(MysqlSecretsTest, AUrlThatMakesNoSenseDoesNotShowThePassword) {
   expect_silent<MisuseError>("postgresql://root:" + std::string(kSecret) + "@" + server_ + "/a");
 }
 
+TEST_F(MysqlSecretsTest, AUrlInTheWrongPlaceOrForAnotherStoreDoesNotShowThePassword) {
+  const std::string secret(kSecret);
+  expect_silent<MisuseError>("mysql://root@" + server_ + "/outbox?password=" + secret);
+  expect_silent<MisuseError>("host=127.0.0.1 user=root password=" + secret);
+  expect_silent<MisuseError>("redis://:" + secret + "@" + server_ + "/0");
+  expect_silent<MisuseError>("mysql://a:" + secret + "@h1,b:" + secret + "@h2/outbox");
+  expect_silent<RetryableError>("mysql://root:%74OpSeCrEt@127.0.0.1:1,127.0.0.1:2/outbox");
+}
+
 // Characters that should have been written as %XX.
 TEST_F(MysqlSecretsTest, APasswordThatIsTornApartIsNotShownInPieces) {
   for (const std::string& torn : {"a@" + std::string(kSecret), "a/" + std::string(kSecret),

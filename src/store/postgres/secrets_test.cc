@@ -55,6 +55,20 @@ TEST_F(PostgresSecretsTest, AUrlThatMakesNoSenseDoesNotShowThePassword) {
   expect_silent<MisuseError>("mysql://postgres:" + std::string(kSecret) + "@" + server_);
 }
 
+TEST_F(PostgresSecretsTest, AUrlInTheWrongPlaceOrForAnotherStoreDoesNotShowThePassword) {
+  const std::string secret(kSecret);
+  const std::string port = " port=" + std::to_string(test::port_of(test::postgres_url()));
+  expect_silent<MisuseError>("host=127.0.0.1 user=postgres dbname=postgresql://u:" + secret +
+                             "@h/d" + port);
+  expect_silent<MisuseError>("host=127.0.0.1 user=postgres dbname='host=h password=" + secret +
+                             "'" + port);
+  expect_silent<MisuseError>("redis://:" + secret + "@" + server_ + "/0");
+  expect_silent<MisuseError>("sqlite:" + secret + ".db");
+  expect_silent<MisuseError>("postgresql://a:" + secret + "@h1,b:" + secret + "@h2/outbox");
+  expect_silent<RetryableError>("postgresql://postgres@127.0.0.1:1/outbox?password=" + secret);
+  expect_silent<RetryableError>("postgresql://postgres@127.0.0.1:1/outbox?sslpassword=" + secret);
+}
+
 // Characters that should have been written as %XX: what libpq takes for the host or
 // the database then is a part of the password.
 TEST_F(PostgresSecretsTest, APasswordThatIsTornApartIsNotShownInPieces) {

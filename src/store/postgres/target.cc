@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "core/percent.h"
+#include "core/url_scheme.h"
 #include "outbox/error.h"
 
 namespace outbox::postgres {
@@ -42,19 +43,6 @@ bool password_is_torn(std::string_view url) {
   return last_at != std::string_view::npos && last_at != login_end;
 }
 
-Parsed parse(const std::string& url) {
-  char* complaint = nullptr;
-  Parsed parsed(PQconninfoParse(url.c_str(), &complaint));
-  PQfreemem(complaint);  // may quote the password
-  if (!parsed || password_is_torn(url)) {
-    throw MisuseError(
-        "the PostgreSQL URL cannot be understood: write "
-        "postgresql://USER@HOST:PORT/DATABASE?sslmode=..., with %XX for special characters in "
-        "names and passwords, or a list of settings such as \"host=... dbname=...\"");
-  }
-  return parsed;
-}
-
 const char* value_of(const PQconninfoOption* options, std::string_view keyword) {
   for (const auto* option = options; option->keyword != nullptr; ++option) {
     if (keyword != option->keyword) continue;
@@ -62,6 +50,27 @@ const char* value_of(const PQconninfoOption* options, std::string_view keyword) 
     return option->envvar != nullptr ? std::getenv(option->envvar) : nullptr;
   }
   return nullptr;
+}
+
+// Whether the name of the database is a URL or a list of settings by itself: the server would
+// complain of it, and show it.
+bool is_nested(const PQconninfoOption* options) {
+  const char* name = value_of(options, "dbname");
+  return name != nullptr && (std::string_view(name).find("://") != std::string_view::npos ||
+                             has_password_setting(name));
+}
+
+Parsed parse(const std::string& url) {
+  char* complaint = nullptr;
+  Parsed parsed(PQconninfoParse(url.c_str(), &complaint));
+  PQfreemem(complaint);  // may quote the password
+  if (!parsed || password_is_torn(url) || is_nested(parsed.get())) {
+    throw MisuseError(
+        "the PostgreSQL URL cannot be understood: write "
+        "postgresql://USER@HOST:PORT/DATABASE?sslmode=..., with %XX for special characters in "
+        "names and passwords, or a list of settings such as \"host=... dbname=...\"");
+  }
+  return parsed;
 }
 
 std::string or_else(const char* value, const char* fallback) {

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <string>
 
+#include "core/quote.h"
 #include "outbox/error.h"
 
 namespace outbox::sqlite {
@@ -78,7 +79,7 @@ void throw_failure(sqlite3* db, int code, std::string_view doing, std::string_vi
   const Meaning meaning = meaning_of(db, code);
   std::string message = "cannot ";
   message.append(doing).append(" (").append(where).append("): ");
-  message.append(db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code));
+  message.append(printable(db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code)));
   message.append(" [SQLite error ").append(std::to_string(code));
   if ((code & 0xff) == SQLITE_CANTOPEN && db != nullptr && sqlite3_system_errno(db) != 0) {
     message.append(", ").append(std::strerror(sqlite3_system_errno(db)));

@@ -1,7 +1,10 @@
 #include "store/sqlite/names.h"
 
+#include <algorithm>
+
 #include "core/quote.h"
 #include "core/sql_text.h"
+#include "core/url_scheme.h"
 #include "outbox/error.h"
 #include "store/sqlite/operator_sql.h"
 #include "store/sqlite/operators.h"
@@ -9,19 +12,46 @@
 
 namespace outbox::sqlite {
 
+namespace {
+
+// A URL or settings that were meant for a server: they may hold a password, and would become the
+// name of a file.
+void refuse_other_stores(const std::string& path) {
+  const std::string scheme = scheme_of(path);
+  const std::string rest = path.substr(std::min(scheme.size(), path.size()));
+  if (scheme == "file") {
+    if (!rest.starts_with("://") || rest.starts_with(":///") || rest.starts_with("://localhost/")) {
+      return;
+    }
+    throw MisuseError("a file:// URL names no host: write file:PATH, or file:///ABSOLUTE/PATH");
+  }
+  if (!scheme.empty() && rest.starts_with("://")) {
+    throw MisuseError("a path of an SQLite database begins with " + quote(scheme + "://") +
+                      ", which is a URL: pass it to outbox::open(), or to open() of its own store");
+  }
+  if (has_password_setting(path)) {
+    throw MisuseError(
+        "a path of an SQLite database has a password in it, as the settings of a connection do: "
+        "pass them to open() of their own store");
+  }
+}
+
+}  // namespace
+
 void check_database_path(const std::string& path) {
   const auto has = [&](const char* text) { return path.find(text) != std::string::npos; };
   const bool is_uri = path.starts_with("file:");
   if (path.empty() || path == ":memory:" ||
       (is_uri && (has(":memory:") || has("mode=memory") || has("vfs=memdb")))) {
-    throw MisuseError(quote(path) +
+    throw MisuseError(quote(without_secrets(path)) +
                       " names a database without a file: use outbox::memory::open(), or give a "
                       "path");
   }
+  refuse_other_stores(path);
 }
 
 std::string describe_database(const std::string& file, const std::string& table) {
-  return "SQLite database " + file + ", table " + table;
+  return "SQLite database " + without_secrets(file) + ", table " + table;
 }
 
 std::string expand(std::string_view text, const std::string& table) {
