@@ -62,12 +62,15 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
     if (ours) judgement = judge(jobs[i], outcomes[i]);
     if (judgement.mark.kind == Mark::Kind::dead && options_.dead_letter) bury(jobs[i], judgement);
     if (judgement.after == WorkQueue::After::again) away = outcomes[i].error();
-    worker.finished.push_back({.job = std::move(jobs[i]), .after = judgement.after});
     worker.judgements.push_back(std::move(judgement));
   }
   {
+    // Before the jobs are moved away: whoever watches over this call looks at them.
     MutexLock lock(worker.mutex);
     worker.call.event.reset();
+  }
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    worker.finished.push_back({.job = std::move(jobs[i]), .after = worker.judgements[i].after});
   }
   const bool paused =
       std::any_of(worker.finished.begin(), worker.finished.end(),

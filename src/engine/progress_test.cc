@@ -164,6 +164,31 @@ TEST_F(ProgressTest, ASuspectThatHangsCostsItsGroupAndNotTheInstance) {
   EXPECT_EQ(delivered.size(), 200u) << "each once";
 }
 
+// While a dead letter is written, what the call has delivered is still the worker's.
+TEST_F(ProgressTest, AHangAfterTheCallIsSeenAsWell) {
+  class FirstOnly final : public BatchListener {
+    std::vector<Outcome> on_events(std::span<const Item> items) override {
+      std::vector<Outcome> result(items.size(), Outcome::permanent("no"));
+      result[0] = Outcome::done();
+      return result;
+    }
+  };
+  Barrier letter;
+  Listeners on;
+  on.add_batch("Order", "Happened", std::make_shared<FirstOnly>());
+  Outbox box(store, on,
+             {.dead_letter = [&](const Event&, std::string_view) { letter.pass(); },
+              .hung_after = 30s,
+              .log = log.log()});
+  const OpenAtEnd at_end(letter);
+  for (int n = 0; n < 2; ++n) write_elsewhere(order_event("a", std::to_string(n)));
+  box.start();
+  ASSERT_TRUE(letter.reached());
+  EXPECT_TRUE(in_time(box, [&] { return log.contains("has been working on event"); }));
+  letter.open();
+  EXPECT_TRUE(in_time(box, [&] { return !store->has_pending(); }));
+}
+
 // --- Shards that are given up ---
 
 class DrainTest : public ProgressTest {
