@@ -126,8 +126,12 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
       queue_.insert(queue_.end(), std::move_iterator(pending_.begin()),
                     std::move_iterator(pending_.end()));
       pending_.clear();
-      retry = refused_is_due();
+      // In turns with the others, because each try may take its time; and after all of
+      // them when there is no time left.
+      const bool others = !queue_.empty() || !unsure_.empty();
+      retry = refused_is_due() && !(others && retried_last_) && !(closing_ && !queue_.empty());
     }
+    retried_last_ = retry;
     if (retry) {
       take_refused(batch);
     } else {

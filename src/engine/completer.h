@@ -119,6 +119,7 @@ class Completer {
   Aparts unsure_;                 // failed alone, and nothing has landed since
   Aparts refused_;                // failed alone although others land
   Aparts retried_;                // the refused one that is being tried again
+  bool retried_last_ = false;     // the last batch was such a one
   std::size_t limit_ = kNoLimit;  // how many are sent at once
   int failures_ = 0;              // since the last success
   std::string last_error_;

@@ -227,6 +227,57 @@ TEST_F(RefusalTest, ALostTenureBringsBackWhatIsRefused) {
   EXPECT_TRUE(testing::eventually([&] { return completer.refused().empty(); }));
 }
 
+TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
+  std::atomic<bool> slow{false};
+  store->on_mark = [&](std::span<const Mark> marks) -> MarkResult {
+    for (const Mark& mark : marks) {
+      if (!mark.event_id.starts_with("bad")) continue;
+      if (slow.exchange(false)) {
+        completer.submit(completion("other"));
+        std::this_thread::sleep_for(1'100ms);  // it waits for a lock; now all of them are due
+      }
+      throw RetryableError("lock wait timeout exceeded");
+    }
+    return {};
+  };
+  submit({completion("bad 1"), completion("good 1"), completion("bad 2"), completion("good 2"),
+          completion("bad 3"), completion("good 3")});
+  ASSERT_TRUE(testing::eventually([&] { return completer.refused().size() == 3; }));
+  const std::size_t before = sent().size();
+  slow = true;
+  ASSERT_TRUE(landed.wait(4));
+  std::vector<std::string> since = sent();
+  since.erase(since.begin(), since.begin() + static_cast<std::ptrdiff_t>(before));
+  const auto other = std::find(since.begin(), since.end(), "other");
+  EXPECT_LE(other - since.begin(), 2) << "one may have been on its way when it became slow";
+}
+
+TEST_F(RefusalTest, ClosingMarksWhateverIsNotRefused) {
+  Barrier slow;
+  store->on_mark = [&](std::span<const Mark> marks) -> MarkResult {
+    for (const Mark& mark : marks) {
+      if (mark.event_id == "slow") slow.pass();
+      if (mark.event_id == "bad") throw RetryableError("not this one");
+    }
+    return {};
+  };
+  const testing::OpenAtEnd at_end(slow);
+  submit({completion("bad"), completion("good")});
+  ASSERT_TRUE(landed.wait(1));
+  ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
+  completer.submit(completion("slow"));
+  ASSERT_TRUE(slow.reached());
+  for (int n = 0; n < 10; ++n) completer.submit(completion(std::to_string(n)));
+  std::thread opening([&] {
+    std::this_thread::sleep_for(50ms);  // if it is not closing by then, nothing is proved
+    slow.open();
+  });
+  EXPECT_FALSE(completer.close(std::chrono::steady_clock::now() + 500ms));
+  opening.join();
+  EXPECT_EQ(landed.count(), 12u);
+  EXPECT_TRUE(log.contains("closed with 1 marks that the store did not take"));
+}
+
 TEST_F(RefusalTest, ClosingGivesUpARefusedMarkAtTheDeadline) {
   submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
           completion("good")});
