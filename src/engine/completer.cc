@@ -142,6 +142,8 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
 }
 
 bool Completer::wait_for_marks() {
+  // What is refused, or stands behind that, is not waited for.
+  if (pending_.empty() && queue_.empty() && unsure_.empty()) waiting_since_.reset();
   while (pending_.empty() && queue_.empty() && unsure_.empty() && !refused_is_due()) {
     if (refused_.empty()) {
       if (closing_) return false;

@@ -227,6 +227,16 @@ TEST_F(RefusalTest, ALostTenureBringsBackWhatIsRefused) {
   EXPECT_TRUE(testing::eventually([&] { return completer.refused().empty(); }));
 }
 
+// Or an engine with nothing else to do would give up all that it owns.
+TEST_F(RefusalTest, NobodyWaitsForARefusedMarkWhereNothingElseIsToDo) {
+  submit({of_lane(7, "bad", Mark::Kind::retry), completion("good")});
+  ASSERT_TRUE(landed.wait(1));
+  ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
+  ASSERT_TRUE(testing::eventually([&] { return !completer.waiting_since(); }));
+  completer.submit(of_lane(7, "behind", Mark::Kind::aside));
+  EXPECT_TRUE(testing::eventually([&] { return !completer.waiting_since(); }));
+}
+
 TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
   std::atomic<bool> slow{false};
   store->on_mark = [&](std::span<const Mark> marks) -> MarkResult {
