@@ -27,7 +27,8 @@ class OUTBOX_EXPORT PollHandler {
   // How many events it has taken and not yet marked.
   virtual std::size_t in_flight() = 0;
 
-  // Of these, how many will come to an end without waiting for a call that hangs.
+  // Of these, how many will come to an end without waiting for a call that hangs, or for
+  // a mark that the store refuses.
   virtual std::size_t active() { return in_flight(); }
 
   // Takes a row, or recognises one that it has already. False: no room after

@@ -165,6 +165,7 @@ bool Completer::refused_is_due() const {
 void Completer::take_refused(std::vector<Completion>& batch) {
   retried_.splice(retried_.end(), refused_, refused_.begin());
   batch.push_back(std::move(retried_.front().head));
+  count_apart();
 }
 
 // As many as may be sent at once, without those that have to wait for one that failed.
@@ -177,6 +178,22 @@ void Completer::take_queued(std::vector<Completion>& batch) {
     (apart != nullptr ? apart->behind : batch).push_back(std::move(next));
     queue_.pop_front();
   }
+  if (!refused_.empty()) count_apart();
+}
+
+// Without the one that is being tried, and calls that hang: those have marks of their own.
+void Completer::count_apart() {
+  std::size_t count = 0;
+  const auto add = [&](const Completion& one) {
+    if (one.landing != Completion::Landing::hand_over) ++count;
+  };
+  for (const Apart& apart : refused_) add(apart.head);
+  for (const Aparts* aparts : {&refused_, &retried_}) {
+    for (const Apart& apart : *aparts) {
+      std::for_each(apart.behind.begin(), apart.behind.end(), add);
+    }
+  }
+  apart_ = count;
 }
 
 Completer::Apart* Completer::in_front_of(const Completion& completion) {
@@ -236,7 +253,10 @@ void Completer::succeeded(Flushed flushed) {
     queue_.insert(queue_.begin(), std::move_iterator(apart.behind.begin()),
                   std::move_iterator(apart.behind.end()));
   }
-  retried_.clear();
+  if (!retried_.empty()) {
+    retried_.clear();
+    count_apart();
+  }
   if (flushed == Flushed::landed) {
     trouble_.over();
     failures_ = 0;
@@ -274,7 +294,7 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
   log_(LogLevel::error,
        "cannot mark " + std::to_string(batch.size()) + " events, will try again: " + last_error_);
   if (batch.size() == 1 && batch.front().failed_alone) {
-    refuse({.head = std::move(batch.front())});
+    if (!refuse_suspicion(batch)) refuse({.head = std::move(batch.front())});
     return true;  // others land
   }
   if (batch.size() == 1) {
@@ -290,6 +310,15 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
   if (pause(std::min(wait, kLongestPause), epoch)) return true;
   report_left();
   return false;
+}
+
+// Nothing else is delivered before its group is: it must not wait.
+bool Completer::refuse_suspicion(std::vector<Completion>& batch) {
+  if (batch.front().mark.kind != Mark::Kind::suspect) return false;
+  log_(LogLevel::error, "the store refuses to note that event " + batch.front().mark.event_id +
+                            " may kill the process, it is delivered all the same: " + last_error_);
+  events_.landed(batch);
+  return true;
 }
 
 // It waits until its time comes; the others go on.
@@ -312,6 +341,8 @@ void Completer::refuse(Apart apart) {
     return other.retry_at > apart.retry_at;
   });
   refused_.insert(later, std::move(apart));
+  count_apart();
+  if (events_.refused) events_.refused();
 }
 
 // In front of the queue, in their order.

@@ -1,6 +1,7 @@
 // Brings marks to the store, in natural batches.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -38,7 +39,8 @@ namespace outbox::internal {
 // it is reported, retried ever more rarely, and the others go on without it. Only
 // the later marks of its lane wait, so that a crash cannot leave followers aside
 // without the head that they wait for. (A refused DONE holds nobody: its lane has
-// gone on already.)
+// gone on already. And a suspicion that is refused counts as landed: the event is
+// delivered without it.)
 //
 // Thread-safe.
 class Completer {
@@ -49,6 +51,8 @@ class Completer {
     std::function<void(std::span<Completion>)> landed{};
     // The store refused because another instance owns what was marked in this epoch.
     std::function<void(std::int64_t epoch)> fenced{};
+    // The store refuses another mark.
+    std::function<void()> refused{};
   };
 
   Completer(std::shared_ptr<Instance> instance, Events events, const Clock& clock, Logger log);
@@ -71,6 +75,9 @@ class Completer {
 
   // The marks that the store refuses, one sentence each.
   std::vector<std::string> refused() const;
+
+  // How many events wait for these, their own included.
+  std::size_t apart() const { return apart_; }
 
   // Flushes and ends the thread; gives up at the deadline. False if marks were
   // left, whose events will be delivered again.
@@ -101,7 +108,9 @@ class Completer {
   Flushed flush(std::vector<Completion>& batch, std::int64_t epoch);
   void succeeded(Flushed flushed);
   bool failed(std::vector<Completion>& batch, std::int64_t epoch);
+  bool refuse_suspicion(std::vector<Completion>& batch);
   void refuse(Apart apart);
+  void count_apart();
   void requeue(Aparts& aparts);
   bool pause(std::chrono::milliseconds pause, std::int64_t epoch);
   void report_left();
@@ -113,6 +122,7 @@ class Completer {
   const Logger log_;
 
   Trouble trouble_;
+  std::atomic<std::size_t> apart_{0};
 
   // Used by run() only.
   std::deque<Completion> queue_;  // in the order of submission

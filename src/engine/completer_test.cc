@@ -288,6 +288,13 @@ TEST_F(RefusalTest, ClosingMarksWhateverIsNotRefused) {
   EXPECT_TRUE(log.contains("closed with 1 marks that the store did not take"));
 }
 
+// It says nothing of the event: that is delivered without it.
+TEST_F(RefusalTest, ASuspicionThatTheStoreDoesNotTakeIsNotWaitedFor) {
+  submit({of_lane(7, "bad", Mark::Kind::suspect), of_lane(8, "good", Mark::Kind::suspect)});
+  EXPECT_TRUE(landed.wait(2));
+  EXPECT_TRUE(completer.refused().empty());
+}
+
 TEST_F(RefusalTest, ClosingGivesUpARefusedMarkAtTheDeadline) {
   submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
           completion("good")});

@@ -78,7 +78,8 @@ Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOp
       deliverer_(options_.interceptors, log_),
       completer_(instance_,
                  {.landed = [this](std::span<Completion> done) { on_landed(done); },
-                  .fenced = [this](std::int64_t epoch) { on_fenced(epoch); }},
+                  .fenced = [this](std::int64_t epoch) { on_fenced(epoch); },
+                  .refused = [this] { tell_if_emptied(); }},
                  clock_, log_) {
   const BreakerOptions pauses{.pause = options_.pause, .max_pause = options_.max_pause};
   for (const Route* route : listeners_.routes()) {
@@ -238,9 +239,14 @@ std::optional<Clock::Steady> Core::tick() {
   std::optional<Clock::Steady> next = queue_.tick(now);
   bool hangs = false;
   for (const auto& worker : workers_) hangs = report_hung(*worker, now, next) || hangs;
-  // Suspects wait for nothing else that is in flight, but not for a call that hangs.
-  if (hangs && events_.emptied && queue_.active() == 0) events_.emptied();
+  if (hangs) tell_if_emptied();
   return next;
+}
+
+// Suspects wait for all that is in flight, but not for a call that hangs, nor for a mark
+// that is refused.
+void Core::tell_if_emptied() {
+  if (events_.emptied && active() == 0) events_.emptied();
 }
 
 // --- Calls that hang, and engines that do not move ---

@@ -38,7 +38,7 @@ struct CoreEvents {
   std::function<void()> timer_changed{};
   // Another instance owns what this one marked.
   std::function<void()> fenced{};
-  // Nothing is in flight any more.
+  // Nothing is in flight any more, but for what hangs or is refused.
   std::function<void()> emptied{};
   // This row was left to the reader, which may have passed it already.
   std::function<void(const RowRef&)> left_behind{};
@@ -76,7 +76,7 @@ class Core final : public PollHandler {
 
   std::size_t room() override;
   std::size_t in_flight() override;
-  std::size_t active() override { return queue_.active(); }
+  std::size_t active() override { return queue_.active(completer_.apart()); }
   bool handle(Row row) override;
   void handle_suspects(std::vector<Row> rows) override;
   void quarantine(bool on) override { quarantine_ = on; }
@@ -179,6 +179,7 @@ class Core final : public PollHandler {
   void release(const Job& job);
   void on_landed(std::span<Completion> completions);
   void on_fenced(std::int64_t epoch);
+  void tell_if_emptied();
   bool report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::Steady>& next);
   void hand_over_hung(std::optional<int> shard);
   std::size_t hung_workers(std::chrono::milliseconds longer) const;

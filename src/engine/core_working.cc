@@ -323,7 +323,7 @@ void Core::on_landed(std::span<Completion> completions) {
   }
 
   publish_gauges();
-  if (events_.emptied && queue_.active() == 0) events_.emptied();
+  tell_if_emptied();
   if (row_due && events_.row_due) events_.row_due(*row_due);
   if (waits && events_.timer_changed) events_.timer_changed();
 }

@@ -145,6 +145,14 @@ void Lanes::forget_shard(int shard) {
   }
 }
 
+std::size_t Lanes::jobs_that_wait(const std::set<LaneKey>& waiting) const {
+  std::size_t result = 0;
+  for (const auto& [key, lane] : lanes_) {
+    if (lane.frozen || waiting.contains(key)) result += lane.jobs.size();
+  }
+  return result;
+}
+
 void Lanes::unlist(Lane& lane) {
   if (!lane.listed) return;
   wanting_.erase({*lane.listed, lane.key});

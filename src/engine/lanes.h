@@ -99,6 +99,9 @@ class Lanes {
   std::vector<Job> clear();
   void forget_shard(int shard);
 
+  // How many jobs are in lanes that are frozen or one of these.
+  std::size_t jobs_that_wait(const std::set<LaneKey>& waiting) const;
+
   std::size_t size() const { return lanes_.size(); }
 
  private:

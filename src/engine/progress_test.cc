@@ -164,6 +164,28 @@ TEST_F(ProgressTest, ASuspectThatHangsCostsItsGroupAndNotTheInstance) {
   EXPECT_EQ(delivered.size(), 200u) << "each once";
 }
 
+TEST_F(ProgressTest, ASuspectWhoseRowSomebodyKeepsLockedStopsOnlyItself) {
+  Texts ids;
+  for (int n = 0; n < 200; ++n) {
+    ids.push_back(write_elsewhere(order_event(std::to_string(n % 150), std::to_string(n))));
+  }
+  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .whole = true});
+  ASSERT_NE(dead->renew().epoch, 0);
+  clock.advance(16s);
+  std::atomic<bool> locked{true};
+  faults->on_mark([&](std::span<const Mark> marks) -> std::optional<MarkResult> {
+    for (const Mark& mark : marks) {
+      if (locked && mark.event_id == ids[3]) throw RetryableError("lock wait timeout exceeded");
+    }
+    return std::nullopt;
+  });
+  auto box = open();
+  EXPECT_TRUE(in_time(*box, [&] { return bare_store->counts().pending == 1; }));
+  locked = false;
+  EXPECT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
+  EXPECT_EQ(recorder->count(), 200u) << "each once";
+}
+
 // While a dead letter is written, what the call has delivered is still the worker's.
 TEST_F(ProgressTest, AHangAfterTheCallIsSeenAsWell) {
   class FirstOnly final : public BatchListener {

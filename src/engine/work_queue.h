@@ -222,8 +222,9 @@ class WorkQueue {
   // waits; nobody else waits for it from now on.
   void hangs(const Job& job);
 
-  // In flight, without what hangs and what stands behind it in its lane.
-  std::size_t active() const;
+  // In flight, without what hangs, so many whose marks are refused, and what stands behind
+  // them in their lanes.
+  std::size_t active(std::size_t refused = 0) const;
 
   // Removes what has not begun of a shard that is being given up, but for suspects.
   std::vector<Job> shed(int shard);

@@ -1,6 +1,7 @@
 // Calls that hang, and how a shard is given up around them.
 #include <algorithm>
 #include <iterator>
+#include <set>
 #include <utility>
 
 #include "engine/work_queue.h"
@@ -28,14 +29,16 @@ void WorkQueue::returned(Job& job) {
   }
 }
 
-std::size_t WorkQueue::active() const {
+std::size_t WorkQueue::active(std::size_t refused) const {
   MutexLock lock(mutex_);
-  std::size_t stuck = hung_.size();
-  for (const auto& [id, hung] : hung_) {
-    const Lane* lane = hung.lane == kNoLane || hung.orphan ? nullptr : lanes_.find(hung.lane);
-    if (lane != nullptr) stuck += lane->jobs.size();
-  }
   const std::size_t held = hot_load_.held + cold_load_.held;
+  if (hung_.empty() && refused == 0) return held;
+  // A lane waits for its call, or, frozen, for a mark.
+  std::set<LaneKey> waiting;
+  for (const auto& [id, hung] : hung_) {
+    if (hung.lane != kNoLane && !hung.orphan) waiting.insert(hung.lane);
+  }
+  const std::size_t stuck = hung_.size() + refused + lanes_.jobs_that_wait(waiting);
   return held - std::min(held, stuck);
 }
 

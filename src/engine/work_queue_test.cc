@@ -491,6 +491,20 @@ TEST_F(OrphanTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
   EXPECT_TRUE(queue.shard_idle(0));
 }
 
+TEST_F(WorkQueueTest, ABatchThatHangsHidesNothingElse) {
+  WorkQueue queue{{}};
+  for (const char* id : {"1", "2", "3", "behind", "far behind"}) {
+    Job one = job(id, kLane);
+    one.route = &batch_;
+    ASSERT_EQ(queue.admit(one), Admission::queued);
+  }
+  ASSERT_EQ(take(queue), (Ids{"1", "2", "3"}));
+  for (const Job& one : work_.jobs) queue.hangs(one);
+  EXPECT_EQ(queue.active(), 0u);
+  admit(queue, job("other"));
+  EXPECT_EQ(queue.active(), 1u);
+}
+
 TEST_F(WorkQueueTest, TakesNothingDirectlyThatIsInAnotherInstancesShard) {
   WorkQueue queue{{}};
   Job mine = job("mine", kNoLane, true);
