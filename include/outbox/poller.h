@@ -37,8 +37,8 @@ class OUTBOX_EXPORT PollHandler {
 
   // Takes rows of which one may have killed the process that owned them before:
   // raises their `crashes` in the store, then delivers them. Called only while
-  // nothing is in flight.
-  virtual void handle_suspects(std::vector<Row> rows);
+  // nothing is active. Returns how many of them were in flight already.
+  virtual std::size_t handle_suspects(std::vector<Row> rows);
 
   // From now on, or no longer, suspects are delivered, and nothing else may be
   // beside them.

@@ -78,7 +78,7 @@ class Core final : public PollHandler {
   std::size_t in_flight() override;
   std::size_t active() override { return queue_.active(completer_.apart()); }
   bool handle(Row row) override;
-  void handle_suspects(std::vector<Row> rows) override;
+  std::size_t handle_suspects(std::vector<Row> rows) override;
   void quarantine(bool on) override { quarantine_ = on; }
   void read_begins(std::int64_t epoch) override;
   void read_ends() override;

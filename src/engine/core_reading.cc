@@ -63,14 +63,18 @@ bool Core::handle(Row row) {
   return true;
 }
 
-void Core::handle_suspects(std::vector<Row> rows) {
+std::size_t Core::handle_suspects(std::vector<Row> rows) {
+  std::size_t known = 0;
   std::vector<Completion> completions;
   for (Row& row : rows) {
     if (is_to_wait(row)) {
       handle(std::move(row));  // it cannot have been under way
       continue;
     }
-    if (!tracker_->try_acquire(row.event.id())) continue;
+    if (!tracker_->try_acquire(row.event.id())) {
+      ++known;
+      continue;
+    }
     Job job = job_of(std::move(row), false, reading_epoch_);
     // Rows set aside stay in the lane that they wait in.
     if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
@@ -88,6 +92,7 @@ void Core::handle_suspects(std::vector<Row> rows) {
         {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::expected});
   }
   completer_.submit(std::move(completions));
+  return known;
 }
 
 // Its crashes have been raised: now it may be delivered.

@@ -12,10 +12,11 @@
 
 namespace outbox {
 
-void PollHandler::handle_suspects(std::vector<Row> rows) {
+std::size_t PollHandler::handle_suspects(std::vector<Row> rows) {
   for (Row& row : rows) {
-    if (!handle(std::move(row))) return;
+    if (!handle(std::move(row))) break;
   }
+  return 0;
 }
 
 class Poller::Impl {

@@ -164,6 +164,30 @@ TEST_F(ProgressTest, ASuspectThatHangsCostsItsGroupAndNotTheInstance) {
   EXPECT_EQ(delivered.size(), 200u) << "each once";
 }
 
+// One of them may kill the process next: the hang of another is no reason to forget that.
+TEST_F(ProgressTest, BesideASuspectThatHangsTheOthersAreStillTriedAsSuspects) {
+  Texts ids;
+  for (int n = 0; n < 200; ++n) {
+    ids.push_back(write_elsewhere(order_event(std::to_string(n), std::to_string(n))));
+  }
+  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .whole = true});
+  ASSERT_NE(dead->renew().epoch, 0);
+  clock.advance(16s);
+
+  Barrier hang;
+  std::atomic<int> unsuspected{0};
+  auto hanging = std::make_shared<RecordingListener>([&](const Event& event, const Delivery&) {
+    if (bare_store->find(event.id())->row.crashes == 0) ++unsuspected;
+    if (event.id() == ids[3]) hang.pass();
+    return Outcome::done();
+  });
+  auto box = open({.hung_after = 30s}, hanging);
+  const OpenAtEnd at_end(hang);
+  ASSERT_TRUE(hang.reached());
+  ASSERT_TRUE(in_time(*box, [&] { return bare_store->counts().pending == 1; }));
+  EXPECT_EQ(unsuspected, 0);
+}
+
 TEST_F(ProgressTest, ASuspectWhoseRowSomebodyKeepsLockedStopsOnlyItself) {
   Texts ids;
   for (int n = 0; n < 200; ++n) {

@@ -410,14 +410,14 @@ bool Reader::read_suspects() {
   if (limit == 0) return false;
   {
     const Bracket bracket(handler_, epoch_);
-    Rows ready = instance_->ready(shards_, 0, limit);
+    Rows ready = instance_->ready(shards_, 0, limit + handler_.in_flight());
     instance_->rewind(0);
-    if (ready.rows.empty()) read_everything();
     if (try_suspects(std::move(ready.rows))) return false;
+    if (!ready.more) read_everything();
   }
   {
     const Bracket bracket(handler_, epoch_);
-    DueRows due = instance_->due(shards_, limit);
+    DueRows due = instance_->due(shards_, limit + handler_.in_flight());
     if (try_suspects(std::move(due.rows))) return false;
   }
   if (PollHandler::Wanted lane = handler_.next_lane(read_through_); lane.key != kNoLane) {
@@ -447,20 +447,23 @@ void Reader::end_suspicion() {
   handler_.quarantine(false);
 }
 
-// Starts the first group of these; false if there is none.
+// Starts the first group of these; false if there is none. One that is in flight, because its
+// call hangs, is no group: it has been tried.
 bool Reader::try_suspects(std::vector<Row> rows) {
-  if (rows.empty()) return false;
-  const std::size_t size = std::min(group_size(rows.front().crashes), suspects_left_);
-  std::vector<Row> group;
-  for (Row& row : rows) {
-    if (group.size() == size ||
-        (!group.empty() && group_size(row.crashes) != group_size(group.front().crashes)))
-      break;
-    group.push_back(judged(std::move(row)));
+  for (auto row = rows.begin(); row != rows.end();) {
+    const std::size_t size = std::min(group_size(row->crashes), suspects_left_);
+    const int crashes = row->crashes;
+    std::vector<Row> group;
+    while (row != rows.end() && group.size() < size &&
+           group_size(row->crashes) == group_size(crashes)) {
+      group.push_back(judged(std::move(*row++)));
+    }
+    const std::size_t tried = group.size();
+    const std::size_t known = handler_.handle_suspects(std::move(group));
+    suspects_left_ -= tried - known;
+    if (known < tried) return true;
   }
-  suspects_left_ -= group.size();
-  handler_.handle_suspects(std::move(group));
-  return true;
+  return false;
 }
 
 }  // namespace outbox::internal
