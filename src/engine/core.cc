@@ -229,9 +229,7 @@ bool Core::drained(int shard) {
     for (const Job& job : queue_.shed(shard)) release(job);
   }
   hand_over_hung(shard);
-  if (!queue_.shard_idle(shard)) return false;
-  queue_.forget_shard(shard);
-  return true;
+  return queue_.forget_shard(shard);
 }
 
 std::optional<Clock::Steady> Core::tick() {

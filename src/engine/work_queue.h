@@ -239,9 +239,9 @@ class WorkQueue {
   // Whether nothing of a shard is in flight, but for what was handed over.
   bool shard_idle(int shard) const;
 
-  // The shard is not ours any more. What was handed over is not marked when it returns;
-  // should the shard come back before that, its lane waits for it; see adopt().
-  void forget_shard(int shard);
+  // The shard, if it is idle, is not ours any more. What was handed over is not marked when
+  // it returns; should the shard come back before that, its lane waits for it; see adopt().
+  bool forget_shard(int shard);
 
   // Whether there is work that no worker has begun.
   bool has_waiting() const;
@@ -289,6 +289,7 @@ class WorkQueue {
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
   void returned(Job& job) OUTBOX_REQUIRES(mutex_);
   std::size_t handed_over_of(int shard) const OUTBOX_REQUIRES(mutex_);
+  bool is_idle(int shard) const OUTBOX_REQUIRES(mutex_);
   void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);

@@ -124,12 +124,17 @@ std::size_t WorkQueue::handed_over_of(int shard) const {
 
 bool WorkQueue::shard_idle(int shard) const {
   MutexLock lock(mutex_);
+  return is_idle(shard);
+}
+
+bool WorkQueue::is_idle(int shard) const {
   const auto held = shard_held_.find(shard);
   return held == shard_held_.end() || held->second == handed_over_of(shard);
 }
 
-void WorkQueue::forget_shard(int shard) {
+bool WorkQueue::forget_shard(int shard) {
   MutexLock lock(mutex_);
+  if (!is_idle(shard)) return false;
   for (auto& [id, hung] : hung_) {
     if (hung.shard != shard || hung.state != Hung::State::handed_over) continue;
     hung.state = Hung::State::released;
@@ -142,6 +147,7 @@ void WorkQueue::forget_shard(int shard) {
   }
   lanes_.forget_shard(shard);
   shard_held_.erase(shard);
+  return true;
 }
 
 }  // namespace outbox::internal

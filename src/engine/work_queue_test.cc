@@ -491,6 +491,34 @@ TEST_F(OrphanTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
   EXPECT_TRUE(queue.shard_idle(0));
 }
 
+// --- Calls that hang ---
+
+class HungTest : public OrphanTest {
+ protected:
+  // A call that hangs, and has been handed over.
+  void hand_over() {
+    queue.own(std::vector{0});
+    queue.enter(1);
+    admit(queue, of(1, "hangs"));
+    ASSERT_EQ(take(queue), Ids{"hangs"});
+    queue.hangs(work_.jobs[0]);
+    queue.own(std::vector<int>{});
+    ASSERT_TRUE(queue.begin_hand_over(work_.jobs[0]));
+  }
+};
+
+// The shard is counted as drained, and the call returns just then.
+TEST_F(HungTest, ACallThatReturnsBeforeItsShardIsForgottenCounts) {
+  hand_over();
+  queue.handed_over(work_.jobs[0]);
+  ASSERT_TRUE(queue.shard_idle(0));
+  finish(queue, After::next);
+  ASSERT_EQ(finished_[0].after, After::next);
+  EXPECT_FALSE(queue.forget_shard(0)) << "its mark is on its way";
+  land(queue, landing(Completion::Landing::done));
+  EXPECT_TRUE(queue.forget_shard(0));
+}
+
 TEST_F(WorkQueueTest, ABatchThatHangsHidesNothingElse) {
   WorkQueue queue{{}};
   for (const char* id : {"1", "2", "3", "behind", "far behind"}) {
