@@ -277,7 +277,7 @@ void Core::on_landed(std::span<Completion> completions) {
       const bool orphan = completion.job.epoch != epoch_;
       if (completion.landing == Completion::Landing::hand_over) {
         // Its call is still running, or has returned and marked it by itself.
-        if (!orphan) queue_.handed_over(completion.job);
+        queue_.handed_over(completion.job, !orphan);
         continue;
       }
       if (orphan && completion.stale) {

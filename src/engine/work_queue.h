@@ -231,9 +231,9 @@ class WorkQueue {
 
   // A job that hangs is to be postponed in the store, so that the next owner of its
   // shard holds it while the call goes on. True: the caller submits that mark, and
-  // says when it has landed.
+  // says when it has landed, or that it has not before the tenure ended.
   bool begin_hand_over(const Job& job);
-  void handed_over(const Job& job);
+  void handed_over(const Job& job, bool landed);
   bool hung_are_handed_over() const;
 
   // Whether nothing of a shard is in flight, but for what was handed over.

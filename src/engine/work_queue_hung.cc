@@ -101,11 +101,11 @@ bool WorkQueue::begin_hand_over(const Job& job) {
   return true;
 }
 
-void WorkQueue::handed_over(const Job& job) {
+void WorkQueue::handed_over(const Job& job, bool landed) {
   MutexLock lock(mutex_);
   const auto found = hung_.find(job.row.event.id());
   if (found == hung_.end() || found->second.state != Hung::State::handing_over) return;
-  found->second.state = Hung::State::handed_over;
+  found->second.state = landed ? Hung::State::handed_over : Hung::State::running;
 }
 
 bool WorkQueue::hung_are_handed_over() const {

@@ -87,7 +87,11 @@ std::vector<Job> WorkQueue::enter(std::int64_t epoch) {
     orphan.jobs += away.jobs;
   }
   away_.clear();
-  for (auto& [id, hung] : hung_) hung.orphan = true;
+  for (auto& [id, hung] : hung_) {
+    hung.orphan = true;
+    // What was postponed for the next owner was so in the last tenure, or was not.
+    if (hung.state != Hung::State::released) hung.state = Hung::State::running;
+  }
   epoch_ = epoch;
   std::vector<Job> jobs = drop_all_locked();
   await_orphans();

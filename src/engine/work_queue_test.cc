@@ -510,13 +510,30 @@ class HungTest : public OrphanTest {
 // The shard is counted as drained, and the call returns just then.
 TEST_F(HungTest, ACallThatReturnsBeforeItsShardIsForgottenCounts) {
   hand_over();
-  queue.handed_over(work_.jobs[0]);
+  queue.handed_over(work_.jobs[0], true);
   ASSERT_TRUE(queue.shard_idle(0));
   finish(queue, After::next);
   ASSERT_EQ(finished_[0].after, After::next);
   EXPECT_FALSE(queue.forget_shard(0)) << "its mark is on its way";
   land(queue, landing(Completion::Landing::done));
   EXPECT_TRUE(queue.forget_shard(0));
+}
+
+TEST_F(HungTest, ATenureThatEndsBeforeTheHandOverHasLandedLeavesItToTheNext) {
+  hand_over();
+  queue.enter(0);
+  queue.own(std::vector{0});
+  queue.enter(2);
+  EXPECT_FALSE(queue.hung_are_handed_over());
+  EXPECT_TRUE(queue.begin_hand_over(work_.jobs[0])) << "or the shard could never be given up";
+}
+
+TEST_F(HungTest, AHandOverThatCameTooLateIsRepeated) {
+  hand_over();
+  queue.handed_over(work_.jobs[0], false);
+  EXPECT_TRUE(queue.begin_hand_over(work_.jobs[0]));
+  queue.handed_over(work_.jobs[0], true);
+  EXPECT_TRUE(queue.hung_are_handed_over());
 }
 
 TEST_F(WorkQueueTest, ABatchThatHangsHidesNothingElse) {
