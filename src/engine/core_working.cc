@@ -332,11 +332,14 @@ void Core::on_landed(std::span<Completion> completions) {
 void Core::give_back(std::vector<Job> jobs) {
   bool left_behind = false;
   for (Job& job : jobs) {
+    // Its shard may be ours again, and its lane wait for it: whoever reads that must meet it.
+    const bool released = job.epoch == kHandedOver;
+    if (released) release(job);
     if (queue_.adopt(job)) {
       set_aside(std::move(job));
       continue;
     }
-    release(job);
+    if (!released) release(job);
     // The reader may have passed it while it was in the gate.
     if (events_.left_behind) events_.left_behind(job.row.ref);
     left_behind = true;

@@ -1,0 +1,120 @@
+// The core by itself, with a test in the place of reader and keeper.
+#include "engine/core.h"
+
+#include <limits>
+#include <set>
+
+#include "engine/test_fixture.h"
+
+namespace outbox::internal {
+namespace {
+
+using namespace std::chrono_literals;
+using testing::Barrier;
+using testing::OpenAtEnd;
+
+constexpr Seq kEverything = std::numeric_limits<Seq>::max();
+
+// Tells when an event is about to leave.
+class TellingTracker final : public InFlightTracker {
+ public:
+  std::function<void()> on_release;
+
+  bool try_acquire(std::string_view event_id) override {
+    const std::lock_guard lock(mutex_);
+    return ids_.emplace(event_id).second;
+  }
+  void release(std::string_view event_id) override {
+    if (on_release) on_release();
+    const std::lock_guard lock(mutex_);
+    ids_.erase(std::string(event_id));
+  }
+
+ private:
+  std::mutex mutex_;
+  std::set<std::string> ids_;
+};
+
+class CoreTest : public testing::EngineTest {
+ protected:
+  void start(std::shared_ptr<Listener> listener) {
+    Listeners on;
+    on.add("Order", "Happened", std::move(listener));
+    core = std::make_unique<Core>(
+        instance, on,
+        DispatcherOptions{
+            .workers = 1, .hung_after = 30s, .tracker = tracker, .log = log.log(), .clock = &clock},
+        50);
+    core->start();
+    tenure = instance->renew();
+    core->tenure(tenure, Clock::Steady::max());
+    read_through.assign(tenure.shards.size(), kEverything);
+  }
+
+  void read_ready() {
+    core->read_begins(tenure.epoch);
+    for (Row& row : instance->ready(tenure.shards, 0, 50).rows) core->handle(std::move(row));
+    core->read_ends();
+  }
+
+  void read_lanes() {
+    for (;;) {
+      const auto lane = core->next_lane(read_through);
+      if (lane.key == kNoLane) return;
+      core->read_begins(tenure.epoch);
+      core->fill(lane, instance->held(lane.shard, lane.key, lane.limit), false);
+      core->read_ends();
+    }
+  }
+
+  std::shared_ptr<TellingTracker> tracker = std::make_shared<TellingTracker>();
+  std::shared_ptr<Instance> instance = bare_store->join({.lease = 24h});
+  Tenure tenure;
+  std::vector<Seq> read_through;
+  std::unique_ptr<Core> core;
+};
+
+// The lane must not be read before the event has left the gate: it would be passed over,
+// and with the lane forgotten nobody would look for it again.
+TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
+  Barrier hang;
+  std::atomic<bool> quick{false};
+  auto hanging = std::make_shared<testing::RecordingListener>([&](const Event&, const Delivery&) {
+    hang.pass();
+    return Outcome::done();
+  });
+  const std::string id = write_elsewhere(testing::order_event("a", "1"));
+  start(hanging);
+  const OpenAtEnd at_end(hang);
+  read_ready();
+  ASSERT_TRUE(hang.reached());
+  clock.advance(31s);
+  core->tick();
+
+  // Its shard is given up, and comes back.
+  const int shard = store->find(id)->row.ref.shard;
+  Tenure without = tenure;
+  std::erase(without.shards, shard);
+  without.leaving.push_back(shard);
+  core->tenure(without, Clock::Steady::max());
+  ASSERT_TRUE(testing::eventually([&] { return core->drained(shard); }));
+  core->tenure(tenure, Clock::Steady::max());
+  for (const HeldLane& lane : instance->held_lanes(shard, 0, 10)) core->restore(lane);
+  clock.advance(60s);
+  read_lanes();
+  EXPECT_EQ(hanging->count(), 1u) << "its lane waits for the call";
+
+  tracker->on_release = [&] {
+    if (!quick) read_lanes();  // a reader that comes just then
+    quick = true;
+  };
+  hang.open();
+  EXPECT_TRUE(testing::eventually([&] {
+    if (quick) read_lanes();
+    return status(id) == Status::done;
+  }));
+  core->close();
+}
+
+}  // namespace
+}  // namespace outbox::internal
