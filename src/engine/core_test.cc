@@ -4,6 +4,7 @@
 #include <limits>
 #include <set>
 
+#include "engine/keeper.h"
 #include "engine/test_fixture.h"
 
 namespace outbox::internal {
@@ -114,6 +115,31 @@ TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
     return status(id) == Status::done;
   }));
   core->close();
+}
+
+// Of a dispatcher and a poller only the poller gives up; were the other one asked first, it
+// would take the answer for the poller's, and double the time until the next.
+TEST_F(CoreTest, AKeeperWithoutAnInstanceDoesNotAskWhetherItHasStalled) {
+  std::atomic<int> asked{0};
+  testing::Signal ticks;
+  Keeper keeper(nullptr,
+                {.stalled =
+                     [&] {
+                       ++asked;
+                       return std::string("why");
+                     },
+                 .tick =
+                     [&] {
+                       ticks.raise();
+                       return std::optional<Clock::Steady>();
+                     }},
+                clock, log.log());
+  keeper.start();
+  ASSERT_TRUE(ticks.wait(1));
+  keeper.wake();
+  ASSERT_TRUE(ticks.wait(2));
+  keeper.stop();
+  EXPECT_EQ(asked, 0);
 }
 
 }  // namespace

@@ -72,7 +72,9 @@ void Keeper::run() {
       woken_ = false;
       renew_now = std::exchange(renew_, false);
     }
-    if (const std::string why = duties_.stalled ? duties_.stalled() : std::string(); !why.empty()) {
+    // Where another one keeps the tenure, that one asks: each answer counts.
+    const bool asks = instance_ && duties_.stalled;
+    if (const std::string why = asks ? duties_.stalled() : std::string(); !why.empty()) {
       give_up(why);
       renew_now = false;
     }
@@ -92,7 +94,6 @@ void Keeper::run() {
 // Others may deliver what is stuck here, and whatever led to the wrong server or hangs
 // in this process is opened anew with the next registration.
 void Keeper::give_up(const std::string& why) {
-  if (!instance_) return;  // whoever keeps the tenure asks for itself
   const std::lock_guard lock(renewal_);
   const Clock::Steady now = clock_.steady();
   if (now - gave_up_at_ > kForgotten) pause_ = milliseconds::zero();
