@@ -117,6 +117,33 @@ TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
   core->close();
 }
 
+// A listener that needs so long, and not for ever, gets there in the end.
+TEST_F(CoreTest, EachTimeAllWorkersHangTheyGetTwiceAsLong) {
+  Barrier hang;
+  auto hanging = std::make_shared<testing::RecordingListener>([&](const Event&, const Delivery&) {
+    hang.pass();
+    return Outcome::done();
+  });
+  write_elsewhere(testing::order_event("a", "1"));
+  start(hanging);
+  const OpenAtEnd at_end(hang);
+  read_ready();
+  ASSERT_TRUE(hang.reached());
+  write_elsewhere(testing::order_event("b", "1"));
+  for (const auto longer : {60s, 120s, 240s}) {
+    read_ready();                                          // there is something to do
+    clock.advance(longer == 60s ? 89s : longer / 2 - 1s);  // since the call began
+    core->tick();
+    EXPECT_EQ(core->stalled(), "") << longer.count();
+    clock.advance(1s);
+    EXPECT_TRUE(testing::eventually([&] { return !core->stalled().empty(); })) << longer.count();
+    core->tenure({}, Clock::Steady::min());
+    instance->leave();
+    tenure = instance->renew();
+    core->tenure(tenure, Clock::Steady::max());
+  }
+}
+
 // Of a dispatcher and a poller only the poller gives up; were the other one asked first, it
 // would take the answer for the poller's, and double the time until the next.
 TEST_F(CoreTest, AKeeperWithoutAnInstanceDoesNotAskWhetherItHasStalled) {

@@ -258,8 +258,10 @@ void Core::bury(Job& job, Judgement& judgement) const {
 void Core::on_landed(std::span<Completion> completions) {
   // Told first, so that whoever sees the engine idle sees the counts as well.
   for (const Completion& completion : completions) report(completion);
-  if (stalls_ > 0 && std::any_of(completions.begin(), completions.end(),
-                                 [](const Completion& one) { return !one.stale; })) {
+  // To hand over what hangs is no progress.
+  if (stalls_ > 0 && std::any_of(completions.begin(), completions.end(), [](const Completion& one) {
+        return !one.stale && one.landing != Completion::Landing::hand_over;
+      })) {
     stalls_ = 0;
   }
 
