@@ -173,7 +173,7 @@ std::string Driver::stalled() {
     return "a read of the store has not returned for " + seconds_text(now - began);
   }
   const auto failing = reading_.report();
-  if (failing && std::max(failing->since, owner_since_) < now - options_.stalled_after) {
+  if (failing && std::max(failing->since, owner_since_.load()) < now - options_.stalled_after) {
     return "events could not be read for " + seconds_text(now - failing->since) + ": " +
            failing->what;
   }

@@ -96,9 +96,10 @@ class Driver {
   std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
   std::atomic<Clock::Steady> scheduled_{Clock::Steady::max()};  // when tick() is called again
 
-  // Used by the keeper's duties only.
+  std::atomic<Clock::Steady> owner_since_{Clock::Steady{}};
+
+  // Used by the keeper's thread only.
   Clock::Steady next_sweep_{};
-  Clock::Steady owner_since_{};
 
   Keeper keeper_;  // last: its thread uses all of the above
 };
