@@ -80,6 +80,13 @@ std::optional<Clock::Steady> Completer::waiting_since() const {
   return waiting_since_;
 }
 
+void Completer::give_up(int shard, Clock::Steady refused_before) {
+  MutexLock lock(mutex_);
+  if (refusals_.empty()) return;
+  given_up_[shard] = refused_before;
+  changed_.notify_all();
+}
+
 std::vector<std::string> Completer::refused() const {
   std::vector<std::string> result;
   const Clock::Steady now = clock_.steady();
@@ -144,6 +151,7 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
 bool Completer::wait_for_marks() {
   // What is refused, or stands behind that, is not waited for.
   if (pending_.empty() && queue_.empty() && unsure_.empty()) waiting_since_.reset();
+  give_up_refused();
   while (pending_.empty() && queue_.empty() && unsure_.empty() && !refused_is_due()) {
     if (refused_.empty()) {
       if (closing_) return false;
@@ -151,6 +159,7 @@ bool Completer::wait_for_marks() {
     } else {
       changed_.wait_until(mutex_, refused_.front().retry_at);
     }
+    give_up_refused();
   }
   return true;
 }
@@ -159,7 +168,21 @@ bool Completer::wait_for_marks() {
 bool Completer::refused_is_due() const {
   if (refused_.empty()) return false;
   const Apart& first = refused_.front();
-  return closing_ || first.head.job.epoch != epoch_ || first.retry_at <= steady_clock::now();
+  return closing_ || first.head.given_up || first.head.job.epoch != epoch_ ||
+         first.retry_at <= steady_clock::now();
+}
+
+void Completer::give_up_refused() {
+  if (given_up_.empty()) return;
+  for (auto next = refused_.begin(); next != refused_.end();) {
+    const auto apart = next++;
+    const auto asked = given_up_.find(apart->head.job.row.ref.shard);
+    if (asked == given_up_.end() || refusals_[apart->event_id].since > asked->second) continue;
+    apart->head.given_up = true;
+    for (Completion& one : apart->behind) one.given_up = true;
+    refused_.splice(refused_.begin(), refused_, apart);  // it does not wait for its time
+  }
+  given_up_.clear();
 }
 
 void Completer::take_refused(std::vector<Completion>& batch) {
@@ -215,7 +238,7 @@ Completer::Flushed Completer::flush(std::vector<Completion>& batch, std::int64_t
   marks.reserve(batch.size());
   sent.reserve(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
-    batch[i].stale = batch[i].job.epoch != epoch;
+    batch[i].stale = batch[i].job.epoch != epoch || batch[i].given_up;
     if (batch[i].stale) continue;
     marks.push_back(std::move(batch[i].mark));
     sent.push_back(i);

@@ -76,6 +76,10 @@ class Completer {
   // The marks that the store refuses, one sentence each.
   std::vector<std::string> refused() const;
 
+  // Marks of a shard that have been refused since before then, and those behind them, are
+  // not tried any more: they come back stale.
+  void give_up(int shard, Clock::Steady refused_before);
+
   // How many events wait for these, their own included.
   std::size_t apart() const { return apart_; }
 
@@ -102,6 +106,7 @@ class Completer {
   bool next_batch(std::vector<Completion>& batch);
   bool wait_for_marks() OUTBOX_REQUIRES(mutex_);
   bool refused_is_due() const OUTBOX_REQUIRES(mutex_);
+  void give_up_refused() OUTBOX_REQUIRES(mutex_);
   void take_refused(std::vector<Completion>& batch);
   void take_queued(std::vector<Completion>& batch);
   Apart* in_front_of(const Completion& completion);
@@ -144,6 +149,7 @@ class Completer {
       std::chrono::steady_clock::time_point::max();
   std::optional<Clock::Steady> waiting_since_ OUTBOX_GUARDED_BY(mutex_);
   std::map<std::string, Trouble::Report> refusals_ OUTBOX_GUARDED_BY(mutex_);  // by event id
+  std::map<int, Clock::Steady> given_up_ OUTBOX_GUARDED_BY(mutex_);  // by shard; to be done
 
   std::jthread thread_;
 };

@@ -221,14 +221,15 @@ void Core::on_fenced(std::int64_t epoch) {
   if (events_.fenced) events_.fenced();
 }
 
-// What has not begun is for the next owner, and so is what hangs, after a while; what
-// runs is waited for.
+// What has not begun is for the next owner, and so is, after a while, what hangs, or whose
+// mark is refused; what runs is waited for.
 bool Core::drained(int shard) {
   {
     MutexLock lock(landing_mutex_);
     for (const Job& job : queue_.shed(shard)) release(job);
   }
   hand_over_hung(shard);
+  completer_.give_up(shard, clock_.steady() - options_.stalled_after);
   return queue_.forget_shard(shard);
 }
 

@@ -45,6 +45,7 @@ struct Completion {
   Clock::Steady due{};        // of what waits now
   bool stale = false;         // it changed nothing: the row is no longer ours
   bool failed_alone = false;  // before others landed; see Completer
+  bool given_up = false;      // see Completer::give_up()
 };
 
 }  // namespace outbox::internal

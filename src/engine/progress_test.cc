@@ -301,6 +301,48 @@ TEST_F(DrainTest, AShardWithACallThatHangsIsGivenUpAndTheEventIsHeld) {
   EXPECT_GE(twice, 1) << "what was handed over while its call went on comes again";
 }
 
+// Or nobody would read the shard for as long as somebody keeps that row locked.
+TEST_F(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
+  std::atomic<bool> locked{true};
+  faults->on_mark([&](std::span<const Mark> marks) -> std::optional<MarkResult> {
+    for (const Mark& mark : marks) {
+      if (locked && mark.event_id.starts_with("locked")) throw RetryableError("lock wait timeout");
+    }
+    return std::nullopt;
+  });
+  auto a = open({.mode = Mode::multi_node, .lease = 15s, .stalled_after = 60s});
+  ASSERT_TRUE(eventually([&] { return a->owner(); }));
+  const auto refused = [&] {
+    const auto reasons = a->health().reasons;
+    return std::count_if(reasons.begin(), reasons.end(), [](const auto& reason) {
+      return reason.find("the store has refused to mark event locked") != std::string::npos;
+    });
+  };
+  std::set<int> shards;
+  for (int n = 0; shards.size() < 16; ++n) {
+    Draft draft = order_event(std::to_string(n), "0");
+    if (!shards.insert(store->find(write(*a, draft))->row.ref.shard).second) continue;
+    draft.id = "locked " + std::to_string(n);
+    write(*a, draft);
+    const auto before = static_cast<std::ptrdiff_t>(shards.size());
+    ASSERT_TRUE(in_time(*a, [&] {
+      write(*a, order_event("other", "0"));  // that lands
+      return refused() == before;
+    }));
+  }
+  auto b = open_other({.mode = Mode::multi_node, .lease = 15s});
+  Texts others;
+  for (int n = 0; n < 100; ++n) {
+    others.push_back(write_elsewhere(order_event("other " + std::to_string(n), "1")));
+  }
+  ASSERT_TRUE(soon(*a, *b, [&] {
+    return b->owner() &&
+           std::all_of(others.begin(), others.end(), [&](const auto& id) { return is_done(id); });
+  }));
+  locked = false;
+  EXPECT_TRUE(soon(*a, *b, [&] { return !store->has_pending(); }));
+}
+
 TEST_F(DrainTest, WhatWaitsForAPausedListenerIsGivenToTheNextOwner) {
   auto a = open({.mode = Mode::multi_node, .lease = 15s});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
