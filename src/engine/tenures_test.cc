@@ -34,6 +34,10 @@ class World {
   void step() {
     if (draw(shares_[0] * 16) == 0) return begin_tenure(draw(2) == 0 ? 0 : ++last_epoch_);
     if (draw(shares_[0] * 16) == 0) return own(!owned_);
+    if (draw(shares_[3] * 16) == 0) return hang();
+    if (draw(shares_[3] * 64) == 0) return hand_over_hung();
+    if (draw(4) == 0) return drain();
+    if (draw(4) == 0) return deliver_elsewhere();
     if (draw(shares_[1] * 4) == 0) {
       rows_.push_back({.seq = static_cast<Seq>(rows_.size()) + 1, .lane = 101 + draw(3)});
       return;
@@ -67,6 +71,7 @@ class World {
     LaneKey lane = kNoLane;
     LaneKey hold = 0;
     bool done = false;
+    bool postponed = false;
   };
   struct Read {
     PollHandler::Wanted lane{};  // without a key: ready rows
@@ -77,6 +82,7 @@ class World {
     Completion completion;
     bool finishes = false;
     bool applied = false;
+    bool stale = false;
   };
 
   int draw(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
@@ -116,13 +122,51 @@ class World {
   void begin_tenure(std::int64_t epoch) {
     epoch_ = epoch;
     if (epoch != 0) store_epoch_ = epoch;
+    if (epoch != 0 && owned_) released_ = false;
     for (const Job& job : queue_.enter(epoch)) release(job);
   }
 
   // Or it is being given up.
   void own(bool on) {
     owned_ = on;
+    if (on) released_ = false;
     queue_.own(on ? std::vector{0} : std::vector<int>{});
+  }
+
+  void drain() {
+    if (owned_ || released_ || epoch_ == 0 || reads_ || reader_epoch_ != epoch_) return;
+    for (const Job& job : queue_.shed(0)) release(job);
+    hand_over_hung();
+    released_ = queue_.forget_shard(0);
+  }
+
+  void hand_over_hung() {
+    if (epoch_ == 0) return;
+    for (const Job& job : running_) {
+      if (!queue_.begin_hand_over(job)) continue;
+      Job copy = job;
+      copy.epoch = epoch_;
+      send(copy, Landing::hand_over, false);
+    }
+  }
+
+  // The next owner delivers in order, or sets a whole lane aside.
+  void deliver_elsewhere() {
+    if (!released_) return;
+    const LaneKey lane = 101 + draw(3);
+    const auto head = std::find_if(rows_.begin(), rows_.end(), [&](const Stored& row) {
+      return row.lane == lane && !row.done;
+    });
+    if (head == rows_.end() || (head->postponed && draw(4) > 0)) return;
+    head->postponed = false;
+    delivered_.insert(head->seq);
+    if (draw(4) > 0) {
+      head->done = true;
+      return;
+    }
+    for (Stored& row : rows_) {
+      if (row.lane == lane) row.hold = lane;
+    }
   }
 
   // --- The reader ---
@@ -150,8 +194,9 @@ class World {
     const std::size_t limit = of_lane ? read.lane.limit : kBatch;
     gate_.read_begins();
     next_ = std::min(next_, std::exchange(rewind_, kEverything));
-    for (const Stored& row : rows_) {
+    for (Stored& row : rows_) {
       if (row.done || row.hold != read.lane.key || (!of_lane && row.seq < next_)) continue;
+      if (draw(4) == 0) row.postponed = false;
       read.more = read.rows.size() == limit;
       if (read.more) break;
       read.rows.push_back(row);
@@ -188,6 +233,10 @@ class World {
         filling.more = true;
         break;
       }
+      if (row.postponed) {
+        filling.due = kNow;
+        break;
+      }
       if (gate_.try_acquire(std::to_string(row.seq))) filling.jobs.push_back(job_of(row));
     }
     for (const Job& job : queue_.fill(read_->lane.key, std::move(filling))) release(job);
@@ -217,6 +266,11 @@ class World {
       delivered_.insert(job.row.ref.seq);
       running_.push_back(std::move(job));
     }
+  }
+
+  void hang() {
+    if (running_.empty()) return;
+    queue_.hangs(running_[static_cast<std::size_t>(draw(static_cast<int>(running_.size())))]);
   }
 
   void finish(After after) {
@@ -255,34 +309,58 @@ class World {
   void set_aside(const Job& job) { send(job, Landing::aside, false); }
 
   void give_back(Job& job) {
+    const bool released = job.epoch == kHandedOver;
+    if (released) release(job);
     if (queue_.adopt(job)) return set_aside(job);
-    release(job);
+    if (!released) release(job);
     rewind_ = std::min(rewind_, job.row.ref.seq);
   }
 
   void release(const Job& job) { gate_.release(job.row.event.id()); }
 
+  // The first of these marks, or, as if the store refused that one, another; but none before
+  // an earlier one of its lane, unless that is a DONE.
+  template <class Over, class Ready>
+  std::deque<Sent>::iterator next_sent(const Over& over, const Ready& ready) {
+    int skip = draw(4) > 0 ? 0 : draw(static_cast<int>(sent_.size()) + 1);
+    std::set<LaneKey> waiting;
+    for (auto one = sent_.begin(); one != sent_.end(); ++one) {
+      if (over(*one)) continue;
+      const LaneKey lane = one->completion.job.lane;
+      if (!waiting.contains(lane) && ready(*one) && skip-- <= 0) return one;
+      if (one->completion.landing != Landing::done) waiting.insert(lane);
+    }
+    return sent_.end();
+  }
+
   // In the store; the engine does not know yet.
   void apply() {
     const auto next =
-        std::find_if(sent_.begin(), sent_.end(), [](const Sent& one) { return !one.applied; });
-    if (next == sent_.end() || next->completion.job.epoch != store_epoch_) return;
+        next_sent([](const Sent& one) { return one.applied; },
+                  [&](const Sent& one) { return one.completion.job.epoch == store_epoch_; });
+    if (next == sent_.end()) return;
     next->applied = true;
+    next->stale = released_;
+    if (released_) return;
     Stored& row = rows_[static_cast<std::size_t>(next->completion.job.row.ref.seq) - 1];
     row.done = row.done || next->finishes;
     row.hold = row.lane;
+    row.postponed = next->completion.landing == Landing::hand_over;
   }
 
   void answer() {
-    if (sent_.empty()) return;
-    Job& job = sent_.front().completion.job;
+    const auto next = next_sent(
+        [](const Sent&) { return false; },
+        [&](const Sent& one) { return one.applied || one.completion.job.epoch != epoch_; });
+    if (next == sent_.end()) return;
+    Sent one = std::move(*next);
+    sent_.erase(next);
+    Job& job = one.completion.job;
     const bool orphan = job.epoch != epoch_;
-    if (!sent_.front().applied && !orphan) return;
-    Sent one = std::move(sent_.front());
-    sent_.pop_front();
-    if (!one.applied) return give_back(one.completion.job);
-    release(one.completion.job);
-    if (orphan) rewind_ = std::min(rewind_, one.completion.job.row.ref.seq);
+    if (one.completion.landing == Landing::hand_over) return queue_.handed_over(job, !orphan);
+    if (orphan && (!one.applied || one.stale)) return give_back(job);
+    release(job);
+    if (orphan) rewind_ = std::min(rewind_, job.row.ref.seq);
     queue_.landed({&one.completion, 1}, kNow);
   }
 
@@ -295,6 +373,7 @@ class World {
   std::int64_t last_epoch_ = 0;
   std::int64_t store_epoch_ = 0;
   bool owned_ = true;
+  bool released_ = false;  // it has been given up, and another one owns it
 
   std::int64_t reader_epoch_ = 0;
   bool reads_ = true;
