@@ -62,11 +62,12 @@ cluster_lives() {
   return 1
 }
 
-# last_commit <server>: the number of the last one that its data has; it must not run.
-last_commit() {
+# recovered_position <server>: the history and the number of the last commit that its data
+# has, HISTORY:NUMBER; it must not run.
+recovered_position() {
   as_server_user "$(state "$1" server)" --defaults-file="$(state "$1" folder)/my.cnf" \
     --wsrep-recover --log-error="$(state "$1" folder)/recovery.log" >>"$base/$1/log" 2>&1
-  sed -n 's/.*Recovered position: .*:\(-\?[0-9]*\)$/\1/p' "$(state "$1" folder)/recovery.log" | tail -n 1
+  sed -n 's/.*Recovered position: //p' "$(state "$1" folder)/recovery.log" | tail -n 1
 }
 
 # After all were killed: which of them to begin with, so that no commit is lost.
@@ -74,22 +75,29 @@ most_advanced() {
   local server last best=$1 most=-1
   for server in galera-1 galera-2 galera-3; do
     if [[ ! -f $(working_folder "$server")/grastate.dat ]]; then continue; fi
-    last=$(last_commit "$server")
+    last=$(recovered_position "$server")
+    last=${last##*:}
     if ((last > most)); then best=$server most=$last; fi
   done
   say "$best"
 }
 
 launch_galera() {
-  local folder first=()
+  local folder position options=()
   folder=$(state "$1" folder)
+  # After a crash it does not know where it was, and would have all data copied again, for
+  # which one of the others stops.
+  if [[ -f $folder/data/grastate.dat ]]; then
+    position=$(recovered_position "$1")
+    if [[ -n $position ]]; then options=("--wsrep_start_position=$position"); fi
+  fi
   if ! cluster_lives "$1"; then
     local begin_with
     begin_with=$(most_advanced "$1")
     if [[ $begin_with != "$1" ]]; then
       start "$begin_with"
     else
-      first=(--wsrep-new-cluster "--init-file=$folder/first.sql")
+      options+=(--wsrep-new-cluster "--init-file=$folder/first.sql")
       if [[ -f $folder/data/grastate.dat ]]; then
         sed -i 's/^safe_to_bootstrap: 0/safe_to_bootstrap: 1/' "$folder/data/grastate.dat"
       fi
@@ -97,7 +105,7 @@ launch_galera() {
   fi
   run_in_background "$1" 180 env "PATH=$(state "$1" scripts):$PATH:/usr/sbin" \
     "$(state "$1" server)" --defaults-file="$folder/my.cnf" --port="$(state "$1" port)" \
-    "${first[@]}" && eventually 180 synced "$1"
+    "${options[@]}" && eventually 180 synced "$1"
 }
 
 isolate_galera() { mariadb_sql "$1" "SET GLOBAL wsrep_provider_options = 'gmcast.isolate=1'"; }
