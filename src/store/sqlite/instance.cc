@@ -58,7 +58,7 @@ std::vector<HeldLane> SqliteInstance::held_lanes(int shard, LaneKey after, std::
 }
 
 std::vector<LaneRef> SqliteInstance::unblocked(std::span<const int> shards, std::size_t limit) {
-  check_process();
+  prepare_to_read();
   return has_shard(shards) ? reader_.unblocked(limit) : std::vector<LaneRef>{};
 }
 
