@@ -148,7 +148,8 @@ class MysqlDatabase final : public Database {
   std::vector<std::string> note_registrations() const override {
     return {
         "CREATE TRIGGER note_registration AFTER INSERT ON outbox_event_instance"
-        " FOR EACH ROW INSERT INTO registration VALUES (NEW.owner)"};
+        " FOR EACH ROW INSERT INTO registration SELECT substring_index(NEW.owner, '#', 1)"
+        " FROM DUAL WHERE NEW.owner <> ''"};
   }
 
  private:

@@ -215,7 +215,7 @@ Ownership::State Ownership::settle() {
 }
 
 void Ownership::enroll(Session& session) {
-  if (registered_name_.empty()) registered_name_ = unique_owner(options_.name);
+  if (registered_name_.empty()) registered_name_ = owner_ + "#" + unique_owner({});
   // It may have registered before and not have heard that it did.
   const Result known = session.run(sql::kFindSelf, registered_name_);
   if (known.rows() > 0) {
@@ -226,20 +226,12 @@ void Ownership::enroll(Session& session) {
 }
 
 void Ownership::register_anew(Session& session) {
-  const auto run = [&](const Sql& sql, const auto&... more) {
-    return session
-        .run(sql, registered_name_, microseconds(options_.lease).count(), options_.capacity,
-             options_.whole, options_.row_claims, options_.name, host_, std::int64_t{getpid()},
-             stamp_, more...)
-        .insert_id();
-  };
-  epoch_ = run(sql::kRegister);
-  const std::int64_t lowest =
-      std::max(session.run(sql::kLowestEpoch).integer(0, 0), highest_epoch_ + 1);
-  if (epoch_ >= lowest) return;
-  session.run(sql::kBury, epoch_);
-  run(sql::kRegisterAs, lowest);
-  epoch_ = lowest;
+  const std::int64_t next = session.run(sql::kNextEpoch).insert_id();
+  session.run(sql::kBury, next);
+  epoch_ = std::max({next, session.run(sql::kLowestEpoch).integer(0, 0), highest_epoch_ + 1});
+  session.run(sql::kRegister, registered_name_, microseconds(options_.lease).count(),
+              options_.capacity, options_.whole, options_.row_claims, options_.name, host_,
+              std::int64_t{getpid()}, stamp_, epoch_);
 }
 
 void Ownership::bury_dead(Session& session, State& state) {

@@ -107,14 +107,14 @@ inline constexpr Sql kFindSelf{"look whether it is registered", R"sql(
 SELECT epoch FROM {instance} WHERE owner = ?
 )sql"};
 
-// With the number that comes next, and with one that is above all that were before, which
-// the server then counts on from. Its clock tells them apart also from those that it has
-// lost.
-inline constexpr Sql kRegister{"register", R"sql(
+// A row without an owner, which is deleted at once, tells the number that comes next; the
+// registration gets that, or a higher one, from which the server then counts on. Its clock
+// tells epochs apart also from those that it has lost.
+inline constexpr Sql kNextEpoch{"register", R"sql(
 INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process)
-VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)
+VALUES ('', 0, 0, FALSE, FALSE, '', '', 0, '')
 )sql"};
-inline constexpr Sql kRegisterAs{"register", R"sql(
+inline constexpr Sql kRegister{"register", R"sql(
 INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process, epoch)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )sql"};
