@@ -345,13 +345,22 @@ std::string Core::stalled() {
     return "no mark has landed for " + seconds_text(now - *waiting) +
            (trouble ? ": " + trouble->what : std::string());
   }
-  if (!workers_.empty() && hung_workers(limit) == workers_.size() && queue_.has_waiting()) {
+  if (!workers_.empty() && hung_workers(limit) == workers_.size() && has_waiting()) {
     hand_over_hung(std::nullopt);
     if (!queue_.hung_are_handed_over()) return {};  // their marks are on their way
     ++stalls_;
     return "every worker is inside a call that does not return";
   }
   return {};
+}
+
+// Whether there is work that no worker has begun. If none is left who could look, it is
+// looked for here: without any, there is nothing to give up for.
+bool Core::has_waiting() {
+  if (!queue_.has_waiting() && events_.read && queue_.begin_poll()) {
+    queue_.poll_done(events_.read());
+  }
+  return queue_.has_waiting();
 }
 
 // --- Operators ---

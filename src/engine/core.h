@@ -183,6 +183,7 @@ class Core final : public PollHandler {
   bool report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::Steady>& next);
   void hand_over_hung(std::optional<int> shard);
   std::size_t hung_workers(std::chrono::milliseconds longer) const;
+  bool has_waiting();
   void give_back(std::vector<Job> jobs) OUTBOX_REQUIRES(landing_mutex_);
   void begin_suspect(Job job) OUTBOX_REQUIRES(landing_mutex_);
   bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);

@@ -127,6 +127,30 @@ TEST_F(ProgressTest, WhoseWorkersAllHangLetsAnotherDeliverTheRest) {
   EXPECT_EQ(other->count(), 6u) << "nobody could mark what the two calls had done";
 }
 
+// To give up would only have its event delivered twice.
+TEST_F(ProgressTest, WhoseWorkersAllHangKeepsWhatItHasWhereNothingElseIsToDo) {
+  Barrier hang;
+  auto hanging = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    hang.pass();
+    return Outcome::done();
+  });
+  auto a = open({.workers = 1, .lease = 1h, .hung_after = 30s, .stalled_after = 60s}, hanging);
+  ASSERT_TRUE(eventually([&] { return a->owner(); }));
+  auto b = open_other({.lease = 1h});
+  const OpenAtEnd at_end(hang);
+  write(*a, order_event("a", "1"));
+  ASSERT_TRUE(hang.reached());
+  for (int step = 0; step < 1'000; ++step) {  // five minutes
+    clock.advance(300ms);
+    a->wake();
+    std::this_thread::sleep_for(1ms);
+  }
+  EXPECT_TRUE(a->owner());
+  hang.open();
+  ASSERT_TRUE(soon(*a, *b, [&] { return !store->has_pending(); }));
+  EXPECT_EQ(hanging->count() + other->count(), 1u);
+}
+
 // Rule 37 says that nothing is delivered beside a group of suspects: but not for ever.
 TEST_F(ProgressTest, ASuspectThatHangsCostsItsGroupAndNotTheInstance) {
   Texts ids;

@@ -174,6 +174,9 @@ class WorkQueue {
   void enable_polling(bool enabled);
   void request_poll();
 
+  // For somebody who reads in the place of a worker. False: there is nothing to be read.
+  bool begin_poll();
+
   // The reading worker is back. `more`: there may be rows to read at once.
   void poll_done(bool more);
 

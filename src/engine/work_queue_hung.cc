@@ -44,7 +44,15 @@ std::size_t WorkQueue::active(std::size_t refused) const {
 
 bool WorkQueue::has_waiting() const {
   MutexLock lock(mutex_);
-  return in_line() > 0 || should_poll(true);
+  return in_line() > 0;
+}
+
+bool WorkQueue::begin_poll() {
+  MutexLock lock(mutex_);
+  if (!should_poll(true)) return false;
+  polling_ = true;
+  poll_requested_ = false;
+  return true;
 }
 
 std::vector<Job> WorkQueue::shed(int shard) {
