@@ -48,7 +48,7 @@ class World {
   // Nothing new happens: everything is to be delivered and marked in the end.
   bool comes_to_rest() {
     own(true);
-    begin_tenure(++last_epoch_);
+    if (epoch_ == 0 || draw(2) == 0) begin_tenure(++last_epoch_);
     shares_.fill(1);
     for (int n = 0; n < 50'000; ++n) {
       go_on(After::next);
