@@ -4,10 +4,12 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "outbox/export.h"
@@ -24,12 +26,19 @@ class OUTBOX_EXPORT PollHandler {
   // How many more events it can take now; at 0 the store is not even asked.
   virtual std::size_t room() = 0;
 
+  // How many bytes of payload it can take; see ReadLimit.
+  virtual std::size_t room_bytes() { return std::numeric_limits<std::size_t>::max(); }
+
   // How many events it has taken and not yet marked.
   virtual std::size_t in_flight() = 0;
 
   // Of these, how many will come to an end without waiting for a call that hangs, or for
   // a mark that the store refuses.
   virtual std::size_t active() { return in_flight(); }
+
+  // Whether this event is one of them, and will be until read_ends(). Such a row may be
+  // handed to it without its payload. False if it cannot tell.
+  virtual bool has(std::string_view /*event_id*/) { return false; }
 
   // Takes a row, or recognises one that it has already. False: no room after
   // all; the round ends, and this row and the rest are given back.
@@ -74,7 +83,8 @@ class OUTBOX_EXPORT PollHandler {
     LaneKey key = kNoLane;
     int shard = 0;
     std::size_t limit = 0;
-    Seq read_through = 0;  // how far its shard had been read
+    std::size_t bytes = 0;  // see ReadLimit
+    Seq read_through = 0;   // how far its shard had been read
   };
   // The next lane whose rows, set aside earlier, should be read now; its shard
   // has been read up to the given seq. A zero key: none.

@@ -26,11 +26,13 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -80,6 +82,28 @@ struct Row {
   // Not empty: the row cannot be decoded, and why. `event` then holds what
   // could be read; its id and the address are right.
   std::string defect{};
+
+  // The event's payload was not read, because the engine has it; see ReadLimit::taken.
+  bool without_payload = false;
+};
+
+// How much a read may return.
+struct ReadLimit {
+  ReadLimit(std::size_t most_rows)  // NOLINT(google-explicit-constructor): mostly all that counts
+      : rows(most_rows) {}
+  ReadLimit(std::size_t most_rows, std::size_t most_bytes,
+            std::function<bool(std::string_view event_id)> is_taken)
+      : rows(most_rows), bytes(most_bytes), taken(std::move(is_taken)) {}
+
+  std::size_t rows = 0;
+
+  // Of payloads. The row that reaches it is the last: at least one is returned, however
+  // large it is. What lies beyond is not fetched from the database.
+  std::size_t bytes = std::numeric_limits<std::size_t>::max();
+
+  // Whether the engine has this event already. If so, its bytes do not count, and the
+  // store may leave its payload out. Empty: not known.
+  std::function<bool(std::string_view event_id)> taken{};
 };
 
 // Rows in the order of their seq within each shard. `more` is set when the
@@ -222,16 +246,17 @@ class OUTBOX_EXPORT Instance {
   // them again: the engine knows which ones it has. `in_flight` says how many
   // it has, so that a store which starts at the lowest row each time can read
   // past them. Sets `more` if there may be rows beyond.
-  virtual Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) = 0;
+  virtual Rows ready(std::span<const int> shards, std::size_t in_flight,
+                     const ReadLimit& limit) = 0;
 
   // The next ready() starts no later than at this row. 0 means at the lowest.
   virtual void rewind(Seq seq) = 0;
 
-  virtual DueRows due(std::span<const int> shards, std::size_t limit) = 0;
+  virtual DueRows due(std::span<const int> shards, const ReadLimit& limit) = 0;
 
   // The rows set aside in a lane, from the lowest seq on; those that are due
   // only later and DEAD ones that block the lane included.
-  virtual Rows held(int shard, LaneKey key, std::size_t limit) = 0;
+  virtual Rows held(int shard, LaneKey key, const ReadLimit& limit) = 0;
 
   // The lanes that have rows set aside, by ascending key, starting after
   // `after`.
@@ -250,7 +275,7 @@ class OUTBOX_EXPORT Instance {
   // Claims ready and due rows for this instance: free ones, and those whose
   // lock has expired (`reclaimed`); none that occurred less than `skip_recent` ago. Two
   // claimers never get the same row and never wait for each other.
-  virtual Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) = 0;
+  virtual Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) = 0;
 
   // Gives claimed rows back; those no longer claimed by this instance are left
   // alone.

@@ -36,12 +36,12 @@ class MarkingInstance final : public Instance {
   std::optional<std::chrono::milliseconds> lease() const override { return std::nullopt; }
   void release(int) override {}
   void leave() override {}
-  Rows ready(std::span<const int>, std::size_t, std::size_t) override { return {}; }
+  Rows ready(std::span<const int>, std::size_t, const ReadLimit&) override { return {}; }
   void rewind(Seq) override {}
-  DueRows due(std::span<const int>, std::size_t) override { return {}; }
-  Rows held(int, LaneKey, std::size_t) override { return {}; }
+  DueRows due(std::span<const int>, const ReadLimit&) override { return {}; }
+  Rows held(int, LaneKey, const ReadLimit&) override { return {}; }
   std::vector<HeldLane> held_lanes(int, LaneKey, std::size_t) override { return {}; }
-  Rows claim(std::chrono::milliseconds, std::size_t) override { return {}; }
+  Rows claim(std::chrono::milliseconds, const ReadLimit&) override { return {}; }
   void unclaim(std::span<const RowRef>) override {}
   const std::string& owner() const override { return name_; }
 

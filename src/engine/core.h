@@ -75,8 +75,10 @@ class Core final : public PollHandler {
   // --- What the reader brings (PollHandler) ---
 
   std::size_t room() override;
+  std::size_t room_bytes() override;
   std::size_t in_flight() override;
   std::size_t active() override { return queue_.active(completer_.apart()); }
+  bool has(std::string_view event_id) override { return gate_ && gate_->contains(event_id); }
   bool handle(Row row) override;
   std::size_t handle_suspects(std::vector<Row> rows) override;
   void quarantine(bool on) override { quarantine_ = on; }
@@ -172,6 +174,7 @@ class Core final : public PollHandler {
   bool may_deliver(const std::vector<Job>& jobs);
 
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
+  bool acquire(const Row& row);
   // False: no room, and the job is left as it was.
   bool admitted(Job& job, WorkQueue::Admission admission);
   void set_aside(Job job);

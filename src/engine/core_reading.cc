@@ -23,6 +23,9 @@ bool is_to_wait(const Row& row) {
 
 std::size_t Core::room() { return cold_room(); }
 
+// Without a gate a read cannot tell which of its rows are in flight: these count as well.
+std::size_t Core::room_bytes() { return queue_.room_bytes() + (gate_ ? 0 : queue_.held_bytes()); }
+
 std::size_t Core::in_flight() { return queue_.in_flight(); }
 
 void Core::read_begins(std::int64_t epoch) {
@@ -37,10 +40,15 @@ void Core::read_ends() {
   queue_.read_ends();
 }
 
+// False if it is in flight: only then may its payload be missing.
+bool Core::acquire(const Row& row) {
+  return !row.without_payload && tracker_->try_acquire(row.event.id());
+}
+
 bool Core::handle(Row row) {
   if (closing_) return false;
   const bool wait = is_to_wait(row);
-  if (!tracker_->try_acquire(row.event.id())) {
+  if (!acquire(row)) {
     if (!options_.lock_timeout) return true;
     // Its retry has landed, and was claimed before the tracker heard of that. Nobody
     // works on this claim: unless it is given back, the row waits until it expires.
@@ -71,7 +79,7 @@ std::size_t Core::handle_suspects(std::vector<Row> rows) {
       handle(std::move(row));  // it cannot have been under way
       continue;
     }
-    if (!tracker_->try_acquire(row.event.id())) {
+    if (!acquire(row)) {
       ++known;
       continue;
     }
@@ -173,7 +181,7 @@ void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
       suspects.push_back(std::move(*row));
       continue;
     }
-    if (!tracker_->try_acquire(row->event.id())) continue;
+    if (!acquire(*row)) continue;
     Job job = job_of(std::move(*row), false, reading_epoch_);
     job.lane = lane.key;
     filling.jobs.push_back(std::move(job));

@@ -106,7 +106,7 @@ std::vector<Outcome> Core::call(Worker& worker, std::vector<Job>& jobs) {
   return outcomes;
 }
 
-// Its listener is unwell or paused, and others need the room.
+// Its listener is unwell or paused, and others need the room; or there is none here.
 void Core::postpone(Worker& worker, std::vector<Job>& jobs) {
   const bool ours = may_deliver(jobs);
   const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(

@@ -53,6 +53,11 @@ void Gate::read_ends() {
   limbo_.clear();
 }
 
+bool Gate::contains(std::string_view event_id) const {
+  MutexLock lock(mutex_);
+  return ids_.find(event_id) != ids_.end();
+}
+
 std::size_t Gate::size() const {
   MutexLock lock(mutex_);
   return ids_.size() - limbo_.size();

@@ -29,6 +29,9 @@ class Gate final : public InFlightTracker {
   void read_begins();
   void read_ends();
 
+  // Whether it is in, or in limbo: while a read is under way, it stays so until that ends.
+  bool contains(std::string_view event_id) const;
+
   // Without those in limbo.
   std::size_t size() const;
 

@@ -72,6 +72,7 @@ void Lanes::restore(const HeldLane& held, Clock::Steady now) {
   lane.aside = true;
   lane.due = now + held.available_in;
   lane.open_after = held.first;
+  lane.failing = held.status != Status::fresh;
   // Even one behind a DEAD head is looked at once: with `skip` in force now,
   // nothing is blocked any more.
   static_cast<void>(settle(lane));  // it has no jobs that could stand in line

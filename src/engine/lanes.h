@@ -29,6 +29,7 @@ struct LaneState {
   bool aside = false;      // rows of it are aside in the store, or on their way
   bool blocked = false;    // a DEAD event stands first; see Lanes::block()
   bool rechecked = false;  // one stood first when it was last read
+  bool failing = false;    // its head failed, and has not been delivered since
   std::size_t asides_pending = 0;
   std::size_t read_back = 0;  // rows read back from aside and not yet marked
 

@@ -116,6 +116,43 @@ TEST_F(OrderTest, ARestartInBetweenKeepsTheOrder) {
   EXPECT_EQ(delivered(), (Texts{"\"other\"", "1", "2", "3", "4"}));
 }
 
+// Rule 43: memory is bounded in bytes on every path.
+TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
+  constexpr std::size_t kEvents = 300;
+  constexpr std::size_t kSize = 20'000;
+  constexpr std::size_t kCapacity = 10 * kSize;
+  const auto payload = [](std::size_t n) {
+    std::string text = std::to_string(n);
+    return "\"" + std::string(kSize - 2 - text.size(), 'x') + text + "\"";
+  };
+  answer(payload(0), Outcome::failed("not yet"));
+  auto box = open({.capacity_bytes = kCapacity, .retry = retry_every(10s)}, picky);
+  for (std::size_t n = 0; n < kEvents; ++n) write(*box, order_event("a", payload(n)));
+  const auto all_aside = [&] { return box->in_flight() == 0 && store->counts().held == kEvents; };
+  ASSERT_TRUE(eventually(all_aside));
+  const std::size_t before = faults->bytes_read();
+
+  constexpr std::size_t kRetries = 5;
+  for (std::size_t retry = 1; retry <= kRetries; ++retry) {
+    clock.advance(10s);
+    box->wake();
+    ASSERT_TRUE(picky->wait_for(1 + retry));
+    ASSERT_TRUE(eventually(all_aside));
+  }
+  EXPECT_LE(faults->bytes_read() - before, kRetries * 2 * kSize) << "the head, and not the others";
+
+  heal();
+  clock.advance(10s);
+  box->wake();
+  ASSERT_TRUE(box->wait_idle(20s));
+  EXPECT_LE(faults->largest_read(), kCapacity + kSize);
+  EXPECT_LE(faults->bytes_read() - before, (kEvents + 2 * kRetries + 20) * kSize)
+      << "nothing is fetched to be thrown away";
+  const Texts got = delivered();
+  ASSERT_EQ(got.size(), kEvents);
+  for (std::size_t n = 0; n < kEvents; ++n) ASSERT_TRUE(got[n] == payload(n)) << n;
+}
+
 TEST_F(OrderTest, SkipGoesOnWithTheNext) {
   answer("1", Outcome::permanent("bad"));
   auto box = open({.on_dead = OnDead::skip}, picky);

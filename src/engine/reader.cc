@@ -225,11 +225,16 @@ void Reader::restore_lanes(int shard) {
   }
 }
 
+ReadLimit Reader::limited(std::size_t rows, std::size_t bytes) const {
+  return {rows, bytes, [this](std::string_view event_id) { return handler_.has(event_id); }};
+}
+
 bool Reader::read_ready() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
   const Bracket bracket(handler_, epoch_);
-  Rows read = instance_->ready(shards_, handler_.in_flight(), limit);
+  Rows read =
+      instance_->ready(shards_, handler_.in_flight(), limited(limit, handler_.room_bytes()));
   const Handed handed = hand_over(read.rows);
   if (handed == Handed::all && !read.more) read_everything();
   if (handed == Handed::not_recent) return false;  // their time has been noted
@@ -282,7 +287,8 @@ bool Reader::read_due() {
     return true;
   }
   const Bracket bracket(handler_, epoch_);
-  DueRows read = instance_->due(shards_, limit + handler_.in_flight());
+  DueRows read =
+      instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes()));
   if (read.next_in) note_due(clock_.steady() + *read.next_in);
   for (Row& row : read.rows) {
     if (hand(std::move(row))) continue;
@@ -316,7 +322,7 @@ void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
   const Bracket bracket(handler_, epoch_);
   Rows rows;
   try {
-    rows = instance_->held(lane.shard, lane.key, lane.limit);
+    rows = instance_->held(lane.shard, lane.key, limited(lane.limit, lane.bytes));
   } catch (...) {
     // The handler has struck it off its list: it is still wanted.
     handler_.fill(lane, {.more = true}, false);
@@ -335,7 +341,8 @@ bool Reader::read_claims() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
   const Bracket bracket(handler_, epoch_);
-  return hand_over_claims(instance_->claim(options_.skip_recent, limit));
+  return hand_over_claims(
+      instance_->claim(options_.skip_recent, limited(limit, handler_.room_bytes())));
 }
 
 // What is not handed over is given back.
@@ -410,14 +417,15 @@ bool Reader::read_suspects() {
   if (limit == 0) return false;
   {
     const Bracket bracket(handler_, epoch_);
-    Rows ready = instance_->ready(shards_, 0, limit + handler_.in_flight());
+    Rows ready = instance_->ready(shards_, 0,
+                                  limited(limit + handler_.in_flight(), handler_.room_bytes()));
     instance_->rewind(0);
     if (try_suspects(std::move(ready.rows))) return false;
     if (!ready.more) read_everything();
   }
   {
     const Bracket bracket(handler_, epoch_);
-    DueRows due = instance_->due(shards_, limit + handler_.in_flight());
+    DueRows due = instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes()));
     if (try_suspects(std::move(due.rows))) return false;
   }
   if (PollHandler::Wanted lane = handler_.next_lane(read_through_); lane.key != kNoLane) {

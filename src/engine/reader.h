@@ -90,6 +90,7 @@ class Reader {
     some,        // there was no room for the rest
   };
   Handed hand_over(std::vector<Row>& rows);
+  ReadLimit limited(std::size_t rows, std::size_t bytes) const;
   Row judged(Row row) const;
   bool hand(Row row);
   bool too_recent(const Row& row);

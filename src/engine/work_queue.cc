@@ -9,6 +9,8 @@ namespace {
 // How many blocked lanes are looked at when one turned out to be free.
 constexpr std::size_t kRecheckMore = 20;
 
+constexpr std::size_t kHeadAndNext = 2;
+
 std::size_t lane_limit_of(const WorkQueueOptions& options) {
   if (options.lane_limit > 0) return options.lane_limit;
   return std::max<std::size_t>(1, options.cold_capacity / 4);
@@ -119,10 +121,24 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
 
 std::size_t WorkQueue::room_locked(bool hot) const {
   if (paused_) return 0;
-  if (held_bytes_ >= options_.capacity_bytes) return 0;
+  if (room_bytes_locked() == 0) return 0;
   const std::size_t capacity = hot ? options_.hot_capacity : options_.cold_capacity;
   const std::size_t held = hot ? hot_load_.held : cold_load_.held;
   return capacity - std::min(capacity, held);
+}
+
+std::size_t WorkQueue::room_bytes_locked() const {
+  return options_.capacity_bytes - std::min(options_.capacity_bytes, held_bytes_);
+}
+
+std::size_t WorkQueue::room_bytes() const {
+  MutexLock lock(mutex_);
+  return room_bytes_locked();
+}
+
+std::size_t WorkQueue::held_bytes() const {
+  MutexLock lock(mutex_);
+  return held_bytes_;
 }
 
 std::size_t WorkQueue::room(bool hot) const {
@@ -182,10 +198,13 @@ PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Cloc
   if (room == 0) return {};
   const Lane* lane = lanes_.next_wanting(read_through, now);
   if (lane == nullptr) return {};
-  // Rows that it gave back earlier and that are not marked yet come first.
+  // Rows that it gave back earlier and that are not marked yet come first. Of a lane whose
+  // head has failed only the head is fetched: the others would be thrown away again if it
+  // fails once more. One row more tells whether there are any.
   return {.key = lane->key,
           .shard = lane->shard,
-          .limit = room + lane->read_back,
+          .limit = (lane->failing ? kHeadAndNext : room) + lane->read_back,
+          .bytes = lane->failing ? 1 : room_bytes_locked(),
           .read_through = read_through[static_cast<std::size_t>(lane->shard)]};
 }
 
@@ -403,9 +422,13 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
     after = After::aside;
     is_back(job);
     push_aside(*lane, job, followers);
+  } else if (after == After::next) {
+    lane->failing = false;
   } else if (after == After::skip) {
+    lane->failing = false;
     lane->frozen = true;
   } else if (after == After::wait || after == After::block) {
+    lane->failing = true;
     lane->frozen = true;
     lane->aside = true;
     if (after == After::block) lanes_.block(*lane);

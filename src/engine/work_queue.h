@@ -87,6 +87,8 @@ class WorkQueue {
   Admission begin(Job& job);
 
   std::size_t room(bool hot) const;
+  std::size_t room_bytes() const;
+  std::size_t held_bytes() const;
   std::size_t depth(bool hot) const;
   std::size_t in_flight() const;
 
@@ -270,6 +272,7 @@ class WorkQueue {
   bool owns(int shard) const OUTBOX_REQUIRES(mutex_);
   std::vector<Job> drop_all_locked() OUTBOX_REQUIRES(mutex_);
   std::size_t room_locked(bool hot) const OUTBOX_REQUIRES(mutex_);
+  std::size_t room_bytes_locked() const OUTBOX_REQUIRES(mutex_);
   void account(const Job& job, bool in) OUTBOX_REQUIRES(mutex_);
   Lane* current_lane(const Job& job) OUTBOX_REQUIRES(mutex_);
   void settle(Lane& lane) OUTBOX_REQUIRES(mutex_);

@@ -23,6 +23,18 @@ auto between(Faults& faults, std::string_view name, Call call) {
   }
 }
 
+// The same for a read. What the engine has does not count: a store may leave it out.
+template <class Call>
+auto reading(Faults& faults, std::string_view name, const ReadLimit& limit, Call call) {
+  return between(faults, name, [&] {
+    auto result = call();
+    std::vector<Row> rows = result.rows;
+    std::erase_if(rows, [&](const Row& row) { return limit.taken && limit.taken(row.event.id()); });
+    faults.read(rows);
+    return result;
+  });
+}
+
 class FaultyConnection final : public Connection {
  public:
   FaultyConnection(std::unique_ptr<Connection> to, std::shared_ptr<Faults> faults)
@@ -71,15 +83,15 @@ class FaultyInstance final : public Instance {
   void leave() override {
     between(*faults_, "leave", [&] { to_->leave(); });
   }
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override {
-    return between(*faults_, "ready", [&] { return to_->ready(shards, in_flight, limit); });
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
+    return reading(*faults_, "ready", limit, [&] { return to_->ready(shards, in_flight, limit); });
   }
   void rewind(Seq seq) override { to_->rewind(seq); }
-  DueRows due(std::span<const int> shards, std::size_t limit) override {
-    return between(*faults_, "due", [&] { return to_->due(shards, limit); });
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
+    return reading(*faults_, "due", limit, [&] { return to_->due(shards, limit); });
   }
-  Rows held(int shard, LaneKey key, std::size_t limit) override {
-    return between(*faults_, "held", [&] { return to_->held(shard, key, limit); });
+  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
+    return reading(*faults_, "held", limit, [&] { return to_->held(shard, key, limit); });
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return between(*faults_, "held_lanes", [&] { return to_->held_lanes(shard, after, limit); });
@@ -87,8 +99,8 @@ class FaultyInstance final : public Instance {
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
     return between(*faults_, "unblocked", [&] { return to_->unblocked(shards, limit); });
   }
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
-    return between(*faults_, "claim", [&] { return to_->claim(skip_recent, limit); });
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
+    return reading(*faults_, "claim", limit, [&] { return to_->claim(skip_recent, limit); });
   }
   void unclaim(std::span<const RowRef> rows) override {
     between(*faults_, "unclaim", [&] { to_->unclaim(rows); });
@@ -196,6 +208,24 @@ std::size_t Faults::calls(std::string_view call) const {
     if (name == call) return count;
   }
   return 0;
+}
+
+void Faults::read(const std::vector<Row>& rows) {
+  std::size_t bytes = 0;
+  for (const Row& row : rows) bytes += row.event.payload().size();
+  const std::lock_guard lock(mutex_);
+  bytes_read_ += bytes;
+  largest_read_ = std::max(largest_read_, bytes);
+}
+
+std::size_t Faults::bytes_read() const {
+  const std::lock_guard lock(mutex_);
+  return bytes_read_;
+}
+
+std::size_t Faults::largest_read() const {
+  const std::lock_guard lock(mutex_);
+  return largest_read_;
 }
 
 void Faults::begin(std::string_view call) {

@@ -35,9 +35,15 @@ class Faults {
   // How often a call was made, the failed ones included.
   std::size_t calls(std::string_view call) const;
 
+  // Bytes of payload that reads of instances have returned: all together, and the most by
+  // one of them.
+  std::size_t bytes_read() const;
+  std::size_t largest_read() const;
+
   void begin(std::string_view call);
   void end(std::string_view call);
   std::optional<MarkResult> marking(std::span<const Mark> marks);
+  void read(const std::vector<Row>& rows);
 
  private:
   mutable std::mutex mutex_;
@@ -45,6 +51,8 @@ class Faults {
   Hook after_;
   MarkHook on_mark_;
   std::vector<std::pair<std::string_view, std::size_t>> calls_;
+  std::size_t bytes_read_ = 0;
+  std::size_t largest_read_ = 0;
 };
 
 // Throws RetryableError for every call that is one of these.

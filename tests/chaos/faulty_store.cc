@@ -64,17 +64,17 @@ class FaultyInstance final : public Instance {
 
   // --- Reading ---
 
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override {
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
     if (state_->faults().reread) inner_->rewind(0);
     Rows result = inner_->ready(shards, in_flight, limit);
     mark_read(result.rows);
     return result;
   }
   void rewind(Seq seq) override { inner_->rewind(seq); }
-  DueRows due(std::span<const int> shards, std::size_t limit) override {
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
     return inner_->due(shards, limit);
   }
-  Rows held(int shard, LaneKey key, std::size_t limit) override {
+  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
     return inner_->held(shard, key, limit);
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
@@ -83,7 +83,7 @@ class FaultyInstance final : public Instance {
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
     return inner_->unblocked(shards, limit);
   }
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
     Rows result = inner_->claim(skip_recent, limit);
     mark_read(result.rows);
     return result;

@@ -36,6 +36,25 @@ TEST_P(ClaimingTest, ClaimedRowsComeInOrderAndSayWhoseTheyAre) {
   EXPECT_TRUE(claimer->claim(0ms, 2).rows.empty());
 }
 
+TEST_P(ClaimingTest, AClaimEndsWithTheRowThatReachesItsBytes) {
+  OUTBOX_NEEDS(capabilities().row_claims);
+  std::vector<Event> events;
+  for (const char letter : {'a', 'b', 'c'}) {
+    events.push_back(event({.id = std::string(1, letter),
+                            .aggregate_id = "1",
+                            .payload = bytes(std::string(20'000, letter))}));
+  }
+  write(events);
+  const auto claimer = store().join(kClaimer);
+  claimer->renew();
+  const Rows two = claimer->claim(0ms, {100, 20'001, {}});
+  EXPECT_EQ(ids(two.rows), (Ids{"a", "b"}));
+  EXPECT_EQ(two.rows.at(1).event.payload(), std::string(20'000, 'b'));
+  EXPECT_TRUE(two.more);
+  EXPECT_EQ(record("c").locked_by, "") << "what is not returned is not claimed";
+  EXPECT_EQ(ids(claimer->claim(0ms, {100, 1, {}}).rows), Ids{"c"});
+}
+
 TEST_P(ClaimingTest, ReadyAndDueRowsTogetherComeInOrder) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write({event({.id = "ready-1"}), event({.id = "due-late", .available_at = now() + 2s}),

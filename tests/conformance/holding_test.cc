@@ -41,6 +41,37 @@ TEST_P(HoldingTest, ALaneIsReadInTheOrderOfItsRows) {
   EXPECT_TRUE(owner->held(shard, 43, 10).rows.empty());
 }
 
+TEST_P(HoldingTest, AReadOfALaneEndsWithTheRowThatReachesItsBytes) {
+  std::vector<Event> events;
+  for (const char letter : {'a', 'b', 'c'}) {
+    events.push_back(event({.id = std::string(1, letter),
+                            .aggregate_id = "1",
+                            .payload = bytes(std::string(20'000, letter))}));
+  }
+  write(events);
+  const Owner owner = own_everything();
+  const auto lane = in_lane(42);
+  apply(owner,
+        {lane(mark("a", Kind::retry)), lane(mark("b", Kind::aside)), lane(mark("c", Kind::aside))});
+  const int shard = ref("a").shard;
+  const Rows two = owner->held(shard, 42, {100, 20'001, {}});
+  EXPECT_EQ(ids(two.rows), (Ids{"a", "b"}));
+  EXPECT_TRUE(two.more);
+  const Rows head = owner->held(shard, 42, {2, 1, {}});
+  EXPECT_EQ(ids(head.rows), Ids{"a"});
+  EXPECT_EQ(head.rows[0].event.payload(), std::string(20'000, 'a'));
+  EXPECT_TRUE(head.more);
+  const auto has = [](std::string_view id) { return id == "a"; };
+  const Rows behind = owner->held(shard, 42, {100, 1, has});
+  EXPECT_EQ(ids(behind.rows), (Ids{"a", "b"})) << "what is taken does not count";
+  EXPECT_EQ(behind.rows[1].event.payload(), std::string(20'000, 'b'));
+  EXPECT_TRUE(behind.more);
+  apply(owner, {mark("b", Kind::done), mark("c", Kind::done)});
+  const Rows last = owner->held(shard, 42, {2, 1, {}});
+  EXPECT_EQ(ids(last.rows), Ids{"a"});
+  EXPECT_FALSE(last.more) << "it is told from a lane with more";
+}
+
 TEST_P(HoldingTest, FinishingTheHeadUncoversTheNext) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();

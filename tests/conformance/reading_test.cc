@@ -1,6 +1,8 @@
 // Rules 6, 25, 28 and 29: what is read, in which order, and where it starts.
 #include <algorithm>
+#include <map>
 #include <set>
+#include <string_view>
 
 #include "core/time_text.h"
 #include "store_conformance.h"
@@ -57,6 +59,77 @@ TEST_P(ReadingTest, ALimitCutsTheResultAndSaysSo) {
   const Rows whole = owner->ready(owner.shards(), 0, 100);
   EXPECT_EQ(ids(whole.rows), (Ids{"a", "b", "c"}));
   EXPECT_FALSE(whole.more);
+}
+
+// Small ones come with their rows; some stores fetch large ones apart.
+TEST_P(ReadingTest, AReadEndsWithTheRowThatReachesItsBytes) {
+  std::map<std::string, std::string> payloads;
+  std::vector<Event> events;
+  for (const std::size_t size : {10, 20'000}) {
+    for (const char letter : {'a', 'b', 'c', 'd', 'e'}) {
+      const std::string id = letter + std::to_string(size);
+      payloads[id] =
+          letter % 2 == 0 ? std::string(size, letter) : "\"" + std::string(size - 2, letter) + "\"";
+      events.push_back(
+          event({.id = id,
+                 .aggregate_id = "1",
+                 .payload = letter % 2 == 0 ? bytes(payloads[id]) : json(payloads[id])}));
+    }
+  }
+  write(events);
+  const Owner owner = own_everything();
+  std::set<std::string, std::less<>> taken;
+  bool more = false;
+  const auto read_on = [&](std::size_t most_bytes) {
+    const auto has = [&](std::string_view id) { return taken.contains(id); };
+    const Rows read = owner->ready(owner.shards(), taken.size(), {100, most_bytes, has});
+    std::vector<std::string> found;
+    for (const Row& row : read.rows) {
+      if (taken.contains(row.event.id())) continue;
+      EXPECT_FALSE(row.without_payload);
+      EXPECT_EQ(row.event.payload(), payloads[row.event.id()]);
+      EXPECT_EQ(row.event.is_json(), row.event.id()[0] % 2 != 0);
+      found.push_back(row.event.id());
+    }
+    taken.insert(found.begin(), found.end());
+    more = read.more;
+    return found;
+  };
+  EXPECT_EQ(read_on(25), (Ids{"a10", "b10", "c10"}));
+  EXPECT_TRUE(more);
+  EXPECT_EQ(read_on(1), Ids{"d10"}) << "one at least";
+  EXPECT_EQ(read_on(20'011), (Ids{"e10", "a20000", "b20000"}));
+  EXPECT_EQ(read_on(1), Ids{"c20000"}) << "however large it is";
+  EXPECT_TRUE(more);
+  owner->rewind(0);
+  EXPECT_EQ(read_on(20'000), Ids{"d20000"}) << "what is taken does not count";
+  owner->rewind(0);
+  EXPECT_EQ(read_on(1'000'000), Ids{"e20000"});
+  EXPECT_FALSE(more);
+}
+
+TEST_P(ReadingTest, AReadOfDueRowsEndsWithTheRowThatReachesItsBytes) {
+  std::vector<Event> events;
+  for (const char letter : {'a', 'b', 'c', 'd'}) {
+    // The later it is written, the earlier it is due.
+    events.push_back(event({.id = std::string(1, letter),
+                            .aggregate_id = "1",
+                            .payload = bytes(std::string(20'000, letter)),
+                            .available_at = now() + 1h - (letter - 'a') * 1s}));
+  }
+  write(events);
+  const Owner owner = own_everything();
+  advance(2h);
+  const DueRows two = owner->due(owner.shards(), {100, 20'001, {}});
+  EXPECT_EQ(ids(two.rows), (Ids{"d", "c"}));
+  EXPECT_TRUE(two.more);
+  const auto has = [](std::string_view id) { return id == "d" || id == "c"; };
+  const DueRows next = owner->due(owner.shards(), {100, 1, has});
+  ASSERT_FALSE(next.rows.empty());
+  EXPECT_EQ(next.rows.back().event.id(), "b");
+  EXPECT_EQ(next.rows.back().event.payload(), std::string(20'000, 'b'));
+  EXPECT_TRUE(next.more);
+  EXPECT_EQ(ids(owner->due(owner.shards(), 100).rows), (Ids{"d", "c", "b", "a"}));
 }
 
 TEST_P(ReadingTest, RowsBeyondThoseInFlightAreReached) {

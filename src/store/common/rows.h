@@ -36,6 +36,26 @@ inline std::int64_t sql_limit(std::size_t limit) {
 }
 inline std::int64_t one_more(std::size_t limit) { return sql_limit(std::max(limit, limit + 1)); }
 
+// What is left of ReadLimit::bytes while rows are read.
+class ByteBudget {
+ public:
+  // The limit must outlive it.
+  explicit ByteBudget(const ReadLimit& limit) : limit_(limit), left_(limit.bytes) {}
+
+  bool taken(std::string_view event_id) const { return limit_.taken && limit_.taken(event_id); }
+  void spend(std::size_t bytes) {
+    left_ -= std::min(left_, bytes);
+    begun_ = true;
+  }
+  // No further row is to be returned.
+  bool spent() const { return begun_ && left_ == 0; }
+
+ private:
+  const ReadLimit& limit_;
+  std::size_t left_;
+  bool begun_ = false;
+};
+
 // --- Writing ---
 
 // The hold of a row that is due at that time. Never 0, which means ready.

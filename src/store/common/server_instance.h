@@ -28,14 +28,14 @@ class ServerInstance : public Instance {
   void release(int shard) override { ownership_.release(shard); }
   void leave() override { ownership_.leave(); }
 
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override {
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
     return reader_.ready(shards, in_flight, limit);
   }
   void rewind(Seq seq) override { reader_.rewind(seq); }
-  DueRows due(std::span<const int> shards, std::size_t limit) override {
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
     return reader_.due(shards, limit);
   }
-  Rows held(int shard, LaneKey key, std::size_t limit) override {
+  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
     return reader_.held(shard, key, limit);
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
@@ -45,7 +45,7 @@ class ServerInstance : public Instance {
     return reader_.unblocked(shards, limit);
   }
 
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
     if (!options_.row_claims) throw MisuseError("claim() needs InstanceOptions::row_claims");
     return claims_.claim(skip_recent, limit);
   }

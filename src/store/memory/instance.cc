@@ -51,7 +51,8 @@ class MemoryInstance final : public Instance {
     if (options_.row_claims) db_.table.unclaim_all(owner_);
   }
 
-  Rows ready(std::span<const int> shards, std::size_t /*in_flight*/, std::size_t limit) override {
+  Rows ready(std::span<const int> shards, std::size_t /*in_flight*/,
+             const ReadLimit& limit) override {
     MutexLock lock(db_.mutex);
     return db_.table.ready(shards, limit, floors_, db_.now());
   }
@@ -61,12 +62,12 @@ class MemoryInstance final : public Instance {
     for (Seq& floor : floors_) floor = std::min(floor, seq);
   }
 
-  DueRows due(std::span<const int> shards, std::size_t limit) override {
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
     MutexLock lock(db_.mutex);
     return db_.table.due(shards, limit, db_.now());
   }
 
-  Rows held(int shard, LaneKey key, std::size_t limit) override {
+  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
     MutexLock lock(db_.mutex);
     return db_.table.held(shard, key, limit, db_.now());
   }
@@ -85,7 +86,7 @@ class MemoryInstance final : public Instance {
     return lanes;
   }
 
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override {
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
     require_claims("claim()");
     MutexLock lock(db_.mutex);
     const Time now = db_.now();

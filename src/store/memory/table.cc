@@ -28,11 +28,15 @@ int shard_of(const Event& event, int shards) {
   return static_cast<int>(hash % static_cast<std::uint64_t>(shards));
 }
 
-// Copies from a merge of ranges until the limit, or until `wanted` says no.
+// Copies from a merge of ranges until the limit, or until `wanted` says no. Payloads are
+// shared, not copied.
 template <class Key, class Wanted>
-bool read(Merge<Key>& from, std::size_t limit, Time now, std::vector<Row>& to, Wanted wanted) {
+bool read(Merge<Key>& from, const ReadLimit& limit, Time now, std::vector<Row>& to, Wanted wanted) {
+  ByteBudget budget(limit);
   for (; from.row() != nullptr && wanted(from.key()); from.step()) {
-    if (to.size() >= limit) return true;
+    if (to.size() >= limit.rows || budget.spent()) return true;
+    const Event& event = from.row()->event;
+    budget.spend(budget.taken(event.id()) ? 0 : event.payload().size());
     to.push_back(to_row(*from.row(), now));
   }
   return false;
@@ -93,7 +97,7 @@ void Table::erase(Seq seq) {
 
 // --- Reading ---
 
-Rows Table::ready(std::span<const int> shards, std::size_t limit, std::vector<Seq>& floors,
+Rows Table::ready(std::span<const int> shards, const ReadLimit& limit, std::vector<Seq>& floors,
                   Time now) const {
   Merge<Seq> merge;
   for (const int shard : shards) {
@@ -109,7 +113,7 @@ Rows Table::ready(std::span<const int> shards, std::size_t limit, std::vector<Se
   return result;
 }
 
-DueRows Table::due(std::span<const int> shards, std::size_t limit, Time now) const {
+DueRows Table::due(std::span<const int> shards, const ReadLimit& limit, Time now) const {
   Merge<DueKey> merge;
   for (const int shard : shards) {
     merge.add(index_.shard(shard).free.due);
@@ -126,7 +130,7 @@ DueRows Table::due(std::span<const int> shards, std::size_t limit, Time now) con
   return result;
 }
 
-Rows Table::held(int shard, LaneKey key, std::size_t limit, Time now) const {
+Rows Table::held(int shard, LaneKey key, const ReadLimit& limit, Time now) const {
   const Lanes& lanes = index_.shard(shard).lanes;
   const auto lane = lanes.find(key);
   if (lane == lanes.end()) return {};

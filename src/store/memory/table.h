@@ -42,10 +42,10 @@ class Table {
   // `floors` holds, for each shard, the seq to start at, and is moved past what
   // is returned. That misses nothing: transactions commit in the order of their
   // seqs, and no row becomes ready again once it was not.
-  Rows ready(std::span<const int> shards, std::size_t limit, std::vector<Seq>& floors,
+  Rows ready(std::span<const int> shards, const ReadLimit& limit, std::vector<Seq>& floors,
              Time now) const;
-  DueRows due(std::span<const int> shards, std::size_t limit, Time now) const;
-  Rows held(int shard, LaneKey key, std::size_t limit, Time now) const;
+  DueRows due(std::span<const int> shards, const ReadLimit& limit, Time now) const;
+  Rows held(int shard, LaneKey key, const ReadLimit& limit, Time now) const;
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit, Time now) const;
 
   // Notes of lanes in which a DEAD row was replayed or discarded, by number.
@@ -57,7 +57,7 @@ class Table {
 
   struct Claim {
     const std::string& owner;
-    std::size_t limit = 0;
+    const ReadLimit& limit;
     Time occurred_until{};  // leaves alone what is younger
     Time locked_before{};   // locks older than this have expired
   };

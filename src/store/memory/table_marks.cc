@@ -102,12 +102,15 @@ Rows Table::claim(const Claim& claim, Time now) {
   const std::int64_t until = now.time_since_epoch().count();
   std::vector<StoredRow*> chosen;
   Rows result;
+  ByteBudget budget(claim.limit);
   // False once there are enough.
   const auto choose = [&](StoredRow& row) {
     if (row.event.occurred_at() > claim.occurred_until) return true;
-    result.more = chosen.size() >= claim.limit;
-    if (!result.more) chosen.push_back(&row);
-    return !result.more;
+    result.more = chosen.size() >= claim.limit.rows || budget.spent();
+    if (result.more) return false;
+    chosen.push_back(&row);
+    budget.spend(row.event.payload().size());
+    return true;
   };
 
   // First what has waited for its turn once before, so that a long backlog of

@@ -10,14 +10,11 @@
 
 namespace outbox::mysql {
 
-Rows Claims::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
-  Rows result;
-  if (limit == 0) return result;
+Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
+  if (limit.rows == 0) return {};
   const std::vector<Place> places = look_around(skip_recent);
-  if (places.empty()) return result;
-  result.rows = again_after_deadlock(database_, [&] { return take(places, skip_recent, limit); });
-  result.more = result.rows.size() >= limit;
-  return result;
+  if (places.empty()) return {};
+  return again_after_deadlock(database_, [&] { return take(places, skip_recent, limit); });
 }
 
 // What has waited once before comes first, so that a long backlog of fresh rows cannot
@@ -63,26 +60,32 @@ void Claims::append_condition(Built& select, const Place& place,
   }
 }
 
-std::vector<Row> Claims::take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
-                              std::size_t limit) {
+Rows Claims::take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
+                  const ReadLimit& limit) {
   Session& session = database_.session();
   return in_transaction(session, [&] {
-    std::vector<Row> rows;
+    Rows result;
+    std::vector<Row>& rows = result.rows;
+    ByteBudget budget(limit);
     for (const Place& place : places) {
-      if (rows.size() == limit) break;
+      result.more = result.more || rows.size() == limit.rows || budget.spent();
+      if (result.more) break;
       Built select("claim events", database_.environment().table);
-      select.sql("SELECT {columns}, locked_by IS NOT NULL FROM {table} FORCE INDEX (by_hold)");
+      select.sql("SELECT {light}, locked_by IS NOT NULL FROM {table} FORCE INDEX (by_hold)");
       append_condition(select, place, skip_recent);
       select.sql(place.due ? " ORDER BY hold DESC, seq DESC LIMIT " : " ORDER BY seq LIMIT ")
-          .value(limit - rows.size())
+          .value(limit.rows - rows.size())
           .sql(" FOR UPDATE SKIP LOCKED");
       const Result found = session.run(select);
-      for (int row = 0; row < found.rows(); ++row) {
-        rows.push_back(decode_row(found, row, *database_.environment().options.codec));
-        rows.back().reclaimed = found.integer(row, kRowColumns) != 0;
+      // Locked as they are, none of them can be gone when its payload is read.
+      const std::size_t before = rows.size();
+      result.more = decode_light_rows(session, found, all_of(found), budget, rows);
+      for (std::size_t i = before; i < rows.size(); ++i) {
+        rows[i].reclaimed = found.integer(static_cast<int>(i - before), kLightColumns) != 0;
       }
     }
-    if (rows.empty()) return rows;
+    result.more = result.more || rows.size() == limit.rows;
+    if (rows.empty()) return result;
     std::vector<Seq> seqs;
     seqs.reserve(rows.size());
     for (const Row& row : rows) seqs.push_back(row.ref.seq);
@@ -94,7 +97,7 @@ std::vector<Row> Claims::take(std::span<const Place> places, std::chrono::millis
     });
     std::sort(rows.begin(), rows.end(),
               [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
-    return rows;
+    return result;
   });
 }
 

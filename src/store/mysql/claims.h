@@ -23,7 +23,7 @@ class Claims {
   Claims(Database& database, std::string owner, std::chrono::milliseconds lock_timeout)
       : database_(database), owner_(std::move(owner)), lock_timeout_(lock_timeout) {}
 
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit);
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit);
   void unclaim(std::span<const RowRef> rows);
 
  private:
@@ -34,8 +34,8 @@ class Claims {
   };
 
   std::vector<Place> look_around(std::chrono::milliseconds skip_recent);
-  std::vector<Row> take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
-                        std::size_t limit);
+  Rows take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
+            const ReadLimit& limit);
   void append_condition(Built& select, const Place& place,
                         std::chrono::milliseconds skip_recent) const;
 

@@ -53,6 +53,7 @@ std::string expand(std::string_view text, const TableName& name) {
   return expand_names(text, [&](std::string_view what) {
     if (what == "table") return name.qualified();
     if (what == "columns") return std::string(kRowColumnNames);
+    if (what == "light") return std::string(kLightColumnNames);
     return name.qualified(what);
   });
 }

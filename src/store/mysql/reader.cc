@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <limits>
 #include <optional>
 #include <string>
 #include <unordered_map>
@@ -24,6 +25,8 @@ using std::chrono::microseconds;
 // A look at all shards costs as much as to fetch a hundred rows.
 constexpr std::size_t kAhead = 500;
 
+constexpr Seq kEverything = std::numeric_limits<Seq>::max();
+
 // One SELECT for each shard, all in one statement: the server sees one snapshot.
 template <class Select>
 Built for_each_shard(std::string_view purpose, const TableName& table, std::span<const int> shards,
@@ -40,15 +43,15 @@ Built for_each_shard(std::string_view purpose, const TableName& table, std::span
 
 }  // namespace
 
-Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, std::size_t limit) {
+Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, const ReadLimit& limit) {
   Rows result;
-  if (shards.empty() || limit == 0) return result;
+  if (shards.empty() || limit.rows == 0) return result;
   forget_what_was_lost(shards);
   forget_other_connections();
   try {
     if (ahead_.empty()) {
       const std::vector<int> order = reading_order(shards);
-      const std::size_t wanted = std::max(limit, kAhead);
+      const std::size_t wanted = std::max(limit.rows, kAhead);
       do {
         look_for_ready(order, wanted);
       } while (ahead_.size() < wanted && more_of(shards));
@@ -56,12 +59,15 @@ Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, std::
     // Some may be gone, and some may contradict themselves: those behind them do not wait.
     do {
       std::vector<Seq> seqs;
-      while (!ahead_.empty() && seqs.size() < limit) {
-        seqs.push_back(ahead_.front().seq);
-        ahead_.pop_front();
+      for (std::size_t i = 0; i < std::min(ahead_.size(), limit.rows); ++i) {
+        seqs.push_back(ahead_[i].seq);
       }
-      result.rows = fetch(seqs, "hold = 0");
-    } while (result.rows.empty() && !ahead_.empty());
+      result = fetch(seqs, "hold = 0", limit);
+      // What was cut off is fetched by the next read.
+      Seq through = kEverything;
+      if (result.more) through = result.rows.empty() ? 0 : result.rows.back().ref.seq;
+      for (std::size_t i = 0; i < seqs.size() && seqs[i] <= through; ++i) ahead_.pop_front();
+    } while (result.rows.empty() && !result.more && !ahead_.empty());
     result.more = !ahead_.empty() || more_of(shards);
   } catch (...) {
     rewind(0);  // what was found was not returned
@@ -162,29 +168,36 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
   if (ahead_.size() > known_before) flush_what_was_read(session, order.front());
 }
 
-// In the order of their numbers.
-std::vector<Row> Reader::fetch(std::span<const Seq> seqs, std::string_view condition) {
-  if (seqs.empty()) return {};
+// In the order in which they are given. `more`: those that are left out at the end are
+// too large.
+Rows Reader::fetch(std::span<const Seq> seqs, std::string_view condition, const ReadLimit& limit) {
+  Rows result;
+  if (seqs.empty()) return result;
   Session& session = database_.session();
   if (database_.connections() != found_by_) {
     throw RetryableError("the connection was lost between a look for events and their reading (" +
                          database_.environment().description + "): it is repeated");
   }
-  std::vector<Seq> sorted(seqs.begin(), seqs.end());
-  std::sort(sorted.begin(), sorted.end());
-  std::vector<Row> rows;
-  in_portions<Seq>(session, sorted, [&](std::span<const Seq> part) {
+  ByteBudget budget(limit);
+  in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
+    if (result.more) return;
     Built select("read events", database_.environment().table);
-    select.sql("SELECT {columns} FROM ")
+    select.sql("SELECT {light} FROM ")
         .sql(kByNumber)
         .sql(" WHERE seq IN (")
         .list(part)
         .sql(") AND status IN (0, 2)");
-    select.sql(" AND ").sql(condition).sql(" ORDER BY seq");
-    std::vector<Row> some = decode_rows(session.run(select), codec());
-    rows.insert(rows.end(), std::move_iterator(some.begin()), std::move_iterator(some.end()));
+    select.sql(" AND ").sql(condition);
+    const Result light = session.run(select);
+    std::unordered_map<Seq, std::size_t> place;
+    for (const Seq seq : part) place.emplace(seq, place.size());
+    std::vector<int> order = all_of(light);
+    std::sort(order.begin(), order.end(), [&](int a, int b) {
+      return place.at(light.integer(a, kSeqColumn)) < place.at(light.integer(b, kSeqColumn));
+    });
+    result.more = decode_light_rows(session, light, order, budget, result.rows);
   });
-  return rows;
+  return result;
 }
 
 void Reader::rewind(Seq seq) {
@@ -195,25 +208,20 @@ void Reader::rewind(Seq seq) {
   ahead_.clear();
 }
 
-DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
+DueRows Reader::due(std::span<const int> shards, const ReadLimit& limit) {
   DueRows result;
   if (shards.empty()) return result;
   forget_other_connections();
   std::optional<Next> next = next_due(shards, 0);
   if (next && next->hold >= -next->now) {
     const std::int64_t now = next->now;
-    const std::vector<Key> keys = look_for_due(shards, now, limit);
+    const std::vector<Key> keys = look_for_due(shards, now, limit.rows);
     std::vector<Seq> seqs;
-    std::unordered_map<Seq, std::size_t> place;
-    for (const Key& key : keys) {
-      place[key.seq] = seqs.size();
-      seqs.push_back(key.seq);
-    }
-    result.rows = fetch(seqs, "hold < 0");
-    std::sort(result.rows.begin(), result.rows.end(), [&](const Row& a, const Row& b) {
-      return place.at(a.ref.seq) < place.at(b.ref.seq);
-    });
-    result.more = keys.size() >= limit;
+    seqs.reserve(keys.size());
+    for (const Key& key : keys) seqs.push_back(key.seq);
+    Rows read = fetch(seqs, "hold < 0", limit);
+    result.rows = std::move(read.rows);
+    result.more = read.more || keys.size() >= limit.rows;
     next = next_due(shards, now);
   }
   if (next) result.next_in = internal::bounded(microseconds{-next->hold - next->now});
@@ -295,12 +303,14 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
   return keys;
 }
 
-Rows Reader::held(int shard, LaneKey key, std::size_t limit) {
+Rows Reader::held(int shard, LaneKey key, const ReadLimit& limit) {
   Rows result;
   Session& session = database_.session();
-  result.rows = decode_rows(session.run(sql::kHeld, shard, key, sql_limit(limit)), codec());
-  if (!result.rows.empty()) flush_what_was_read(session, shard);
-  result.more = result.rows.size() >= limit;
+  const Result light = session.run(sql::kHeld, shard, key, sql_limit(limit.rows));
+  if (light.rows() > 0) flush_what_was_read(session, shard);
+  ByteBudget budget(limit);
+  const bool cut = decode_light_rows(session, light, all_of(light), budget, result.rows);
+  result.more = cut || static_cast<std::size_t>(light.rows()) >= limit.rows;
   return result;
 }
 

@@ -29,11 +29,11 @@ class Reader {
   Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
 
   // It knows what it has returned: what is in flight is among that.
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit);
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
   void rewind(Seq seq);
 
-  DueRows due(std::span<const int> shards, std::size_t limit);
-  Rows held(int shard, LaneKey key, std::size_t limit);
+  DueRows due(std::span<const int> shards, const ReadLimit& limit);
+  Rows held(int shard, LaneKey key, const ReadLimit& limit);
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
 
@@ -67,8 +67,7 @@ class Reader {
   void look_for_ready(std::span<const int> order, std::size_t limit);
   std::vector<Key> look_for_due(std::span<const int> shards, std::int64_t now, std::size_t limit);
   std::optional<Next> next_due(std::span<const int> shards, std::int64_t moment);
-  std::vector<Row> fetch(std::span<const Seq> seqs, std::string_view condition);
-  const JsonCodec& codec() const { return *database_.environment().options.codec; }
+  Rows fetch(std::span<const Seq> seqs, std::string_view condition, const ReadLimit& limit);
 
   Database& database_;
   const Gains& gains_;

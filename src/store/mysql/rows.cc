@@ -208,6 +208,20 @@ class Insertion {
 
 }  // namespace
 
+bool decode_light_rows(Session& session, const Result& light, std::span<const int> order,
+                       ByteBudget& budget, std::vector<Row>& rows) {
+  const auto fetch = [&](const std::vector<int>& large) {
+    std::vector<Seq> seqs;
+    seqs.reserve(large.size());
+    for (const int row : large) seqs.push_back(light.integer(row, kSeqColumn));
+    Built select("read large payloads", session.environment().table);
+    select.sql("SELECT seq, payload, payload_bytes FROM ").sql(kByNumber);
+    select.sql(" WHERE seq IN (").list(seqs).sql(")");
+    return session.run(select);
+  };
+  return decode_light_rows(light, order, *session.environment().options.codec, budget, fetch, rows);
+}
+
 int shard_of(const Event& event) {
   Crc32 crc;
   crc.add(event.aggregate_type());

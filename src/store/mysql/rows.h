@@ -14,6 +14,13 @@
 
 namespace outbox::mysql {
 
+static_assert(kInlinePayload == 8'192, "kLightColumnNames spells it out");
+
+// Appends the rows `order` of a result of `{light}`, as far as the budget goes; true if it
+// ended before them.
+bool decode_light_rows(Session& session, const Result& light, std::span<const int> order,
+                       ByteBudget& budget, std::vector<Row>& rows);
+
 // The shard that the table's generated column puts an event into.
 int shard_of(const Event& event);
 

@@ -62,7 +62,7 @@ inline constexpr Sql kInsert{
 // its constraint there are none.
 
 inline constexpr Sql kHeld{"read the events of a lane", R"sql(
-SELECT {columns} FROM {table} FORCE INDEX (by_hold)
+SELECT {light} FROM {table} FORCE INDEX (by_hold)
 WHERE shard = ? AND hold = ? AND status IN (0, 2, 3) ORDER BY seq LIMIT ?
 )sql"};
 

@@ -17,7 +17,7 @@ class Claims {
   Claims(Database& database, std::string owner, std::chrono::milliseconds lock_timeout)
       : database_(database), owner_(std::move(owner)), lock_timeout_(lock_timeout) {}
 
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit);
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit);
   void unclaim(std::span<const RowRef> rows);
 
  private:

@@ -48,6 +48,7 @@ std::string expand(std::string_view text, const TableName& name) {
   return expand_names(text, [&](std::string_view what) {
     if (what == "table") return name.qualified();
     if (what == "columns") return std::string(kRowColumnNames);
+    if (what == "light") return std::string(kLightColumnNames);
     if (what == "record") return expand(kRecordColumnNames, name);
     if (what == "filter") return std::string(sql::kFilter);
     if (what.starts_with(kIndex)) return name.unqualified(what.substr(kIndex.size()));

@@ -24,7 +24,7 @@ std::vector<std::int64_t> numbers(std::span<const int> shards) {
 
 }  // namespace
 
-Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) {
+Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) {
   if (shards.empty()) return {};
   Session& session = database_.session();
   forget_if_new_connection();
@@ -49,10 +49,11 @@ void Reader::reset_gained(std::span<const int> shards) {
 
 // Nullopt if the server is not the one any more that it was.
 std::optional<Rows> Reader::read(Session& session, std::span<const int> shards,
-                                 std::size_t in_flight, std::size_t limit) {
+                                 std::size_t in_flight, const ReadLimit& limit) {
   // What is in flight above the floor stands before the first new row.
   const std::size_t again = rewound_ ? in_flight : std::min(in_flight, above_floor_);
-  const std::size_t most = limit + std::min(again, std::numeric_limits<std::size_t>::max() - limit);
+  const std::size_t most =
+      limit.rows + std::min(again, std::numeric_limits<std::size_t>::max() - limit.rows);
 
   const std::vector<std::int64_t> order = reading_order(shards);
   std::vector<std::int64_t> floors;
@@ -70,8 +71,8 @@ std::optional<Rows> Reader::read(Session& session, std::span<const int> shards,
   if (looks) observe(results[0], results[1]);
   if (looks) since_look_ = 0;
   Rows result;
-  result.rows = decode_rows(results.back(), codec());
-  take(order, result, most);
+  result.more = decode(results.back(), limit, most, result.rows);
+  take(order, result);
   return result;
 }
 
@@ -98,6 +99,20 @@ bool Reader::is_same_history(const Result& answer) {
   return before.empty() || before == history_;
 }
 
+// True if the result was cut, by its rows (`most`) or by its bytes.
+bool Reader::decode(const Result& light, const ReadLimit& limit, std::size_t most,
+                    std::vector<Row>& rows) {
+  ByteBudget budget(limit);
+  const auto fetch = [&](const std::vector<int>& large) {
+    std::vector<OptionalText> ids;
+    ids.reserve(large.size());
+    for (const int row : large) ids.emplace_back(light.text(row, kEventIdColumn));
+    return database_.run(sql::kPayloads, ids);
+  };
+  const bool cut = decode_light_rows(light, all_of(light), codec(), budget, fetch, rows);
+  return cut || static_cast<std::size_t>(light.rows()) >= most;
+}
+
 // As given, but beginning where the last read was cut.
 std::vector<std::int64_t> Reader::reading_order(std::span<const int> shards) const {
   std::vector<std::int64_t> order = numbers(shards);
@@ -119,10 +134,10 @@ void Reader::observe(const Result& last, const Result& writers) {
   floor_.observe(last.integer(0, 0), open);
 }
 
-// Notes how far the shards have been read. With fewer rows than asked for, all are
-// read to their end; else those before the last one that has a row, which was cut.
-void Reader::take(std::span<const std::int64_t> order, Rows& result, std::size_t limit) {
-  result.more = result.rows.size() >= limit;
+// Notes how far the shards have been read: all of them to their end or, if the result was
+// cut, those before the last one that has a row, which was cut.
+void Reader::take(std::span<const std::int64_t> order, const Rows& result) {
+  if (result.more && result.rows.empty()) return;  // all that it found is gone
   const int cut = result.more && !result.rows.empty() ? result.rows.back().ref.shard : -1;
   for (const std::int64_t number : order) {
     const int shard = static_cast<int>(number);
@@ -145,27 +160,26 @@ void Reader::rewind(Seq seq) {
   rewound_ = true;
 }
 
-DueRows Reader::due(std::span<const int> shards, std::size_t limit) {
+DueRows Reader::due(std::span<const int> shards, const ReadLimit& limit) {
   DueRows result;
   if (shards.empty()) return result;
   // Mostly nothing is due, which is quick to find out.
   auto next = database_.run(sql::kFirstDue, numbers(shards)).optional_integer(0, 0);
   if (next && *next <= 0) {
-    const Call calls[] = {{sql::kDue, Parameters(numbers(shards), sql_limit(limit))},
+    const Call calls[] = {{sql::kDue, Parameters(numbers(shards), sql_limit(limit.rows))},
                           {sql::kNextDue, Parameters(numbers(shards))}};
     const std::vector<Result> results = database_.session().run_together(calls);
-    result.rows = decode_rows(results[0], codec());
-    result.more = result.rows.size() >= limit;
+    result.more = decode(results[0], limit, limit.rows, result.rows);
     next = results[1].optional_integer(0, 0);
   }
   if (next) result.next_in = internal::bounded(microseconds{*next});
   return result;
 }
 
-Rows Reader::held(int shard, LaneKey key, std::size_t limit) {
+Rows Reader::held(int shard, LaneKey key, const ReadLimit& limit) {
   Rows result;
-  result.rows = decode_rows(database_.run(sql::kHeld, shard, key, sql_limit(limit)), codec());
-  result.more = result.rows.size() >= limit;
+  const Result light = database_.run(sql::kHeld, shard, key, sql_limit(limit.rows));
+  result.more = decode(light, limit, limit.rows, result.rows);
   return result;
 }
 

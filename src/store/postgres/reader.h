@@ -21,17 +21,17 @@ class Reader {
  public:
   Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
 
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit);
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
   void rewind(Seq seq);
 
-  DueRows due(std::span<const int> shards, std::size_t limit);
-  Rows held(int shard, LaneKey key, std::size_t limit);
+  DueRows due(std::span<const int> shards, const ReadLimit& limit);
+  Rows held(int shard, LaneKey key, const ReadLimit& limit);
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
 
  private:
   std::optional<Rows> read(Session& session, std::span<const int> shards, std::size_t in_flight,
-                           std::size_t limit);
+                           const ReadLimit& limit);
   void reset_gained(std::span<const int> shards);
   void forget_if_new_connection();
   void forget();
@@ -40,7 +40,9 @@ class Reader {
   std::vector<std::int64_t> reading_order(std::span<const int> shards) const;
   bool worth_a_look() const;
   void observe(const Result& last, const Result& writers);
-  void take(std::span<const std::int64_t> order, Rows& result, std::size_t limit);
+  void take(std::span<const std::int64_t> order, const Rows& result);
+  bool decode(const Result& light, const ReadLimit& limit, std::size_t most,
+              std::vector<Row>& rows);
   const JsonCodec& codec() const { return *database_.environment().options.codec; }
 
   Database& database_;

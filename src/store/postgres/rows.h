@@ -26,6 +26,17 @@ inline constexpr std::string_view kRowColumnNames =
     " attempts, crashes, available_at, created_at, content_type, progress, headers, payload,"
     " payload_bytes, clock_timestamp() AS read_at";
 
+// The same with large payloads left out (see decode_light_rows()): `{light}`. To ask
+// for their size does not read them.
+inline constexpr std::string_view kLightColumnNames =
+    "seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,"
+    " attempts, crashes, available_at, created_at, content_type, progress, headers,"
+    " CASE WHEN octet_length(payload) <= 8192 THEN payload END AS payload,"
+    " CASE WHEN octet_length(payload_bytes) <= 8192 THEN payload_bytes END AS payload_bytes,"
+    " clock_timestamp() AS read_at, payload IS NOT NULL AS is_json,"
+    " coalesce(octet_length(payload), octet_length(payload_bytes))::bigint AS payload_size";
+static_assert(kInlinePayload == 8'192, "the columns spell it out");
+
 // While it lives, text goes to the server in UTF-8, whatever encoding the owner of the
 // open transaction has set.
 class InUtf8 {

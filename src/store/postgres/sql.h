@@ -99,7 +99,7 @@ RETURNING seq, shard
 inline constexpr Sql kReady{"read ready events", R"sql(
 SELECT item.* FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS part (shard, floor, number)
 CROSS JOIN LATERAL (
-  SELECT {columns} FROM {table}
+  SELECT {light} FROM {table}
   WHERE shard = part.shard AND hold = 0 AND seq > part.floor AND status IN (0, 2)
   ORDER BY seq LIMIT $3
 ) AS item
@@ -146,11 +146,11 @@ WITH earliest AS MATERIALIZED (
 ), last AS (SELECT min(hold) AS hold FROM earliest)
 SELECT item.* FROM last CROSS JOIN unnest($1::bigint[]) AS part (shard)
 CROSS JOIN LATERAL (
-  (SELECT {columns} FROM {table}
+  (SELECT {light} FROM {table}
    WHERE shard = part.shard AND hold > last.hold AND hold < 0 AND status IN (0, 2)
    ORDER BY hold DESC LIMIT $2)
   UNION ALL
-  (SELECT {columns} FROM {table}
+  (SELECT {light} FROM {table}
    WHERE shard = part.shard AND hold = last.hold AND hold < 0 AND status IN (0, 2)
    ORDER BY seq LIMIT $2)
 ) AS item
@@ -170,7 +170,7 @@ CROSS JOIN LATERAL (
 )sql"};
 
 inline constexpr Sql kHeld{"read the events of a lane", R"sql(
-SELECT {columns} FROM {table}
+SELECT {light} FROM {table}
 WHERE shard = $1 AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
 )sql"};
 
@@ -197,18 +197,25 @@ inline constexpr Sql kForgetUnblocked{"forget lanes that are free again", R"sql(
 DELETE FROM {unblocked} WHERE id = ANY ($1::bigint[])
 )sql"};
 
+// The payloads that the reads above left out.
+inline constexpr Sql kPayloads{"read large payloads", R"sql(
+SELECT seq, payload, payload_bytes FROM {table} WHERE event_id = ANY ($1::text[])
+)sql"};
+
 // --- Row claims: $1 shards, $2 owner, $3 ms until a lock expires, $4 skip those that
-// --- occurred less than so many ms ago, $5 limit ---
+// --- occurred less than so many ms ago, $5 limit, $6 bytes ---
 //
 // What has waited once before comes first, so that a long backlog of fresh rows
 // cannot starve it. Rows that others are just taking are passed over. When an event
-// occurred is what the writer's clock said, which may be ahead: only $4 asks for it.
+// occurred is what the writer's clock said, which may be ahead: only $4 asks for it. The row
+// that reaches so many bytes of payload is the last one.
 
 inline constexpr Sql kClaim{"claim events", R"sql(
 WITH due AS MATERIALIZED (
-  SELECT item.event_id, item.locked_by FROM unnest($1::bigint[]) AS part (shard)
+  SELECT item.* FROM unnest($1::bigint[]) AS part (shard)
   CROSS JOIN LATERAL (
-    SELECT event_id, locked_by FROM {table}
+    SELECT event_id, locked_by, coalesce(octet_length(payload), octet_length(payload_bytes)) AS size
+    FROM {table}
     WHERE shard = part.shard AND hold < 0
       AND hold >= -(extract(epoch FROM now()) * 1000000)::bigint AND status IN (0, 2)
       AND (locked_by IS NULL OR locked_at <= now() - $3 * interval '1 millisecond')
@@ -216,16 +223,21 @@ WITH due AS MATERIALIZED (
     ORDER BY hold DESC LIMIT $5 FOR UPDATE SKIP LOCKED
   ) AS item LIMIT $5
 ), ready AS MATERIALIZED (
-  SELECT item.event_id, item.locked_by FROM unnest($1::bigint[]) AS part (shard)
+  SELECT item.* FROM unnest($1::bigint[]) AS part (shard)
   CROSS JOIN LATERAL (
-    SELECT event_id, locked_by FROM {table}
+    SELECT event_id, locked_by, coalesce(octet_length(payload), octet_length(payload_bytes)) AS size
+    FROM {table}
     WHERE shard = part.shard AND hold = 0 AND status IN (0, 2)
       AND (locked_by IS NULL OR locked_at <= now() - $3 * interval '1 millisecond')
       AND ($4 = 0 OR created_at <= now() - $4 * interval '1 millisecond')
     ORDER BY seq LIMIT $5 - (SELECT count(*) FROM due) FOR UPDATE SKIP LOCKED
   ) AS item LIMIT $5 - (SELECT count(*) FROM due)
-), chosen AS (SELECT * FROM due UNION ALL SELECT * FROM ready),
-claimed AS (
+), chosen AS (
+  SELECT * FROM (
+    SELECT *, sum(size) OVER (ROWS UNBOUNDED PRECEDING) - size AS before
+    FROM (SELECT * FROM due UNION ALL SELECT * FROM ready) AS found
+  ) AS summed WHERE before < $6
+), claimed AS (
   UPDATE {table} AS event SET locked_by = $2, locked_at = clock_timestamp()
   FROM chosen WHERE event.event_id = chosen.event_id
   RETURNING event.*, chosen.locked_by IS NOT NULL AS reclaimed

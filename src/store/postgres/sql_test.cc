@@ -51,7 +51,9 @@ std::vector<Example> marks() {
 }
 
 std::vector<Example> by_id() {
-  return {{sql::kClaim, "bigint[], text, bigint, bigint, bigint", kShardArray + ",'me',1000,0,100"},
+  return {{sql::kClaim, "bigint[], text, bigint, bigint, bigint, bigint",
+           kShardArray + ",'me',1000,0,100,1000000"},
+          {sql::kPayloads, "text[]", "'{1,2,3}'"},
           {sql::kStates, "text[]", "'{1,2,3}'"}};
 }
 

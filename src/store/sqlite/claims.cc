@@ -10,10 +10,10 @@
 
 namespace outbox::sqlite {
 
-Rows Claims::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
+Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
   Rows result;
   // An idle claimer must not stand in the writers' way.
-  if (limit == 0 || !any(candidates(skip_recent))) return result;
+  if (limit.rows == 0 || !any(candidates(skip_recent))) return result;
 
   WriteTransaction transaction(database_);
   // Asked again: the wait for the writers may have been long, and a claim that
@@ -53,19 +53,20 @@ bool Claims::any(const Candidates& which) {
              .step();
 }
 
-void Claims::read(const Candidates& which, std::size_t limit, Rows& result) {
+void Claims::read(const Candidates& which, const ReadLimit& limit, Rows& result) {
   const Environment& environment = database_.environment();
+  ByteBudget budget(limit);
   // First what has waited once before, so that a long backlog of fresh rows
   // cannot starve it.
   {
-    Run due(database_[sql::kClaimableDue], which.expired, which.created, one_more(limit),
+    Run due(database_[sql::kClaimableDue], which.expired, which.created, one_more(limit.rows),
             hold_until(which.now));
-    result.more = decode_rows(due, environment, limit, result.rows);
+    result.more = decode_rows(due, environment, limit.rows, budget, result.rows);
   }
   if (result.more) return;
   Run ready(database_[sql::kClaimableReady], which.expired, which.created,
-            one_more(limit - result.rows.size()));
-  result.more = decode_rows(ready, environment, limit, result.rows);
+            one_more(limit.rows - result.rows.size()));
+  result.more = decode_rows(ready, environment, limit.rows, budget, result.rows);
 }
 
 void Claims::unclaim(std::span<const RowRef> rows) {

@@ -17,7 +17,7 @@ class Claims {
   Claims(Database& database, std::string owner, std::chrono::milliseconds lock_timeout)
       : database_(database), owner_(std::move(owner)), lock_timeout_(lock_timeout) {}
 
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit);
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit);
   void unclaim(std::span<const RowRef> rows);
 
  private:
@@ -30,7 +30,7 @@ class Claims {
 
   Candidates candidates(std::chrono::milliseconds skip_recent) const;
   bool any(const Candidates& which);
-  void read(const Candidates& which, std::size_t limit, Rows& result);
+  void read(const Candidates& which, const ReadLimit& limit, Rows& result);
 
   Database& database_;
   const std::string owner_;

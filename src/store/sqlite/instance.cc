@@ -37,17 +37,18 @@ void SqliteInstance::prepare_to_read() {
   if (ownership_.epoch() != 0) waits_.keep(ownership_.epoch());
 }
 
-Rows SqliteInstance::ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) {
+Rows SqliteInstance::ready(std::span<const int> shards, std::size_t in_flight,
+                           const ReadLimit& limit) {
   prepare_to_read();
   return has_shard(shards) ? reader_.ready(ownership_.epoch(), in_flight, limit) : Rows{};
 }
 
-DueRows SqliteInstance::due(std::span<const int> shards, std::size_t limit) {
+DueRows SqliteInstance::due(std::span<const int> shards, const ReadLimit& limit) {
   prepare_to_read();
   return has_shard(shards) ? reader_.due(limit) : DueRows{};
 }
 
-Rows SqliteInstance::held(int shard, LaneKey key, std::size_t limit) {
+Rows SqliteInstance::held(int shard, LaneKey key, const ReadLimit& limit) {
   prepare_to_read();
   return shard == 0 ? reader_.held(key, limit) : Rows{};
 }
@@ -62,7 +63,7 @@ std::vector<LaneRef> SqliteInstance::unblocked(std::span<const int> shards, std:
   return has_shard(shards) ? reader_.unblocked(limit) : std::vector<LaneRef>{};
 }
 
-Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, std::size_t limit) {
+Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
   prepare_to_read();
   if (!options_.row_claims) {
     throw MisuseError("claim() needs InstanceOptions::row_claims");

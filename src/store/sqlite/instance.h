@@ -25,13 +25,13 @@ class SqliteInstance final : public Instance {
   void release(int shard) override;
   void leave() override { ownership_.leave(); }
 
-  Rows ready(std::span<const int> shards, std::size_t in_flight, std::size_t limit) override;
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override;
   void rewind(Seq seq) override { reader_.rewind(seq); }
-  DueRows due(std::span<const int> shards, std::size_t limit) override;
-  Rows held(int shard, LaneKey key, std::size_t limit) override;
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override;
+  Rows held(int shard, LaneKey key, const ReadLimit& limit) override;
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override;
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override;
-  Rows claim(std::chrono::milliseconds skip_recent, std::size_t limit) override;
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override;
   void unclaim(std::span<const RowRef> rows) override { claims_.unclaim(rows); }
 
   MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override;

@@ -13,17 +13,19 @@ namespace outbox::sqlite {
 
 using std::chrono::microseconds;
 
-Rows Reader::ready(std::int64_t epoch, std::size_t in_flight, std::size_t limit) {
+Rows Reader::ready(std::int64_t epoch, std::size_t in_flight, const ReadLimit& limit) {
   if (epoch != floor_epoch_) {
     floor_epoch_ = epoch;
     rewind(0);
   }
   // After a rewind, what is in flight may stand before the first new row.
-  if (rewound_) limit += std::min(in_flight, std::numeric_limits<std::size_t>::max() - limit);
+  std::size_t most = limit.rows;
+  if (rewound_) most += std::min(in_flight, std::numeric_limits<std::size_t>::max() - most);
+  ByteBudget budget(limit);
   const Environment& environment = database_.environment();
   Rows result;
-  Run run(database_[sql::kReady], floor_, one_more(limit));
-  result.more = decode_rows(run, environment, limit, result.rows);
+  Run run(database_[sql::kReady], floor_, one_more(most));
+  result.more = decode_rows(run, environment, most, budget, result.rows);
   if (!result.rows.empty()) floor_ = result.rows.back().ref.seq;
   rewound_ = false;
   return result;
@@ -36,7 +38,7 @@ void Reader::rewind(Seq seq) {
   rewound_ = true;
 }
 
-DueRows Reader::due(std::size_t limit) {
+DueRows Reader::due(const ReadLimit& limit) {
   const Environment& environment = database_.environment();
   const Time now = environment.now();
   const std::int64_t latest = hold_until(now);
@@ -45,14 +47,15 @@ DueRows Reader::due(std::size_t limit) {
   // one statement would read and sort all that is due, and a mass replay makes
   // a hundred thousand rows due at one moment.
   DueRows result;
+  ByteBudget budget(limit);
   std::int64_t below = 0;
   while (!result.more) {
     const auto hold = database_.integer(sql::kEarliest, below);
     if (!hold) return result;
     below = *hold;
     if (below < latest) break;
-    Run run(database_[sql::kDueAt], below, one_more(limit - result.rows.size()));
-    result.more = decode_rows(run, environment, limit, result.rows);
+    Run run(database_[sql::kDueAt], below, one_more(limit.rows - result.rows.size()));
+    result.more = decode_rows(run, environment, limit.rows, budget, result.rows);
   }
   if (const auto next = database_.integer(sql::kEarliest, latest)) {
     result.next_in = internal::bounded(microseconds{-(*next + micros(now))});
@@ -60,11 +63,12 @@ DueRows Reader::due(std::size_t limit) {
   return result;
 }
 
-Rows Reader::held(LaneKey key, std::size_t limit) {
+Rows Reader::held(LaneKey key, const ReadLimit& limit) {
   const Environment& environment = database_.environment();
   Rows result;
-  Run run(database_[sql::kHeld], key, one_more(limit));
-  result.more = decode_rows(run, environment, limit, result.rows);
+  ByteBudget budget(limit);
+  Run run(database_[sql::kHeld], key, one_more(limit.rows));
+  result.more = decode_rows(run, environment, limit.rows, budget, result.rows);
   return result;
 }
 

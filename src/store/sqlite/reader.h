@@ -17,11 +17,11 @@ class Reader {
   explicit Reader(Database& database) : database_(database) {}
 
   // Another epoch than last time starts again at the lowest row.
-  Rows ready(std::int64_t epoch, std::size_t in_flight, std::size_t limit);
+  Rows ready(std::int64_t epoch, std::size_t in_flight, const ReadLimit& limit);
   void rewind(Seq seq);
 
-  DueRows due(std::size_t limit);
-  Rows held(LaneKey key, std::size_t limit);
+  DueRows due(const ReadLimit& limit);
+  Rows held(LaneKey key, const ReadLimit& limit);
   std::vector<HeldLane> held_lanes(LaneKey after, std::size_t limit);
   std::vector<LaneRef> unblocked(std::size_t limit);
 

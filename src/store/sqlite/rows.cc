@@ -79,7 +79,7 @@ void check_payload(int type, std::string& defect) {
 
 }  // namespace
 
-Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
+Row decode_row(const Run& run, const JsonCodec& codec, Time now, bool with_payload) {
   std::string defect;
   const int payload_type = run.type(kPayload);
   check_payload(payload_type, defect);
@@ -88,6 +88,8 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
   const bool is_json = payload_type == SQLITE_TEXT;
   const Time created_at = decode_time(run, kCreatedAt, "created_at", defect);
   const Time available_at = decode_time(run, kAvailableAt, "available_at", defect);
+  std::string_view payload;
+  if (with_payload) payload = is_json ? run.text(kPayload) : run.bytes(kPayload);
   Row row = decode({.ref = {.seq = run.integer(kSeq), .shard = 0, .hold = run.integer(kHold)},
                     .event_id = run.text(kEventId),
                     .event_type = run.text(kEventType),
@@ -103,7 +105,7 @@ Row decode_row(const Run& run, const JsonCodec& codec, Time now) {
                     .progress = run.text(kProgress),
                     .headers = run.text(kHeaders),
                     .is_json = is_json,
-                    .payload = is_json ? run.text(kPayload) : run.bytes(kPayload),
+                    .payload = payload,
                     .read_at = now,
                     .defect = std::move(defect)},
                    codec);
@@ -123,11 +125,14 @@ Time stored_time(std::int64_t micros_since_1970) {
   return std::clamp(time_of(micros_since_1970), kEarliestTime, kLatestTime);
 }
 
-bool decode_rows(Run& run, const Environment& environment, std::size_t limit,
+bool decode_rows(Run& run, const Environment& environment, std::size_t limit, ByteBudget& budget,
                  std::vector<Row>& rows) {
   while (run.step()) {
-    if (rows.size() >= limit) return true;
-    rows.push_back(decode_row(run, *environment.options.codec, environment.now()));
+    if (rows.size() >= limit || budget.spent()) return true;
+    const bool taken = budget.taken(run.text(kEventId));
+    rows.push_back(decode_row(run, *environment.options.codec, environment.now(), !taken));
+    rows.back().without_payload = taken;
+    budget.spend(rows.back().event.payload().size());
   }
   return false;
 }

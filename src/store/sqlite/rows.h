@@ -28,7 +28,7 @@ inline constexpr int kHoldColumn = 1;
 
 // The row that the run stands on. Contents that cannot be decoded make a
 // defect, never an error.
-Row decode_row(const Run& run, const JsonCodec& codec, Time now);
+Row decode_row(const Run& run, const JsonCodec& codec, Time now, bool with_payload = true);
 
 // A time from the table, within the bounds of what the library writes: another
 // program may have stored any number, and reckoning with it must not overflow.
@@ -38,13 +38,13 @@ Time stored_time(std::int64_t micros_since_1970);
 // claimed it.
 std::optional<Time> waits_since(const Run& run, int locked_by_column, int locked_at_column);
 
-// Appends the rows of a run up to a total of `limit`; true if there was one
-// more. The statement's own LIMIT must allow for that one.
+// Appends the rows of a run up to a total of `limit`, or as far as the budget goes; true
+// if there was one more. The statement's own LIMIT must allow for that one.
 //
 // The clock is read after each step: the first one takes the snapshot, and a row
 // in it that was available when it was committed is available now. Read before,
 // the time may lie before the commit, and the row would pass for a delayed one.
-bool decode_rows(Run& run, const Environment& environment, std::size_t limit,
+bool decode_rows(Run& run, const Environment& environment, std::size_t limit, ByteBudget& budget,
                  std::vector<Row>& rows);
 
 // The numbers as a JSON array: how a statement takes any number of rows.
