@@ -47,6 +47,17 @@ enum class OnDead {
           // first `cold_capacity / 4`; the others wait aside and follow those)
 };
 
+// What becomes of an event that has no listener in this instance.
+enum class OnUnroutable {
+  dead,  // it is DEAD at once, with the reason
+
+  // It stays pending, and so do the later events of its aggregate, until an instance
+  // delivers that has a listener for it. No attempt is spent. For rolling deployments:
+  // instances of the old release leave events of a new type to those of the new one. It
+  // is looked at again after 1 to 60 seconds, the longer the older it is.
+  wait,
+};
+
 struct DispatcherOptions {
   int workers = 4;
 
@@ -57,6 +68,7 @@ struct DispatcherOptions {
 
   Ordering ordering = Ordering::per_aggregate;
   OnDead on_dead = OnDead::skip;
+  OnUnroutable on_unroutable = OnUnroutable::dead;
 
   std::shared_ptr<const RetryPolicy> retry{};  // empty: ExponentialBackoff{}
   int max_attempts = 10;
@@ -111,6 +123,7 @@ struct DispatcherOptions {
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Dispatcher {
  public:
+  // Throws MisuseError for options that make no sense, and without any listener.
   Dispatcher(std::shared_ptr<Instance> instance, Listeners listeners,
              DispatcherOptions options = {});
   ~Dispatcher();

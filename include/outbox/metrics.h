@@ -20,6 +20,7 @@ enum class Counter {
   dead,                 // marked DEAD
   stale_marks,          // marks that came too late and changed nothing
   hung_calls,           // listener calls that passed their limit
+  unroutable,           // events put off because nobody listens here (OnUnroutable::wait)
 };
 
 enum class Gauge {

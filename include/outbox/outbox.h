@@ -50,6 +50,7 @@ struct Options {
   // commit hands its events to the workers directly. (Total: see Mode::ordered.)
   Ordering ordering = Ordering::per_aggregate;
   OnDead on_dead = OnDead::skip;
+  OnUnroutable on_unroutable = OnUnroutable::dead;
 
   std::size_t hot_capacity = 1000;
   std::size_t cold_capacity = 1000;
@@ -117,7 +118,7 @@ struct Health {
   bool ready = true;
 
   // Why, and what else is not as usual (paused, standing by, a listener that is
-  // unavailable or hangs), one sentence each.
+  // unavailable, hangs or is missing), one sentence each.
   std::vector<std::string> reasons{};
 };
 
@@ -140,7 +141,8 @@ struct Health {
 class OUTBOX_EXPORT Outbox {
  public:
   // Throws MisuseError for options that make no sense or that the store cannot
-  // serve.
+  // serve, and without any listener, because every event would then be DEAD: what only
+  // writes says so with Mode::writer_only.
   Outbox(std::shared_ptr<Store> store, Listeners listeners, Options options = {});
   ~Outbox();  // closes
   Outbox(const Outbox&) = delete;

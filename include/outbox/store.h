@@ -143,7 +143,7 @@ struct Mark {
   enum class Kind : std::uint8_t {
     done,     // status DONE, finished (or the row deleted, if the store does so)
     retry,    // status RETRY, error, crashes 0; waits `delay`
-    defer,    // waits `delay`, with `crashes`; status, attempts and error stay
+    defer,    // waits `delay`, with `crashes`; status and attempts stay; error if there is one
     dead,     // status DEAD, error; finished, or kept first in its lane
     aside,    // set aside in `lane`, or until it is available if kNoLane
     suspect,  // only `crashes` changes

@@ -24,6 +24,8 @@ std::string_view to_string(Counter counter) {
       return "stale_marks";
     case Counter::hung_calls:
       return "hung_calls";
+    case Counter::unroutable:
+      return "unroutable";
   }
   return "unknown";
 }

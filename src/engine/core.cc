@@ -390,6 +390,9 @@ Core::Condition Core::condition() const {
       result.notes.push_back("the listener of " + route->name + " is unavailable");
     }
   });
+  for (const std::string& type : unrouted_.types(clock_.steady())) {
+    result.notes.push_back("events wait for a listener of " + type + ", which is not here");
+  }
   std::size_t hung = 0;
   for (const auto& worker : workers_) {
     Call call;

@@ -22,6 +22,7 @@
 #include "engine/gate.h"
 #include "engine/job.h"
 #include "engine/trouble.h"
+#include "engine/unrouted.h"
 #include "engine/work_queue.h"
 #include "outbox/dispatcher.h"
 
@@ -166,6 +167,8 @@ class Core final : public PollHandler {
   void work(Worker& worker);
   void deliver(Worker& worker, std::vector<Job>& jobs);
   void postpone(Worker& worker, std::vector<Job>& jobs);
+  bool waits_for_listener(const Job& job) const;
+  std::chrono::milliseconds postponement(const Job& job);
   std::vector<Outcome> call(Worker& worker, std::vector<Job>& jobs);
   void settle(Worker& worker, WorkQueue::Followers followers);
   void bury(Job& job, Judgement& judgement) const;
@@ -209,6 +212,7 @@ class Core final : public PollHandler {
   std::unordered_map<const Route*, std::unique_ptr<Breaker>> breakers_;
 
   WorkQueue queue_;
+  Unrouted unrouted_;
   Deliverer deliverer_;
   Completer completer_;
 

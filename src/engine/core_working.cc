@@ -14,6 +14,10 @@ namespace {
 constexpr std::chrono::milliseconds kFirstPostponement{2'000};
 constexpr std::chrono::milliseconds kLongestPostponement{120'000};
 
+// For events that no listener here is for: as long as they have waited, up to
+// Unrouted::kLongestWait.
+constexpr std::chrono::milliseconds kFirstUnroutable{1'000};
+
 }  // namespace
 
 // --- Workers ---
@@ -24,7 +28,7 @@ void Core::work(Worker& worker) {
     if (work.poll) {
       const bool more = events_.read();
       queue_.poll_done(more);
-    } else if (work.postpone) {
+    } else if (work.postpone || waits_for_listener(work.jobs.front())) {
       postpone(worker, work.jobs);
     } else {
       deliver(worker, work.jobs);
@@ -109,17 +113,40 @@ std::vector<Outcome> Core::call(Worker& worker, std::vector<Job>& jobs) {
 // Its listener is unwell or paused, and others need the room; or there is none here.
 void Core::postpone(Worker& worker, std::vector<Job>& jobs) {
   const bool ours = may_deliver(jobs);
-  const auto silent = std::chrono::duration_cast<std::chrono::milliseconds>(
-      queue_.silent_for(*jobs.front().route, clock_.steady()));
-  const Outcome later =
-      Outcome::retry_after(std::clamp(silent, kFirstPostponement, kLongestPostponement));
+  const Outcome later = Outcome::retry_after(postponement(jobs.front()));
   for (Job& job : jobs) {
     worker.judgements.push_back(ours ? judge(job, later)
                                      : Judgement{.after = WorkQueue::After::drop});
-    worker.judgements.back().mark.crashes = job.row.crashes;  // it has not answered
+    Mark& mark = worker.judgements.back().mark;
+    mark.crashes = job.row.crashes;  // it has not answered
+    if (job.route == nullptr) mark.error = no_listener(job.row.event) + "; it waits for one";
     worker.finished.push_back({.job = std::move(job), .after = worker.judgements.back().after});
   }
   settle(worker, queue_.postponed(worker.finished, clock_.steady()));
+}
+
+bool Core::waits_for_listener(const Job& job) const {
+  return job.route == nullptr && options_.on_unroutable == OnUnroutable::wait &&
+         job.row.defect.empty();
+}
+
+std::chrono::milliseconds Core::postponement(const Job& job) {
+  using std::chrono::duration_cast;
+  using std::chrono::milliseconds;
+  const Clock::Steady now = clock_.steady();
+  if (job.route != nullptr) {
+    const auto silent = duration_cast<milliseconds>(queue_.silent_for(*job.route, now));
+    return std::clamp(silent, kFirstPostponement, kLongestPostponement);
+  }
+  const Event& event = job.row.event;
+  count(Counter::unroutable);
+  if (unrouted_.note(event, now)) {
+    log_(LogLevel::warning, "no listener here for " + event.aggregate_type() + "/" + event.type() +
+                                ": its events wait for an instance that has one, with the later "
+                                "ones of their aggregates");
+  }
+  const auto age = duration_cast<milliseconds>(clock_.now() - event.occurred_at());
+  return std::clamp(age, kFirstUnroutable, Unrouted::kLongestWait);
 }
 
 // Submits the marks of what a worker has finished, and of those behind.

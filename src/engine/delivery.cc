@@ -101,8 +101,7 @@ Outcome call_all(Job& job, const std::vector<Handler>& handlers, const Delivery&
 Outcome route(Job& job, const std::stop_token& stop) {
   const Event& event = job.row.event;
   if (job.route == nullptr) {
-    return Outcome::permanent("no listener for aggregate type \"" + event.aggregate_type() +
-                              "\", event type \"" + event.type() + "\"");
+    return Outcome::permanent(no_listener(event));
   }
   const Delivery delivery = delivery_of(job, stop);
   const Route& to = job.route->route();
@@ -111,6 +110,11 @@ Outcome route(Job& job, const std::stop_token& stop) {
 }
 
 }  // namespace
+
+std::string no_listener(const Event& event) {
+  return "no listener for aggregate type \"" + event.aggregate_type() + "\", event type \"" +
+         event.type() + "\"";
+}
 
 Outcome outcome_of(const std::exception_ptr& error) {
   try {

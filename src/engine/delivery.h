@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <stop_token>
+#include <string>
 #include <vector>
 
 #include "engine/job.h"
@@ -13,6 +14,9 @@
 #include "outbox/log.h"
 
 namespace outbox::internal {
+
+// Why such an event cannot be delivered.
+std::string no_listener(const Event& event);
 
 // What a listener that threw has said. Anything thrown counts, also what is
 // not a std::exception.

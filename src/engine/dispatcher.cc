@@ -100,6 +100,10 @@ class Dispatcher::Impl {
 Dispatcher::Dispatcher(std::shared_ptr<Instance> instance, Listeners listeners,
                        DispatcherOptions options) {
   if (!instance) throw MisuseError("dispatcher: the instance is null");
+  if (listeners.empty()) {
+    throw MisuseError(
+        "dispatcher: there is no listener, so every event would be DEAD: add the listeners first");
+  }
   impl_ = std::make_unique<Impl>(std::move(instance), std::move(listeners), std::move(options));
 }
 

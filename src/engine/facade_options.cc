@@ -37,6 +37,11 @@ void check_mode(const Options& options, const Listeners& listeners, const Store&
   if (options.replay_dead && options.mode == Mode::writer_only) {
     refuse("Mode::writer_only delivers nothing, so there is nobody to replay dead events for");
   }
+  if (options.mode != Mode::writer_only && listeners.empty()) {
+    refuse(
+        "there is no listener, so every event would be DEAD: add the listeners first, or set "
+        "mode = Mode::writer_only if another program delivers");
+  }
   if (options.mode == Mode::writer_only && !listeners.empty()) {
     refuse("Mode::writer_only delivers nothing, so its listeners would never be called: give none");
   }
@@ -100,6 +105,7 @@ DispatcherOptions dispatcher_options(const Options& options, const Clock& clock)
                            .capacity_bytes = options.capacity_bytes,
                            .ordering = options.ordering,
                            .on_dead = options.on_dead,
+                           .on_unroutable = options.on_unroutable,
                            .retry = options.retry,
                            .max_attempts = options.max_attempts,
                            .interceptors = options.interceptors,

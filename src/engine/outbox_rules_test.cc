@@ -213,6 +213,79 @@ TEST_F(RulesTest, WhatNobodyListensToIsDeadAtOnce) {
             "no listener for aggregate type \"Order\", event type \"Unheard\"");
 }
 
+TEST_F(RulesTest, AnEngineWithoutAnyListenerIsRefused) {
+  const auto refuses = [&](Mode mode) {
+    try {
+      Outbox box{store, {}, {.mode = mode, .log = log.log()}};
+      return std::string();
+    } catch (const MisuseError& error) {
+      return std::string(error.what());
+    }
+  };
+  for (const Mode mode : {Mode::single_node, Mode::multi_node}) {
+    EXPECT_EQ(
+        refuses(mode),
+        "outbox: there is no listener, so every event would be DEAD: add the listeners first, "
+        "or set mode = Mode::writer_only if another program delivers");
+  }
+  EXPECT_EQ(refuses(Mode::writer_only), "");
+  const std::shared_ptr<Instance> instance = store->join({});
+  EXPECT_THROW(Dispatcher(instance, {}), MisuseError);
+}
+
+// An old release, and events of a new type.
+TEST_F(RulesTest, WhatNobodyListensToWaitsIfSoWishedForAnInstanceThatDoes) {
+  Draft unheard = order_event("a", "1");
+  unheard.type = "Unheard";
+  Draft loose = unheard;
+  loose.aggregate_id = "";
+  loose.payload = json("\"loose\"");
+  std::string head;
+  {
+    auto old = open({.on_unroutable = OnUnroutable::wait});
+    head = write(*old, unheard);
+    write(*old, order_event("a", "2"));
+    write(*old, loose);
+    write(*old, order_event("b", "\"other\""));
+    ASSERT_TRUE(recorder->wait_for(1));
+    ASSERT_TRUE(eventually([&] { return old->in_flight() == 0; }));
+    EXPECT_EQ(recorder->payloads(), std::vector<std::string>{"\"other\""});
+    EXPECT_EQ(store->counts().pending, 3);
+    EXPECT_EQ(store->counts().dead, 0);
+    EXPECT_EQ(status(head), Status::fresh);
+    EXPECT_EQ(attempts(head), 0);
+    const std::vector<HeldAggregate> held = store->held_aggregates(10);
+    ASSERT_EQ(held.size(), 1u);
+    EXPECT_EQ(held[0].last_error,
+              "no listener for aggregate type \"Order\", event type \"Unheard\"; it waits for one");
+    EXPECT_EQ((*metrics)[Counter::unroutable], 2u) << "looked at once, and left alone";
+    const std::vector<std::string> reasons = old->health().reasons;
+    EXPECT_EQ(reasons, std::vector<std::string>{
+                           "events wait for a listener of Order/Unheard, which is not here"});
+    EXPECT_TRUE(old->health().ready);
+
+    // It looks again now and then, and no more often.
+    ASSERT_TRUE(in_time(*old, [&] { return (*metrics)[Counter::unroutable] >= 6; }));
+    pass(*old, 600s);
+    ASSERT_TRUE(eventually([&] { return old->in_flight() == 0; }));
+    EXPECT_LE((*metrics)[Counter::unroutable], 60u);
+    EXPECT_EQ(attempts(head), 0);
+    EXPECT_EQ(recorder->count(), 1u);
+  }
+  Listeners on;
+  on.add("Order", "Happened", std::static_pointer_cast<Listener>(recorder));
+  on.add("Order", "Unheard", std::static_pointer_cast<Listener>(recorder));
+  Outbox next{store, on, {.on_unroutable = OnUnroutable::wait, .log = log.log()}};
+  next.start();
+  ASSERT_TRUE(in_time(next, [&] { return !store->has_pending(); }));
+  std::vector<std::string> of_a;
+  for (const auto& call : recorder->calls()) {
+    if (call.event.aggregate_id() == "a") of_a.push_back(call.event.payload());
+  }
+  EXPECT_EQ(of_a, (std::vector<std::string>{"1", "2"}));
+  EXPECT_TRUE(next.health().reasons.empty());
+}
+
 TEST_F(RulesTest, ThrowingSomethingOddIsAFailedAttempt) {
   auto box = open({.max_attempts = 1},
                   answering([](const Event&, const Delivery&) -> Outcome { throw 42; }));

@@ -93,7 +93,6 @@ TEST_P(MarkingTest, DeferSpendsNoAttempt) {
 
   Mark defer = mark("e", Kind::defer);
   defer.attempts = 99;
-  defer.error = "not to be stored";
   defer.delay = 4s;
   defer.progress = "mail";
   apply(owner, {defer});
@@ -104,6 +103,12 @@ TEST_P(MarkingTest, DeferSpendsNoAttempt) {
   EXPECT_EQ(read.row.progress, "mail");
   EXPECT_EQ(read.last_error, "first");
   expect_due_in(read, 4s);
+
+  Mark with_reason = mark("e", Kind::defer);
+  with_reason.error = "nobody is there";
+  apply(owner, {with_reason});
+  EXPECT_EQ(record("e").last_error, "nobody is there");
+  EXPECT_EQ(record("e").row.attempts, 2);
 }
 
 TEST_P(MarkingTest, DeferLeavesANewEventNew) {

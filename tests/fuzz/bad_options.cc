@@ -54,9 +54,15 @@ Taker taker(Member Options::*member, void (*use)(Options), Options options = {})
   };
 }
 
+Listeners one_listener() {
+  Listeners on;
+  on.add("A", "T", [](const Event&) {});
+  return on;
+}
+
 void use_facade(Options options) {
   options.log = no_log();
-  Outbox box(memory::open(), {}, std::move(options));
+  Outbox box(memory::open(), one_listener(), std::move(options));
   box.start();
   box.close();
 }
@@ -64,7 +70,8 @@ void use_facade(Options options) {
 void use_dispatcher(DispatcherOptions options) {
   const auto store = memory::open();
   options.log = no_log();
-  Dispatcher(std::shared_ptr<Instance>(store->join({})), {}, std::move(options)).close();
+  Dispatcher(std::shared_ptr<Instance>(store->join({})), one_listener(), std::move(options))
+      .close();
 }
 
 class NoHandler final : public PollHandler {

@@ -33,6 +33,7 @@ void change(StoredRow& row, const Mark& mark, Time now) {
       [[fallthrough]];
     case Mark::Kind::defer:
       row.crashes = mark.kind == Mark::Kind::retry ? 0 : mark.crashes;
+      if (!mark.error.empty()) row.last_error = mark.error;
       row.progress = mark.progress;
       wait(row, mark.lane, now + mark.delay);
       unlock(row);

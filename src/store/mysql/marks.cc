@@ -208,7 +208,9 @@ Built Marks::change(std::span<const Mark> marks, const Fence& fence) const {
   event.attempts = CASE WHEN kind IN (1, 3) THEN tries ELSE event.attempts END,
   event.crashes = CASE kind WHEN 1 THEN 0 WHEN 2 THEN deaths WHEN 5 THEN deaths
                             ELSE event.crashes END,
-  event.last_error = CASE WHEN kind IN (1, 3) THEN error ELSE event.last_error END,
+  event.last_error = CASE WHEN kind IN (1, 3) THEN error
+                          WHEN kind = 2 THEN coalesce(error, event.last_error)
+                          ELSE event.last_error END,
   event.progress = CASE WHEN kind IN (1, 2, 3) THEN step ELSE event.progress END,
   event.done_at = CASE kind WHEN 3 THEN utc_timestamp(6) ELSE event.done_at END,
   event.locked_by = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_by END,

@@ -329,7 +329,9 @@ WITH mine AS MATERIALIZED (
     attempts = CASE WHEN kind IN (1, 3) THEN item.attempts ELSE event.attempts END,
     crashes = CASE kind WHEN 1 THEN 0 WHEN 2 THEN item.crashes WHEN 5 THEN item.crashes
                         ELSE event.crashes END,
-    last_error = CASE WHEN kind IN (1, 3) THEN error ELSE event.last_error END,
+    last_error = CASE WHEN kind IN (1, 3) THEN error
+                      WHEN kind = 2 THEN coalesce(error, event.last_error)
+                      ELSE event.last_error END,
     progress = CASE WHEN kind IN (1, 2, 3) THEN item.progress ELSE event.progress END,
     available_at = CASE WHEN kind IN (1, 2) THEN available ELSE event.available_at END,
     done_at = CASE kind WHEN 3 THEN clock_timestamp() ELSE event.done_at END,

@@ -98,7 +98,7 @@ std::int64_t Marks::change(const Mark& mark, Time now) {
                  hold_of(mark, available_at), micros(now));
     case Mark::Kind::defer:
       return run(sql::kDefer, progress, micros(available_at), hold_of(mark, available_at),
-                 mark.crashes, micros(now));
+                 mark.crashes, micros(now), error);
     case Mark::Kind::dead:
       return run(sql::kDead, mark.attempts, error, progress, micros(now),
                  mark.lane != kNoLane ? std::optional(mark.lane) : std::nullopt);

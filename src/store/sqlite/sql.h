@@ -243,7 +243,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
 
 inline constexpr Sql kDefer{"defer an event", R"sql(
 UPDATE {table}
-SET crashes = ?7, progress = ?4,
+SET crashes = ?7, progress = ?4, last_error = coalesce(?9, last_error),
     available_at = ?5, hold = ?6, locked_by = NULL, locked_at = ?8
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)

@@ -32,6 +32,8 @@ const char* help_of(Counter counter) {
       return "Marks that came after the ownership was lost and changed nothing.";
     case Counter::hung_calls:
       return "Calls of listeners that passed their time limit.";
+    case Counter::unroutable:
+      return "Events that were put off because no listener here is for them.";
   }
   return "";
 }

@@ -44,6 +44,7 @@ TEST(PrometheusTest, AllNamesAreThereBeforeAnythingHappens) {
                                  "dead_total",
                                  "stale_marks_total",
                                  "hung_calls_total",
+                                 "unroutable_total",
                                  "hot_depth",
                                  "cold_depth",
                                  "in_flight",
