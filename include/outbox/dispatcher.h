@@ -149,8 +149,9 @@ class OUTBOX_EXPORT Dispatcher {
   // poller then keeps the tenure, which the dispatcher does by itself otherwise.
   std::shared_ptr<PollHandler> poll_handler();
 
-  // Not from a listener, which it would wait for. With a Poller, close the
-  // dispatcher first: the poller gives back what both own.
+  // Throws MisuseError, and changes nothing, in a listener or another callback of its
+  // own, which it would wait for. With a Poller, close the dispatcher first: the poller
+  // gives back what both own.
   //
   // Stops accepting, works off what is queued within drain_timeout, flushes
   // the marks and returns. What was not started is pending in the store as

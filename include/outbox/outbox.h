@@ -137,7 +137,9 @@ struct Health {
 //   tx.commit();  // delivered microseconds later
 //
 // Thread-safe. After fork() the child must not use it. Transactions must be over
-// before it is destroyed, and neither a listener nor any callback may close it.
+// before it is destroyed. A listener or any other callback that it calls must neither
+// destroy it, which ends the program, nor close it nor wait for it: close() and
+// wait_idle() throw MisuseError there, and change nothing.
 class OUTBOX_EXPORT Outbox {
  public:
   // Throws MisuseError for options that make no sense or that the store cannot

@@ -146,7 +146,8 @@ class OUTBOX_EXPORT Poller {
   void start();
 
   // Runs one round in this thread and says whether there may be more at once.
-  // Errors of the store reach the caller.
+  // Errors of the store reach the caller. poll() and close() throw MisuseError, and
+  // change nothing, in a call of the handler, which they would wait for.
   bool poll();
 
   // Something was committed: poll now.

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "core/thread_name.h"
+#include "engine/own_thread.h"
 
 namespace outbox::internal {
 namespace {
@@ -37,7 +38,10 @@ Completer::Completer(std::shared_ptr<Instance> instance, Events events, const Cl
 Completer::~Completer() { close(steady_clock::now()); }
 
 void Completer::start() {
-  thread_ = std::jthread([this] { run(); });
+  thread_ = std::jthread([this] {
+    const OwnThread own(this);
+    run();
+  });
 }
 
 void Completer::submit(Completion completion) {

@@ -20,6 +20,7 @@
 
 #include "core/mutex.h"
 #include "engine/job.h"
+#include "engine/own_thread.h"
 #include "engine/trouble.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
@@ -82,6 +83,9 @@ class Completer {
 
   // How many events wait for these, their own included.
   std::size_t apart() const { return apart_; }
+
+  // Whether this is its thread, which close() would wait for.
+  bool on_own_thread() const { return OwnThread::works_for(this); }
 
   // Flushes and ends the thread; gives up at the deadline. False if marks were
   // left, whose events will be delivered again.

@@ -101,6 +101,7 @@ void Core::start() {
     workers_.push_back(std::make_unique<Worker>());
     Worker& worker = *workers_.back();
     worker.thread = std::jthread([this, &worker, n] {
+      const OwnThread own(this);
       name_this_thread("outbox-work-" + std::to_string(n));
       work(worker);
     });

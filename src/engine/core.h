@@ -21,6 +21,7 @@
 #include "engine/delivery.h"
 #include "engine/gate.h"
 #include "engine/job.h"
+#include "engine/own_thread.h"
 #include "engine/trouble.h"
 #include "engine/unrouted.h"
 #include "engine/work_queue.h"
@@ -128,6 +129,9 @@ class Core final : public PollHandler {
     return queue_.wait_empty(deadline);
   }
   void wait_change(std::chrono::steady_clock::time_point deadline) { queue_.wait_change(deadline); }
+
+  // Whether this is a thread of its own, which close() would wait for.
+  bool on_own_thread() const { return OwnThread::works_for(this) || completer_.on_own_thread(); }
 
   // Returns the rows that were claimed and not started.
   std::vector<RowRef> close();

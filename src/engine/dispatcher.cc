@@ -44,6 +44,11 @@ class Dispatcher::Impl {
 
   void close() {
     check_process();
+    if (core_->on_own_thread() || keeper_->on_own_thread()) {
+      throw MisuseError(
+          "dispatcher: close() in a listener or another callback of this dispatcher would wait for "
+          "itself: call it on a thread of your own");
+    }
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;

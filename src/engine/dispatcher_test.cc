@@ -229,5 +229,27 @@ TEST_F(DispatcherTest, TakesNothingOnceItIsClosed) {
   EXPECT_EQ(status(late.event.id()), Status::fresh);
 }
 
+TEST_F(DispatcherTest, ClosingItInAListenerIsRefusedAndChangesNothing) {
+  std::unique_ptr<Dispatcher> on;
+  std::atomic<int> refused{0};
+  on = dispatcher({}, std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+                    try {
+                      on->close();
+                    } catch (const MisuseError&) {
+                      ++refused;
+                    }
+                    return Outcome::done();
+                  }));
+  const Row first = row("1");
+  const Row second = row("2");
+  on->start();
+  EXPECT_TRUE(on->enqueue_cold(first));
+  EXPECT_TRUE(becomes_done(first));
+  EXPECT_EQ(refused, 1);
+  EXPECT_TRUE(on->enqueue_cold(second));
+  EXPECT_TRUE(becomes_done(second));
+  on->close();
+}
+
 }  // namespace
 }  // namespace outbox::testing

@@ -65,6 +65,7 @@ class Driver {
   void fenced() { keeper_.wake(); }
 
   bool owner() const { return owner_; }
+  bool on_own_thread() const { return keeper_.on_own_thread(); }
 
   // That events cannot be read, or the tenure not be renewed.
   const Trouble& reading() const { return reading_; }

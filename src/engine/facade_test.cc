@@ -505,5 +505,94 @@ TEST_F(FacadeTest, ManyBlockedAggregatesGoOnAtOnceWhenTheyAreReplayed) {
   EXPECT_TRUE(box->wait_idle(20s)) << "one look at a few of them must do";
 }
 
+// Calls close() and wait_idle() where they would wait for themselves.
+class OwnThreadTest : public EngineTest {
+ protected:
+  // Nothing changes by it.
+  void try_to_close(const std::string& where) {
+    for (const auto& call : {std::function<void()>([&] { box->close(); }),
+                             std::function<void()>([&] { box->wait_idle(1h); })}) {
+      try {
+        call();
+        ADD_FAILURE() << where << ": it came back";
+      } catch (const MisuseError& error) {
+        const std::lock_guard lock(mutex);
+        refused[where] = error.what();
+      }
+    }
+  }
+  bool was_refused(const std::string& where) {
+    return eventually([&] {
+      const std::lock_guard lock(mutex);
+      return refused.contains(where);
+    });
+  }
+
+  std::mutex mutex;
+  std::map<std::string, std::string> refused;
+  std::unique_ptr<Outbox> box;
+};
+
+TEST_F(OwnThreadTest, ClosingInAnyCallbackIsRefusedAndChangesNothing) {
+  struct Policy final : RetryPolicy {
+    explicit Policy(std::function<void()> hook) : hook_(std::move(hook)) {}
+    std::chrono::milliseconds delay(int /*attempt*/) const override {
+      hook_();
+      return 1ms;
+    }
+
+   private:
+    const std::function<void()> hook_;
+  };
+  const auto listener = std::make_shared<RecordingListener>(
+      [&](const Event& event, const Delivery& delivery) -> Outcome {
+        try_to_close("listener");
+        if (event.payload() == "2" && delivery.attempt == 1) throw std::runtime_error("once more");
+        if (event.payload() == "3") return Outcome::permanent("bad");
+        return Outcome::done();
+      });
+  box = make({.retry = std::make_shared<Policy>([&] { try_to_close("retry policy"); }),
+              .interceptors = {before([&](const Event&) { try_to_close("before"); }),
+                               after([&](const Event&, const std::exception_ptr&) {
+                                 try_to_close("after");
+                               })},
+              .on_dead_event = [&](const Event&, std::string_view) { try_to_close("on dead"); },
+              .dead_letter = [&](const Event&, std::string_view) { try_to_close("dead letter"); }},
+             listener);
+  box->start();
+  for (const char* payload : {"1", "2", "3"}) write(*box, order_event(payload, payload));
+  for (const char* where :
+       {"listener", "before", "after", "retry policy", "on dead", "dead letter"}) {
+    EXPECT_TRUE(was_refused(where)) << where;
+  }
+  ASSERT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
+  {
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(refused["on dead"].substr(0, 42), "outbox: wait_idle() in a listener or anoth");
+  }
+
+  EXPECT_TRUE(box->owner());
+  write(*box, order_event("4", "4"));
+  EXPECT_TRUE(eventually([&] { return !store->has_pending(); })) << "it goes on delivering";
+  box->close();
+  EXPECT_FALSE(box->owner());
+}
+
+TEST_F(OwnThreadTest, AListenerMayCloseAnotherOutbox) {
+  const auto elsewhere = memory::open();
+  Listeners on;
+  on.add("Order", "Happened", [](const Event&) {});
+  auto other = std::make_unique<Outbox>(elsewhere, on, Options{.log = log.log()});
+  other->start();
+  box = open({}, std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
+               EXPECT_TRUE(other->wait_idle(20s));
+               other.reset();
+               return Outcome::done();
+             }));
+  write(*box, order_event("1", "1"));
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(other, nullptr);
+}
+
 }  // namespace
 }  // namespace outbox::testing

@@ -42,6 +42,7 @@ Keeper::~Keeper() { stop(); }
 
 void Keeper::start() {
   thread_ = std::jthread([this] {
+    const OwnThread own(this);
     name_this_thread("outbox-keeper");
     run();
   });
@@ -133,7 +134,7 @@ void Keeper::renew() {
     }
     const Tenure tenure = instance_->renew();
     trouble_.over();
-    if (tenure.epoch != 0) given_up_.over();
+    given_up_.over();
     const std::optional<milliseconds> lease = instance_->lease();
     valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
     const bool waiting = tenure.epoch == 0 || !tenure.leaving.empty();

@@ -12,6 +12,7 @@
 
 #include "core/mutex.h"
 #include "core/rate_limit.h"
+#include "engine/own_thread.h"
 #include "engine/trouble.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
@@ -55,6 +56,9 @@ class Keeper {
 
   // Ends the thread. Idempotent.
   void stop();
+
+  // Whether this is its thread, which stop() would wait for.
+  bool on_own_thread() const { return OwnThread::works_for(this); }
 
   // That the tenure cannot be renewed.
   const Trouble& trouble() const { return trouble_; }

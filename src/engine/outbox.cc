@@ -4,6 +4,7 @@
 
 #include <mutex>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "core/mutex.h"
@@ -41,6 +42,7 @@ class Outbox::Impl {
 
   void close() {
     check_process();
+    check_thread("close()");
     // These refuse to be closed by their own callbacks, before anything is.
     if (replay_) replay_->close();
     if (purger_) purger_->close();
@@ -53,6 +55,11 @@ class Outbox::Impl {
   }
 
   Writer& writer() { return writer_; }
+
+  bool wait_idle(milliseconds timeout) {
+    check_thread("wait_idle()");
+    return stack().wait_idle(timeout);
+  }
 
   internal::Stack& stack() const {
     check_process();
@@ -82,6 +89,13 @@ class Outbox::Impl {
   bool in_this_process() const { return pid_ == getpid(); }
 
  private:
+  void check_thread(const std::string& call) const {
+    if (!stack_ || !stack_->on_own_thread()) return;
+    throw MisuseError("outbox: " + call +
+                      " in a listener or another callback of this outbox would wait for itself: "
+                      "call it on a thread of your own");
+  }
+
   void check_process() const {
     if (!in_this_process()) {
       throw MisuseError("this outbox belongs to the parent process: make a new one after fork()");
@@ -125,7 +139,7 @@ Outbox::~Outbox() {
 
 void Outbox::start() { impl_->start(); }
 Writer& Outbox::writer() { return impl_->writer(); }
-bool Outbox::wait_idle(milliseconds timeout) { return impl_->stack().wait_idle(timeout); }
+bool Outbox::wait_idle(milliseconds timeout) { return impl_->wait_idle(timeout); }
 void Outbox::wake() { impl_->stack().wake(); }
 bool Outbox::owner() const { return impl_->owner(); }
 Health Outbox::health() const { return impl_->health(); }

@@ -38,6 +38,8 @@ class Poller::Impl {
 
   bool poll() {
     check_process();
+    check_thread("poll()");
+    const internal::OwnThread own(this);
     return driver_.read_now();
   }
 
@@ -45,6 +47,7 @@ class Poller::Impl {
 
   void close() {
     check_process();
+    check_thread("close()");
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
@@ -61,6 +64,13 @@ class Poller::Impl {
   bool in_this_process() const { return pid_ == getpid(); }
 
  private:
+  // One that polls, for this poller.
+  void check_thread(const std::string& call) const {
+    if (!driver_.on_own_thread() && !internal::OwnThread::works_for(this)) return;
+    throw MisuseError("poller: " + call +
+                      " in a call of its handler would wait for itself: call it on another thread");
+  }
+
   void check_process() const {
     if (!in_this_process()) {
       throw MisuseError("this poller belongs to the parent process: make a new one after fork()");

@@ -234,5 +234,38 @@ TEST_F(PollerTest, IsStartedOnceAndNotAfterItsEnd) {
   EXPECT_THROW(idle->start(), MisuseError);
 }
 
+// Closes its poller when it is given a row, and polls.
+class Impatient final : public PollHandler {
+ public:
+  std::size_t room() override { return 100; }
+  std::size_t in_flight() override { return 0; }
+  bool handle(Row /*row*/) override {
+    for (const auto& call : {std::function<void()>([&] { poller->close(); }),
+                             std::function<void()>([&] { poller->poll(); })}) {
+      try {
+        call();
+      } catch (const MisuseError&) {
+        refused.raise();
+      }
+    }
+    return true;
+  }
+
+  Poller* poller = nullptr;
+  Signal refused;
+};
+
+TEST_F(PollerTest, ClosingItOrPollingInItsHandlerIsRefused) {
+  write_events(1);
+  const auto impatient = std::make_shared<Impatient>();
+  Poller on(store->join({}), impatient, {.log = log.log(), .clock = &clock});
+  impatient->poller = &on;
+  on.poll();
+  EXPECT_EQ(impatient->refused.count(), 2u) << "in this thread";
+  on.start();
+  EXPECT_TRUE(impatient->refused.wait(4)) << "in its own";
+  on.close();
+}
+
 }  // namespace
 }  // namespace outbox::testing

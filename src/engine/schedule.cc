@@ -46,6 +46,7 @@ void Schedule::start() {
     throw MisuseError(options_.what + ": start() was called twice");
   }
   thread_ = std::jthread([this](const std::stop_token& stop) {
+    const OwnThread own(this);
     name_this_thread(options_.thread);
     run(stop);
   });
@@ -53,12 +54,12 @@ void Schedule::start() {
 
 void Schedule::close() {
   check_process();
+  if (on_own_thread()) {
+    throw MisuseError(options_.what + ": close() in a callback of its own would wait for itself");
+  }
   std::jthread thread;
   {
     MutexLock lock(mutex_);
-    if (thread_.get_id() == std::this_thread::get_id()) {
-      throw MisuseError(options_.what + ": close() in a callback of its own would wait for itself");
-    }
     closed_ = true;
     thread = std::move(thread_);
   }

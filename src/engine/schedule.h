@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "core/mutex.h"
+#include "engine/own_thread.h"
 #include "outbox/log.h"
 
 namespace outbox::internal {
@@ -40,6 +41,9 @@ class Schedule {
   // Asks the work to stop and waits for it. Idempotent, also without start().
   // Throws MisuseError if the work calls it.
   void close() OUTBOX_EXCLUDES(mutex_);
+
+  // Whether this is its thread, which close() would wait for.
+  bool on_own_thread() const { return OwnThread::works_for(this); }
 
   // False in a child made by fork(), which has no such thread: neither close nor
   // destroy it there.

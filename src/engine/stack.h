@@ -33,6 +33,11 @@ class Stack {
   const std::string& owner_name() const { return instance_->owner(); }
   std::size_t in_flight() const { return core_->in_flight(); }
 
+  // Whether this is one of its threads: a listener's, or that of a callback.
+  bool on_own_thread() const {
+    return core_->on_own_thread() || driver_->on_own_thread() || counting_.on_own_thread();
+  }
+
   // What is not as it should be, added to `health`.
   void examine(Health& health) const;
 

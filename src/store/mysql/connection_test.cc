@@ -324,7 +324,7 @@ TEST_F(MysqlConnectionTest, TransactionsBeginAndEndWhateverTheModesOfTheSessionA
       mysql_query(connection, text.c_str());
     };
     const auto from = make_pool(environment({.wait_timeout = 50ms}), Use::transactions, 1,
-                                "raise mysql::Options::connections", set);
+                                "raise mysql::Options::connections", 30s, set);
     MYSQL* first = nullptr;
     for (int i = 0; i < 2; ++i) {
       const auto connection = begun(from);
