@@ -73,7 +73,9 @@ class CommitWatch final : public Watch {
   void run() {
     while (true) {
       try {
-        if (listening_.ensure_connected()) {
+        listening_.ensure_connected();
+        // Any call may have made the connection anew, and a new one does not listen.
+        if (listening_.connections() != listened_on_) {
           listen();
           heard_ = steady_clock::now();
           if (!probed_ && !probe()) return;
@@ -102,6 +104,7 @@ class CommitWatch final : public Watch {
   void listen() {
     listening_.session().run_script("LISTEN " + quoted_name(environment_->channel),
                                     "listen for commits");
+    listened_on_ = listening_.connections();
   }
 
   // Whether a notification of another connection comes through. False ends the watch.
@@ -154,6 +157,7 @@ class CommitWatch final : public Watch {
   const std::function<void()> on_commit_;
   const int stop_;
   Database listening_;
+  std::uint64_t listened_on_ = 0;  // which of its connections
   bool probed_ = false;
   steady_clock::time_point heard_{};  // from the server, the last time
   std::jthread thread_;
