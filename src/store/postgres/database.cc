@@ -2,11 +2,24 @@
 
 #include <poll.h>
 
+#include <string_view>
 #include <utility>
 
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
+
+namespace {
+
+// Why a server closes an idle connection it says before it does, and libpq takes that for a
+// notice. All other notices are too much talk.
+void note_farewell(void* leaves, const PGresult* notice) {
+  const char* severity = PQresultErrorField(notice, PG_DIAG_SEVERITY_NONLOCALIZED);
+  if (severity != nullptr && std::string_view(severity) == "FATAL")
+    *static_cast<bool*>(leaves) = true;
+}
+
+}  // namespace
 
 bool Database::ensure_connected() {
   environment_->check_process();
@@ -15,6 +28,8 @@ bool Database::ensure_connected() {
   drop();
   made_at_ = environment_->new_starts;
   connection_ = environment_->connect(use_);
+  server_leaves_ = false;
+  PQsetNoticeReceiver(connection_.get(), note_farewell, &server_leaves_);
   session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
   if (limits_.call) session_->limit_calls(*limits_.call);
   try {
@@ -50,7 +65,8 @@ bool Database::healthy() const {
   pollfd socket{.fd = PQsocket(connection_.get()), .events = POLLIN, .revents = 0};
   while (poll(&socket, 1, 0) != 0) {
     if (PQconsumeInput(connection_.get()) == 0) return false;
-    if (PQstatus(connection_.get()) != CONNECTION_OK) return false;
+    static_cast<void>(PQisBusy(connection_.get()));  // reads what has come, a farewell too
+    if (server_leaves_ || PQstatus(connection_.get()) != CONNECTION_OK) return false;
   }
   return true;
 }

@@ -84,6 +84,7 @@ class Database {
   std::uint64_t connections_ = 0;
   std::uint64_t made_at_ = 0;  // Environment::new_starts
   std::function<void(PGconn*)> on_connect_;
+  bool server_leaves_ = false;  // it has said so
   ConnectionHandle connection_;
   std::optional<Session> session_;  // on connection_
 };
