@@ -417,15 +417,16 @@ bool Reader::read_suspects() {
   if (limit == 0) return false;
   {
     const Bracket bracket(handler_, epoch_);
-    Rows ready = instance_->ready(shards_, 0,
-                                  limited(limit + handler_.in_flight(), handler_.room_bytes()));
+    Rows ready =
+        instance_->ready(shards_, 0, limited(limit + handler_.in_flight(), handler_.room_bytes()));
     instance_->rewind(0);
     if (try_suspects(std::move(ready.rows))) return false;
     if (!ready.more) read_everything();
   }
   {
     const Bracket bracket(handler_, epoch_);
-    DueRows due = instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes()));
+    DueRows due =
+        instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes()));
     if (try_suspects(std::move(due.rows))) return false;
   }
   if (PollHandler::Wanted lane = handler_.next_lane(read_through_); lane.key != kNoLane) {

@@ -9,7 +9,7 @@ namespace {
 
 class SchemaTest : public SqliteTest {};
 
-const std::vector<std::string> kAllMigrations{"1 001_outbox", "2 002_archive", "3 003_patterns",
+const std::vector<std::string> kAllMigrations{"1 001_outbox", "2 002_archive",   "3 003_patterns",
                                               "4 004_checks", "5 005_unblocked", "6 006_waits"};
 
 TEST_F(SchemaTest, OpeningTwiceAppliesEachMigrationOnce) {
