@@ -23,21 +23,29 @@ namespace outbox::memory {
 struct Database {
   explicit Database(const Options& given);
 
-  // Never goes back, so that nothing waits for longer because the clock was set.
+  // The clock's time of day, which never goes back: while the clock is behind what it showed
+  // before, time passes as the steady clock says. So nothing waits for longer because it was set.
   Time now() const OUTBOX_EXCLUDES(time_mutex) {
     MutexLock lock(time_mutex);
     const Clock::Steady steady = clock.steady();
+    const Time shown = clock.now();
     const auto passed = std::chrono::duration_cast<std::chrono::microseconds>(steady - asked_at);
-    time = std::max(clock.now(), time + passed);
     asked_at = steady;
-    return time;
+    if (shown < last_shown) {
+      behind += last_shown - shown + passed;
+    } else if (shown - last_shown > passed) {
+      behind -= std::min(behind, shown - last_shown - passed);  // it was set right again
+    }
+    last_shown = shown;
+    return shown + behind;
   }
 
   const Options options;
   const Clock& clock;
 
   mutable Mutex time_mutex;
-  mutable Time time OUTBOX_GUARDED_BY(time_mutex){clock.now()};
+  mutable Time last_shown OUTBOX_GUARDED_BY(time_mutex){clock.now()};
+  mutable std::chrono::microseconds behind OUTBOX_GUARDED_BY(time_mutex){0};
   mutable Clock::Steady asked_at OUTBOX_GUARDED_BY(time_mutex){clock.steady()};
 
   FairGate pool;     // for connections
