@@ -316,8 +316,7 @@ std::size_t Core::hung_workers(std::chrono::milliseconds longer) const {
   std::size_t hung = 0;
   for (const auto& worker : workers_) {
     MutexLock lock(worker->mutex);
-    const Call& call = worker->call;
-    if (call.event && now >= call.since + options_.hung_after + longer) ++hung;
+    if (worker->call.event && now >= worker->call.since + options_.hung_after + longer) ++hung;
   }
   return hung;
 }
