@@ -294,6 +294,8 @@ class WorkQueue {
   void await_orphans() OUTBOX_REQUIRES(mutex_);
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
   void returned(Job& job) OUTBOX_REQUIRES(mutex_);
+  void leave_line(std::deque<Ticket>& line, int shard, std::vector<Job>& jobs)
+      OUTBOX_REQUIRES(mutex_);
   std::size_t handed_over_of(int shard) const OUTBOX_REQUIRES(mutex_);
   bool is_idle(int shard) const OUTBOX_REQUIRES(mutex_);
   void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);

@@ -55,27 +55,28 @@ bool WorkQueue::begin_poll() {
   return true;
 }
 
+// Takes the shard's places in a line, but for those of suspects.
+void WorkQueue::leave_line(std::deque<Ticket>& line, int shard, std::vector<Job>& jobs) {
+  std::deque<Ticket> left;
+  for (Ticket& ticket : line) {
+    if (ticket.first().row.ref.shard != shard || ticket.first().suspect) {
+      left.push_back(std::move(ticket));
+    } else if (ticket.lane != nullptr) {
+      ticket.lane->busy = false;
+    } else {
+      --load(*ticket.job).queued;
+      jobs.push_back(std::move(*ticket.job));
+    }
+  }
+  line = std::move(left);
+}
+
 std::vector<Job> WorkQueue::shed(int shard) {
   MutexLock lock(mutex_);
   std::vector<Job> jobs;
-  const auto sheds = [shard](const Job& job) { return job.row.ref.shard == shard && !job.suspect; };
-  const auto leave_line = [&](std::deque<Ticket>& line) {
-    std::deque<Ticket> left;
-    for (Ticket& ticket : line) {
-      if (!sheds(ticket.first())) {
-        left.push_back(std::move(ticket));
-      } else if (ticket.lane != nullptr) {
-        ticket.lane->busy = false;
-      } else {
-        --load(*ticket.job).queued;
-        jobs.push_back(std::move(*ticket.job));
-      }
-    }
-    line = std::move(left);
-  };
-  leave_line(hot_);
-  leave_line(cold_);
-  for (auto& [route, line] : parked_) leave_line(line);
+  leave_line(hot_, shard, jobs);
+  leave_line(cold_, shard, jobs);
+  for (auto& [route, line] : parked_) leave_line(line, shard, jobs);
   for (Lane* lane : lanes_.of_shard(shard)) {
     // A lane with suspects goes on until they are delivered.
     if (std::any_of(lane->jobs.begin(), lane->jobs.end(),
