@@ -7,13 +7,13 @@ namespace outbox::internal {
 // must not be called on it.
 class OwnThread {
  public:
-  explicit OwnThread(const void* owner) : owner_(owner), outer_(innermost_) { innermost_ = this; }
-  ~OwnThread() { innermost_ = outer_; }
+  explicit OwnThread(const void* owner) : owner_(owner), outer_(innermost) { innermost = this; }
+  ~OwnThread() { innermost = outer_; }
   OwnThread(const OwnThread&) = delete;
   OwnThread& operator=(const OwnThread&) = delete;
 
   static bool works_for(const void* owner) {
-    for (const OwnThread* at = innermost_; at != nullptr; at = at->outer_) {
+    for (const OwnThread* at = innermost; at != nullptr; at = at->outer_) {
       if (at->owner_ == owner) return true;
     }
     return false;
@@ -21,7 +21,7 @@ class OwnThread {
 
  private:
   // Defined with it: a thread may work for one in the callback of another.
-  inline static thread_local const OwnThread* innermost_ = nullptr;
+  inline static thread_local const OwnThread* innermost = nullptr;
 
   const void* const owner_;
   const OwnThread* const outer_;
