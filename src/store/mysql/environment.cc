@@ -34,8 +34,9 @@ std::string settings_for_transactions(std::optional<seconds> limit) {
   std::string sql = "SET NAMES utf8mb4, SESSION autocommit = 1";
   if (!limit) return sql;
   const auto wait = std::to_string(std::max<seconds::rep>(limit->count() - 1, 1));
-  for (const std::string name : {"innodb_lock_wait_timeout", "lock_wait_timeout"}) {
-    sql += ", SESSION " + name + " = LEAST(@@SESSION." + name + ", " + wait + ")";
+  for (const std::string_view name : {"innodb_lock_wait_timeout", "lock_wait_timeout"}) {
+    sql.append(", SESSION ").append(name).append(" = LEAST(@@SESSION.").append(name);
+    sql.append(", ").append(wait).append(")");
   }
   return sql;
 }
