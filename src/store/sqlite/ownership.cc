@@ -30,7 +30,7 @@ Tenure Ownership::renew() {
     const auto mode = options_.row_claims ? OwnerLock::Mode::shared : OwnerLock::Mode::exclusive;
     if (!lock_.try_lock(mode)) return {};
     try {
-      const Tenure tenure = take_over();
+      Tenure tenure = take_over();
       broken_.look(database_);
       return tenure;
     } catch (...) {
