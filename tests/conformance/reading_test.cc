@@ -65,7 +65,7 @@ TEST_P(ReadingTest, ALimitCutsTheResultAndSaysSo) {
 TEST_P(ReadingTest, AReadEndsWithTheRowThatReachesItsBytes) {
   std::map<std::string, std::string> payloads;
   std::vector<Event> events;
-  for (const std::size_t size : {10, 20'000}) {
+  for (const std::size_t size : {std::size_t{10}, std::size_t{20'000}}) {
     for (const char letter : {'a', 'b', 'c', 'd', 'e'}) {
       const std::string id = letter + std::to_string(size);
       payloads[id] =
