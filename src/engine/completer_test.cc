@@ -128,6 +128,8 @@ class RefusalTest : public CompleterTest {
       return {};
     };
   }
+  // Before what its thread looks at goes away.
+  void TearDown() override { completer.close(std::chrono::steady_clock::now()); }
 
   Completion of_lane(LaneKey lane, const std::string& id, Mark::Kind kind) {
     Completion result = completion(id);
