@@ -152,6 +152,7 @@ class RefusalTest : public CompleterTest {
 
   std::atomic<bool> refused{true};
   std::atomic<bool> away{false};
+  std::atomic<bool> slow_once{false};
 };
 
 TEST_F(RefusalTest, AMarkThatIsRefusedStopsNoOther) {
@@ -240,11 +241,10 @@ TEST_F(RefusalTest, NobodyWaitsForARefusedMarkWhereNothingElseIsToDo) {
 }
 
 TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
-  std::atomic<bool> slow{false};
-  store->on_mark = [&](std::span<const Mark> marks) -> MarkResult {
+  store->on_mark = [this](std::span<const Mark> marks) -> MarkResult {
     for (const Mark& mark : marks) {
       if (!mark.event_id.starts_with("bad")) continue;
-      if (slow.exchange(false)) {
+      if (slow_once.exchange(false)) {
         completer.submit(completion("other"));
         std::this_thread::sleep_for(1'100ms);  // it waits for a lock; now all of them are due
       }
@@ -256,7 +256,7 @@ TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
           completion("bad 3"), completion("good 3")});
   ASSERT_TRUE(testing::eventually([&] { return completer.refused().size() == 3; }));
   const std::size_t before = sent().size();
-  slow = true;
+  slow_once = true;
   ASSERT_TRUE(landed.wait(4));
   std::vector<std::string> since = sent();
   since.erase(since.begin(), since.begin() + static_cast<std::ptrdiff_t>(before));
