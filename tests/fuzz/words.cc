@@ -68,6 +68,7 @@ void check_shown(std::string_view text) {
     require(shown.find(turns) == shown.npos, "nor turns the direction of others");
   }
   const std::string secret = "tOpSeCrEt";
+  if (text.find(secret) != text.npos) return;  // it has been typed in the open
   for (const std::string& url :
        {std::string(text) + "://u:" + secret + "@h/d", std::string(text) + " password=" + secret,
         "x" + std::string(text) + "://h/d?password=" + secret}) {
