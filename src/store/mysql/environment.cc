@@ -29,14 +29,19 @@ void run(MYSQL* connection, const std::string& text, const std::string& where) {
 }
 
 // A lock that is waited for must not outlast the statement's limit: whoever gives up then is told
-// of the lock, and keeps the connection.
-std::string settings_for_transactions(std::optional<seconds> limit) {
+// of the lock, and keeps the connection. MySQL ends such waits up to a second late.
+std::string lock_wait_below(seconds limit, bool is_mariadb) {
+  return std::to_string(std::max<seconds::rep>(limit.count() - (is_mariadb ? 1 : 2), 1));
+}
+
+std::string settings_for_transactions(bool is_mariadb, std::optional<seconds> limit) {
   std::string sql = "SET NAMES utf8mb4, SESSION autocommit = 1";
   if (!limit) return sql;
-  const auto wait = std::to_string(std::max<seconds::rep>(limit->count() - 1, 1));
+  const std::string wait = lock_wait_below(*limit, is_mariadb);
   for (const std::string_view name : {"innodb_lock_wait_timeout", "lock_wait_timeout"}) {
-    sql.append(", SESSION ").append(name).append(" = LEAST(@@SESSION.").append(name);
-    sql.append(", ").append(wait).append(")");
+    // MySQL takes LEAST of the two for a DECIMAL, which it refuses here.
+    sql.append(", SESSION ").append(name).append(" = CAST(LEAST(@@SESSION.").append(name);
+    sql.append(", ").append(wait).append(") AS SIGNED)");
   }
   return sql;
 }
@@ -45,7 +50,7 @@ std::string settings_for_transactions(std::optional<seconds> limit) {
 // again because servers may ignore what the client asked for
 // (skip-character-set-client-handshake).
 std::string first_settings(Use use, bool is_mariadb, std::optional<seconds> limit) {
-  if (use == Use::transactions) return settings_for_transactions(limit);
+  if (use == Use::transactions) return settings_for_transactions(is_mariadb, limit);
   return std::string(
              "SET NAMES utf8mb4 COLLATE utf8mb4_bin,"
              " SESSION sql_mode = 'STRICT_TRANS_TABLES,NO_ENGINE_SUBSTITUTION',"
@@ -60,7 +65,7 @@ bool is_number(std::string_view text) {
 }
 
 // What the session has otherwise; empty if there is nothing.
-std::string engine_settings(const Facts& facts, std::optional<seconds> limit) {
+std::string engine_settings(const Facts& facts, bool is_mariadb, std::optional<seconds> limit) {
   std::string sql;
   const auto set = [&](std::string_view name, std::string_view value) {
     const std::string_view quote = is_number(value) ? "" : "'";
@@ -75,8 +80,8 @@ std::string engine_settings(const Facts& facts, std::optional<seconds> limit) {
   // Reads wait for what was committed before on any node: an event must not be read again
   // on one that has not heard yet that it was marked.
   if (facts.is_galera()) set("wsrep_sync_wait", "1");
-  // Else the server would go on waiting for the lock when nobody waits for it.
-  const auto wait = std::to_string(limit ? limit->count() - 1 : kLockLimit.count());
+  const std::string wait =
+      limit ? lock_wait_below(*limit, is_mariadb) : std::to_string(kLockLimit.count());
   set("innodb_lock_wait_timeout", wait);
   if (limit) set("lock_wait_timeout", wait);
   return sql;
@@ -123,7 +128,7 @@ Link Environment::connect(Use use, std::optional<milliseconds> limit) const {
                                     : Facts::read_least(connection, description);
     check_ready(link.facts, connection, description);
     if (use == Use::engine) {
-      run(connection, engine_settings(link.facts, limit_in_seconds), description);
+      run(connection, engine_settings(link.facts, is_mariadb, limit_in_seconds), description);
       // Where it is refused, nobody else could have set it either.
       static constexpr std::string_view kNow = "SET SESSION timestamp = DEFAULT";
       mysql_real_query(connection, kNow.data(), kNow.size());

@@ -41,9 +41,10 @@ TEST_F(MysqlFrozenTest, ThereIsALimitUnlessSomebodySwitchesItOff) {
   };
   const std::int64_t usual = std::stoll(sql().value("SELECT @@global.innodb_lock_wait_timeout"));
   EXPECT_EQ(wait(*open_far(0s)), usual);
-  EXPECT_EQ(wait(*open_far(8s)), 7) << "who waits for a lock is told so in time";
+  const int early = contains(sql().value("SELECT VERSION()"), "MariaDB") ? 1 : 2;
+  EXPECT_EQ(wait(*open_far(8s)), 8 - early) << "who waits for a lock is told so in time";
   EXPECT_EQ(wait(*open_far(usual * 2s)), usual) << "which is not raised";
-  EXPECT_EQ(wait(*open_far(0s, "&read_timeout=5")), 4);
+  EXPECT_EQ(wait(*open_far(0s, "&read_timeout=5")), 5 - early);
 }
 
 TEST_F(MysqlFrozenTest, AStatementIsGivenUpAndItsTransactionIsToBeStartedOver) {
