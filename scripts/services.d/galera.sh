@@ -21,9 +21,12 @@ cluster_address() {
   say "gcomm://${address#,}"
 }
 
+# The same for as long as any of them lives, and no other cluster's.
+cluster_name() { say "outbox-$(cksum <<<"$base" | cut -d ' ' -f 1)"; }
+
 make_galera() {
   local port folder scripts
-  "$root/scripts/deps" clusters
+  "$root/scripts/deps" clusters || exit 75
   scripts=$("$root/scripts/fetch-galera")
   scripts=$(for_server_user "$1" "$scripts" wsrep_sst_rsync)
   set_state "$1" scripts "$scripts"
@@ -34,7 +37,7 @@ make_galera() {
 innodb_autoinc_lock_mode = 2
 wsrep_on = ON
 wsrep_provider = /usr/lib/galera/libgalera_smm.so
-wsrep_cluster_name = outbox-$(group_port galera-1)
+wsrep_cluster_name = $(cluster_name)
 wsrep_cluster_address = $(cluster_address)
 wsrep_node_name = $1
 wsrep_node_address = 127.0.0.1:$port

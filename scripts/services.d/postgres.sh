@@ -152,5 +152,10 @@ wal_senders() {
     if [[ $(tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null) == *walsender* ]]; then say "$pid"; fi
   done
 }
-isolate_postgres() { wal_senders "$1" | signal STOP; }
+isolate_postgres() {
+  local senders
+  senders=$(wal_senders "$1")
+  [[ -n $senders ]] || die "$1 is not connected to ${partner[$1]}: there is nothing to isolate"
+  signal STOP <<<"$senders"
+}
 rejoin_postgres() { wal_senders "$1" | signal CONT; }
