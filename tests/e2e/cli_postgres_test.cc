@@ -56,6 +56,15 @@ TEST_F(PostgresCli, DoctorFindsNothingWrong) {
   }
 }
 
+// In microseconds, the last days of its calendar are more than a bigint holds.
+TEST_F(PostgresCli, DoctorRepairsARowThatIsDueAtTheEndOfTime) {
+  const std::string id = publish("A");
+  server().unchecked_sql("UPDATE outbox_event SET hold = NULL, available_at = '294276-12-31'");
+  const Result result = run({"doctor", "--repair"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_EQ(store()->counts().delayed, 1);
+}
+
 TEST_F(PostgresCli, DoctorFindsNumbersThatDoNotKeepTheOrder) {
   store();
   sql("ALTER SEQUENCE outbox_event_sequence CACHE 20");

@@ -241,10 +241,10 @@ void add_doctor(CLI::App& app, Session& session) {
       *app.add_subcommand("doctor", "Check that everything is in order, and say what to do if not");
   const auto options = std::make_shared<Options>();
   command.add_flag("--skip-integrity", options->skip_integrity,
-                   "Do not read the whole file or table; large ones take a while");
+                   "Do not read the whole file or table, which takes a while if it is large");
   command.add_flag("--repair", options->repair,
-                   "Repair rows whose status and hold contradict each other; without it, only "
-                   "say what would become of them");
+                   "Repair rows whose status and hold contradict each other; without it, doctor "
+                   "only says what it would do");
   add_store_options(command, options->store);
   command.footer(
       "Looks at the schema, who delivers, what waits, what died, and the clock. On SQLite also at\n"
@@ -252,9 +252,9 @@ void add_doctor(CLI::App& app, Session& session) {
       "settings,\n"
       "what the user may do, free connections, old transactions and what they keep from being\n"
       "cleaned up, and whether numbers keep the order; on PostgreSQL at notifications, on MariaDB\n"
-      "and MySQL at the tables' engine, collation and indexes as well. Changes nothing, but for\n"
-      "--repair: there the hold follows the status (NEW and RETRY become due, DONE and DEAD are\n"
-      "finished), and an unknown status becomes DEAD; no row is deleted.\n"
+      "and MySQL at the tables' engine, collation and indexes as well. Changes nothing unless\n"
+      "--repair is given: then the hold follows the status (NEW and RETRY become due, DONE and\n"
+      "DEAD are finished), and an unknown status becomes DEAD. No row is ever deleted.\n"
       "Exit codes: 0 nothing failed (there may be warnings); 1 something failed.\n"
       "\n"
       "Examples:\n"

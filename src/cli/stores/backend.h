@@ -2,6 +2,7 @@
 // no tables, or not even exist.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -28,7 +29,9 @@ struct ExamineOptions {
 
 // How `outbox doctor` finds and repairs rows that contradict themselves (row_repair.h).
 struct RepairSql {
-  // The first 1,000: event_id, and the status as an integer, or NULL.
+  static constexpr std::size_t kFound = 1'000;
+
+  // The first kFound: event_id, and the status as an integer, or NULL.
   std::string find{};
 
   // Takes an event_id.

@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <array>
 #include <cstddef>
+#include <exception>
+#include <span>
 #include <utility>
 #include <variant>
 
 #include "cli/output/figures.h"
 #include "core/quote.h"
+#include "outbox/error.h"
 
 namespace outbox::cli {
 namespace {
@@ -87,18 +90,49 @@ struct Tally {
 };
 using Tallies = std::array<Tally, kKinds>;
 
-// Adds those that were changed.
-void fix(Store& store, const std::string& sql, const std::vector<BrokenRow>& rows, Tallies& fixed) {
-  const auto connection = store.connect();
-  for (std::size_t first = 0; first < rows.size(); first += kRowsOfTransaction) {
-    const std::size_t end = std::min(first + kRowsOfTransaction, rows.size());
-    std::vector<const BrokenRow*> changed;
-    connection->begin();
-    for (std::size_t i = first; i < end; ++i) {
-      if (connection->execute(sql, std::array{rows[i].id}) > 0) changed.push_back(&rows[i]);
+// Rows that the store would not change, and what it said of the last one.
+struct Refused {
+  std::vector<Value> ids{};
+  std::string reason{};
+
+  bool contains(const BrokenRow& row) const {
+    return std::find(ids.begin(), ids.end(), row.id) != ids.end();
+  }
+};
+
+// In one transaction. Adds those that were changed.
+void fix_together(Connection& connection, const std::string& sql, std::span<const BrokenRow> rows,
+                  Tallies& fixed) {
+  std::vector<const BrokenRow*> changed;
+  connection.begin();
+  for (const BrokenRow& row : rows) {
+    if (connection.execute(sql, std::array{row.id}) > 0) changed.push_back(&row);
+  }
+  connection.commit();
+  for (const BrokenRow* row : changed) fixed[row->kind].add(*row);
+}
+
+// A row that the store refuses, or that somebody keeps locked, stops only itself. Throws if no
+// connection can be had.
+void fix(Store& store, const std::string& sql, std::span<const BrokenRow> rows, Tallies& fixed,
+         Refused& refused) {
+  for (; !rows.empty(); rows = rows.subspan(std::min(kRowsOfTransaction, rows.size()))) {
+    const auto part = rows.first(std::min(kRowsOfTransaction, rows.size()));
+    try {
+      fix_together(*store.connect(), sql, part, fixed);
+      continue;
+    } catch (const Error&) {
+      // Nothing of it has happened: one by one, then.
     }
-    connection->commit();
-    for (const BrokenRow* row : changed) fixed[row->kind].add(*row);
+    for (const BrokenRow& row : part) {
+      const auto alone = store.connect();
+      try {
+        fix_together(*alone, sql, {&row, 1}, fixed);
+      } catch (const Error& error) {
+        refused.ids.push_back(row.id);
+        refused.reason = error.what();
+      }
+    }
   }
 }
 
@@ -114,13 +148,26 @@ std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair) {
   const RepairSql sql = backend.repair_sql();
   Tallies fixed;
   Tallies left;
-  for (;;) {
-    const std::vector<BrokenRow> found = find(store, sql.find);
-    const std::size_t before = total(fixed);
-    if (repair) fix(store, sql.fix, found, fixed);
-    if (!found.empty() && total(fixed) > before) continue;  // there may be more
-    for (const BrokenRow& row : found) left[row.kind].add(row);
-    break;
+  Refused refused;
+  std::string failure;
+  bool all = true;
+  try {
+    for (;;) {
+      std::vector<BrokenRow> found = find(store, sql.find);
+      const std::size_t before = total(fixed);
+      if (repair) {
+        const auto known =
+            std::stable_partition(found.begin(), found.end(),
+                                  [&](const BrokenRow& row) { return !refused.contains(row); });
+        fix(store, sql.fix, std::span(found.begin(), known), fixed, refused);
+        if (total(fixed) > before) continue;  // there may be more
+      }
+      for (const BrokenRow& row : found) left[row.kind].add(row);
+      all = found.size() < RepairSql::kFound;
+      break;
+    }
+  } catch (const std::exception& error) {
+    failure = error.what();  // what was repaired before is said all the same
   }
 
   std::vector<Finding> findings;
@@ -135,9 +182,13 @@ std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair) {
       findings.push_back(
           {.check = "rows",
            .verdict = Verdict::failure,
-           .says = left.at(kind).text(rule),
-           .advice = "outbox doctor --repair " + backend.arguments() + " " + rule.remedy});
+           .says = (all ? "" : "at least ") + left.at(kind).text(rule),
+           .advice = "outbox doctor --repair " + backend.arguments() + " (" + rule.remedy + ")"});
+      if (!refused.reason.empty()) findings.back().says += "; not repaired: " + refused.reason;
     }
+  }
+  if (!failure.empty()) {
+    findings.push_back({.check = "rows", .verdict = Verdict::failure, .says = failure});
   }
   if (findings.empty()) {
     findings.push_back({.check = "rows", .says = "the status and the hold of each go together"});

@@ -17,7 +17,9 @@ namespace outbox::cli {
 //   no status    becomes DEAD, with a note in last_error; an operator may replay it
 //
 // Without `repair` it only says what it would do. With it, rows are changed by short
-// transactions, each row only if it still contradicts itself. Throws what the store throws.
+// transactions, each row only if it still contradicts itself. A row that the store refuses to
+// change, or that somebody keeps locked, does not keep the others from being repaired. What
+// the store throws becomes a finding.
 std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair);
 
 }  // namespace outbox::cli

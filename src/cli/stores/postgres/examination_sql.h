@@ -136,7 +136,8 @@ inline constexpr std::string_view kFixBroken = R"sql(
 UPDATE {table}
 SET status = CASE WHEN status IN (0, 1, 2, 3) THEN status ELSE 3 END,
     hold = CASE WHEN status IN (0, 2) THEN CASE WHEN isfinite(available_at)
-      THEN -greatest((extract(epoch FROM available_at) * 1000000)::bigint, 1) ELSE -1 END END,
+      THEN -greatest(least(extract(epoch FROM available_at) * 1000000, 9e18)::bigint, 1)
+      ELSE -1 END END,
     done_at = CASE WHEN status NOT IN (0, 2) THEN coalesce(done_at, clock_timestamp()) END,
     last_error = CASE WHEN status IN (0, 1, 2, 3) THEN last_error
       ELSE 'outbox doctor --repair: the status was none of 0 to 3; the event may have been '
