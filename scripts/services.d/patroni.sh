@@ -76,6 +76,7 @@ bootstrap:
       parameters:
         max_connections: 200
         shared_buffers: 128MB
+        dynamic_shared_memory_type: mmap
         wal_keep_size: 256MB
         wal_log_hints: 'on'
         jit: 'off'

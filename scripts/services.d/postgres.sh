@@ -64,6 +64,9 @@ fsync = on
 synchronous_commit = on
 full_page_writes = on
 
+# In its folder, and deleted with it: in /dev/shm nobody would clear up after kill -9.
+dynamic_shared_memory_type = mmap
+
 # Small, and quick to start.
 max_connections = 200
 max_prepared_transactions = 10
