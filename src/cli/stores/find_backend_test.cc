@@ -54,6 +54,9 @@ TEST(FindBackend, RefusesTheSettingsOfAServerInPlaceOfAFile) {
   const auto encrypted = find_backend("file:shop.db?key=hunter2", "t");
   EXPECT_EQ(encrypted->description().find("hunter2"), std::string::npos);
   EXPECT_EQ(encrypted->arguments().find("hunter2"), std::string::npos);
+  const std::string missing = encrypted->missing_file();
+  EXPECT_NE(missing.find("shop.db"), std::string::npos) << "there should be none here";
+  EXPECT_EQ(missing.find("hunter2"), std::string::npos) << missing;
 }
 
 #ifdef OUTBOX_WITH_POSTGRES

@@ -209,7 +209,7 @@ std::string missing_sqlite_file(const std::string& path) {
   if (!ReadOnly(path).is_missing()) return {};
   std::error_code none;
   const fs::path absolute = fs::absolute(path, none);
-  return path.starts_with("file:") || none ? path : absolute.string();
+  return without_secrets(path.starts_with("file:") || none ? path : absolute.string());
 }
 
 std::vector<Finding> examine_sqlite(const std::string& path, const std::string& table,

@@ -8,7 +8,8 @@
 
 namespace outbox::cli {
 
-// The file of that path or URI, absolute if it is a path, if there is none; else empty.
+// The file of that path or URI, absolute if it is a path, if there is none; else empty. For
+// messages: without secrets.
 std::string missing_sqlite_file(const std::string& path);
 
 // Looks at the file, its folder, the disk, the journal, the soundness of the
