@@ -65,6 +65,21 @@ TEST_F(PostgresCli, DoctorRepairsARowThatIsDueAtTheEndOfTime) {
   EXPECT_EQ(store()->counts().delayed, 1);
 }
 
+// On a large table it took longer than a statement may.
+TEST_F(PostgresCli, DoctorDoesNotReadTheTableThatTheServerHasChecked) {
+  publish("A");
+  server().unchecked_sql("UPDATE outbox_event SET hold = NULL");
+  const auto verdict = [this] { return check(run({"doctor", "--json"}), "rows").first; };
+  EXPECT_EQ(verdict(), "fail");
+  sql("ALTER TABLE outbox_event ADD CONSTRAINT outbox_event_state CHECK (hold IS NOT NULL) NOT "
+      "VALID");
+  EXPECT_EQ(verdict(), "fail");
+  // As if it had looked: nobody else does then.
+  sql("UPDATE pg_constraint SET convalidated = true WHERE conname = 'outbox_event_state' AND "
+      "conrelid = 'outbox_event'::regclass");
+  EXPECT_EQ(verdict(), "ok");
+}
+
 TEST_F(PostgresCli, DoctorFindsNumbersThatDoNotKeepTheOrder) {
   store();
   sql("ALTER SEQUENCE outbox_event_sequence CACHE 20");

@@ -189,6 +189,10 @@ std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair) {
   }
   if (!failure.empty()) {
     findings.push_back({.check = "rows", .verdict = Verdict::failure, .says = failure});
+    if (!repair) {
+      findings.back().advice =
+          "outbox doctor --skip-integrity " + backend.arguments() + " (leaves this check out)";
+    }
   }
   if (findings.empty()) {
     findings.push_back({.check = "rows", .says = "the status and the hold of each go together"});
