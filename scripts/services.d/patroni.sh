@@ -116,16 +116,15 @@ launch_witness() {
 
 other_patroni() { if [[ $1 == patroni-1 ]]; then say patroni-2; else say patroni-1; fi; }
 
-# It leads, or streams from who does.
-takes_part() {
-  case $(postgres_sql "$1" "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_wal_receiver
-      WHERE status = 'streaming')" 2>/dev/null) in
-    'f|0' | 't|1') ;;
-    *) return 1 ;;
-  esac
+# part_of <server>: `f|0` if it leads, `t|1` if it streams from who does.
+part_of() {
+  postgres_sql "$1" "SELECT pg_is_in_recovery(), (SELECT count(*) FROM pg_stat_wal_receiver
+    WHERE status = 'streaming')" 2>/dev/null
 }
+follows_leader() { [[ $(part_of "$1") == 't|1' ]]; }
+takes_part() { case $(part_of "$1") in 'f|0' | 't|1') ;; *) return 1 ;; esac }
 
-# As Patroni sees it: who is not its synchronous standby then is never promoted.
+# As the Patroni of that server sees it: who is not its synchronous standby is never promoted.
 standby_is_synchronous() {
   /usr/bin/python3 -c 'import sys, urllib.request
 sys.exit(b"sync_standby" not in urllib.request.urlopen(sys.argv[1], timeout=5).read())' \
@@ -143,9 +142,19 @@ launch_patroni() {
     "$(state "$1" folder)/patroni.yml" || return 1
   eventually 120 has_database "$1" && eventually 120 takes_part "$1" || return 1
   # The first one of a new pair has none yet.
-  if [[ $(state "$1" replication) == sync ]] && running "$(other_patroni "$1")"; then
-    eventually 60 standby_is_synchronous "$1"
-  fi
+  if running "$(other_patroni "$1")"; then can_be_promoted "$1"; fi
+}
+
+# The other one is asked: one that comes back may see the cluster as it was when it left.
+can_be_promoted() {
+  [[ $(state "$1" replication) != sync ]] ||
+    eventually 60 standby_is_synchronous "$(other_patroni "$1")"
+}
+
+# After thaw: Patroni sees to it by itself, and this waits until it has.
+rejoin_patroni() {
+  eventually 120 follows_leader "$1" && can_be_promoted "$1" ||
+    die "$1 does not find back to its cluster; see $base/$1/log"
 }
 
 # The first one has none, and makes it as soon as it leads.

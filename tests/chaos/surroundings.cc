@@ -139,8 +139,8 @@ void Server::freeze() {
 
 void Server::thaw() {
   run("thaw", {names_[former_]});
-  // Until then it is no server that clients could use.
-  if (settings_.servers == Servers::galera) run("rejoin", {names_[former_]});
+  // Until then it is no server that clients could use, nor one that Patroni would promote.
+  if (settings_.servers == Servers::galera || is_patroni()) run("rejoin", {names_[former_]});
 }
 
 void Server::promote() {
