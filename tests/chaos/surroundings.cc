@@ -102,18 +102,29 @@ std::string url_of_all(const Settings& settings, const std::vector<std::string>&
 
 Server::Server(const Settings& settings) : settings_(settings), names_(names_of(settings)) {
   run("stop", {});
-  std::vector<std::string> arguments = options_of(settings);
-  if (settings.servers == Servers::patroni || settings.servers == Servers::patroni_sync) {
+  try {
+    start_all();
+  } catch (const std::exception&) {
+    stop_all();  // the first ones may run
+    throw;
+  }
+}
+
+Server::~Server() { stop_all(); }
+
+void Server::start_all() {
+  std::vector<std::string> arguments = options_of(settings_);
+  if (is_patroni()) {
     arguments.emplace_back("patroni");
   } else {
     arguments.insert(arguments.end(), names_.begin(), names_.end());
   }
   run("start", arguments);
   for (const std::string& name : names_) urls_.push_back(url_in_environment(name));
-  url_ = url_of_all(settings, urls_);
+  url_ = url_of_all(settings_, urls_);
 }
 
-Server::~Server() {
+void Server::stop_all() {
   try {
     run("stop", {});
   } catch (const std::exception& error) {

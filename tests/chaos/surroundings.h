@@ -55,6 +55,8 @@ class Server {
   void rejoin();
 
  private:
+  void start_all();
+  void stop_all();
   bool is_patroni() const;
   std::size_t leader() const;
   void wait_until_leads(std::size_t server) const;
