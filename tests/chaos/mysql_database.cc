@@ -31,8 +31,11 @@ bool is_lost(unsigned error) {
   return error == CR_SERVER_GONE_ERROR || error == CR_SERVER_LOST || is_of_no_use(error);
 }
 
-// Of a cluster: whether the others have got the commit is not known to this server.
-bool is_undecided(unsigned error) { return error == ER_ERROR_DURING_COMMIT || is_lost(error); }
+// Of a COMMIT: only these say that nothing has happened. A server that is going down may have
+// committed, and one of a cluster does not know whether the others have.
+bool is_undone(unsigned error) {
+  return error == ER_LOCK_DEADLOCK || error == ER_LOCK_WAIT_TIMEOUT;
+}
 
 // The URLs of the single hosts that it names.
 std::vector<std::string> hosts_of(const std::string& url) {
@@ -73,7 +76,7 @@ class MysqlConnection final : public OwnConnection {
     const unsigned error = mysql_errno(handle);
     const std::string what = sql + ": " + mysql_error(handle);
     lost_ = is_lost(error);
-    if (sql == "COMMIT" && is_undecided(error)) throw OutcomeUnknownError(what);
+    if (sql == "COMMIT" && !is_undone(error)) throw OutcomeUnknownError(what);
     if (lost_ || passes(error)) throw RetryableError(what);
     throw std::runtime_error(what);
   }
