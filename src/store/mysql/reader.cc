@@ -13,6 +13,7 @@
 #include "store/common/rows.h"
 #include "store/mysql/again.h"
 #include "store/mysql/flush.h"
+#include "store/mysql/libmariadb.h"
 #include "store/mysql/portions.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
@@ -49,31 +50,60 @@ Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, const
   forget_what_was_lost(shards);
   forget_other_connections();
   try {
-    if (ahead_.empty()) {
+    std::vector<Seq> seqs = settled(limit.rows);
+    if (seqs.empty()) {
       const std::vector<int> order = reading_order(shards);
-      const std::size_t wanted = std::max(limit.rows, kAhead);
+      const std::size_t wanted = ahead_.size() + std::max(limit.rows, kAhead);
       do {
         look_for_ready(order, wanted);
       } while (ahead_.size() < wanted && more_of(shards));
+      seqs = settled(limit.rows);
+      // What was found just now: a second look has it settled.
+      if (seqs.empty() && !ahead_.empty()) {
+        look_for_ready(shards_ahead(), ahead_.size() + limit.rows);
+        seqs = settled(limit.rows);
+      }
     }
     // Some may be gone, and some may contradict themselves: those behind them do not wait.
-    do {
-      std::vector<Seq> seqs;
-      for (std::size_t i = 0; i < std::min(ahead_.size(), limit.rows); ++i) {
-        seqs.push_back(ahead_[i].seq);
-      }
+    for (; !seqs.empty(); seqs = settled(limit.rows)) {
       result = fetch(seqs, "hold = 0", limit);
       // What was cut off is fetched by the next read.
-      Seq through = kEverything;
+      Seq through = seqs.back();
       if (result.more) through = result.rows.empty() ? 0 : result.rows.back().ref.seq;
-      for (std::size_t i = 0; i < seqs.size() && seqs[i] <= through; ++i) ahead_.pop_front();
-    } while (result.rows.empty() && !result.more && !ahead_.empty());
+      std::erase_if(ahead_, [&](const Found& row) { return row.settled && row.seq <= through; });
+      if (!result.rows.empty() || result.more) break;
+    }
     result.more = !ahead_.empty() || more_of(shards);
   } catch (...) {
     rewind(0);  // what was found was not returned
     throw;
   }
   return result;
+}
+
+// The first so many.
+std::vector<Seq> Reader::settled(std::size_t limit) const {
+  std::vector<Seq> seqs;
+  for (const Found& row : ahead_) {
+    if (seqs.size() == limit) break;
+    if (row.settled) seqs.push_back(row.seq);
+  }
+  return seqs;
+}
+
+// Those of which something was found and not returned yet.
+std::vector<int> Reader::shards_ahead() const {
+  std::vector<int> shards;
+  for (const Found& row : ahead_) shards.push_back(row.shard);
+  std::sort(shards.begin(), shards.end());
+  shards.erase(std::unique(shards.begin(), shards.end()), shards.end());
+  return shards;
+}
+
+void Reader::settle(int shard, Seq through) {
+  for (Found& row : ahead_) {
+    if (row.shard == shard && row.seq <= through) row.settled = true;
+  }
 }
 
 bool Reader::more_of(std::span<const int> shards) {
@@ -141,12 +171,14 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
     ready[static_cast<std::size_t>(keys.integer(row, 0))].push_back(keys.integer(row, 1));
   }
 
+  const bool clean_cuts = mariadb_connection(database_.handle()) == 0;
   const std::size_t known_before = ahead_.size();
   std::optional<int> left_out;
   for (const int shard : order) {
     Part& known = part(shard);
     const std::vector<Seq>& all = ready[static_cast<std::size_t>(shard)];
     known.cut = all.size() >= wanted[static_cast<std::size_t>(shard)];
+    settle(shard, settled_through(known.found, all, known.cut));
     std::unordered_set<Seq> found;
     for (const Seq seq : all) {
       if (!known.found.contains(seq)) {
@@ -155,7 +187,7 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
           if (!left_out) left_out = shard;
           continue;
         }
-        ahead_.push_back({.shard = shard, .seq = seq});
+        ahead_.push_back({.shard = shard, .seq = seq, .settled = clean_cuts});
       }
       found.insert(seq);
     }
@@ -166,6 +198,14 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
             [](const Found& a, const Found& b) { return a.seq < b.seq; });
   // Once for all of them, however many reads fetch them.
   if (ahead_.size() > known_before) flush_what_was_read(session, order.front());
+}
+
+Seq settled_through(const std::unordered_set<Seq>& found, std::span<const Seq> ready, bool cut) {
+  const auto fresh =
+      std::find_if(ready.begin(), ready.end(), [&](Seq seq) { return !found.contains(seq); });
+  if (fresh != ready.end()) return *fresh - 1;
+  if (!cut) return kEverything;
+  return ready.empty() ? 0 : ready.back();
 }
 
 // In the order in which they are given. `more`: those that are left out at the end are

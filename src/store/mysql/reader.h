@@ -24,6 +24,12 @@ namespace outbox::mysql {
 // before it looks again. Rows that were committed meanwhile come later, which breaks no
 // order: whoever wrote after them is not in that snapshot either. What is finished or
 // waits costs nothing.
+//
+// But MariaDB's snapshots are no clean cut: the server notes the open transactions one by one, and
+// may pass one that is still open before it comes to the place of another that waits for it and
+// has ended by then. Such a look shows a row and lacks one that was committed before it was
+// written. So there a row is returned only when the next look, which began after that one and
+// sees all that it should have shown, has found nothing new below it; see settled_through().
 class Reader {
  public:
   Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
@@ -47,6 +53,7 @@ class Reader {
   struct Found {
     int shard;
     Seq seq;
+    bool settled;  // nothing can still appear below it that belongs before it
   };
   struct Key {
     std::int64_t hold;
@@ -65,6 +72,9 @@ class Reader {
   void forget_other_connections();
   void forget_what_was_lost(std::span<const int> shards);
   void look_for_ready(std::span<const int> order, std::size_t limit);
+  void settle(int shard, Seq through);
+  std::vector<Seq> settled(std::size_t limit) const;
+  std::vector<int> shards_ahead() const;
   std::vector<Key> look_for_due(std::span<const int> shards, std::int64_t now, std::size_t limit);
   std::optional<Next> next_due(std::span<const int> shards, std::int64_t moment);
   Rows fetch(std::span<const Seq> seqs, std::string_view condition, const ReadLimit& limit);
@@ -85,5 +95,9 @@ class Reader {
 
   std::vector<std::int64_t> notes_;  // that unblocked() has returned
 };
+
+// Up to which row of a shard a look vouches for what the looks before it have found: those were
+// ready then, in any order; `ready` is what it shows itself, ascending, and `cut` if there is more.
+Seq settled_through(const std::unordered_set<Seq>& found, std::span<const Seq> ready, bool cut);
 
 }  // namespace outbox::mysql

@@ -2,7 +2,10 @@
 #include "store/mysql/reader.h"
 
 #include <algorithm>
+#include <limits>
 #include <set>
+#include <unordered_set>
+#include <vector>
 
 #include "store/mysql/test_support.h"
 #include "support/tcp_proxy.h"
@@ -197,6 +200,25 @@ TEST_F(MysqlReaderTest, RowsThatContradictThemselvesAreNeitherReadNorHideOthers)
   ASSERT_EQ(lanes.size(), 1U);
   EXPECT_EQ(ids(instance_->held(lanes[0].shard, lanes[0].key, 2).rows),
             std::vector<std::string>{"held"});
+}
+
+// MariaDB may show a row before one that was committed earlier; the next look shows that one.
+TEST(MysqlSettledThrough, ALookVouchesForWhatTheOneBeforeItFoundUpToTheFirstNewRow) {
+  const std::unordered_set<Seq> found{3, 5, 8};
+  constexpr Seq kAll = std::numeric_limits<Seq>::max();
+  EXPECT_EQ(settled_through(found, std::vector<Seq>{3, 5, 8}, false), kAll);
+  EXPECT_EQ(settled_through(found, std::vector<Seq>{3, 4, 5, 8}, false), 3) << "5 is to wait for 4";
+  EXPECT_EQ(settled_through(found, std::vector<Seq>{2, 3, 5, 8}, false), 1);
+  EXPECT_EQ(settled_through(found, std::vector<Seq>{3, 5, 8, 9}, false), 8);
+  EXPECT_EQ(settled_through(found, std::vector<Seq>{5}, false), kAll) << "the others are finished";
+  EXPECT_EQ(settled_through(found, {}, false), kAll);
+}
+
+TEST(MysqlSettledThrough, ALookThatWasCutVouchesForNothingBeyond) {
+  const std::unordered_set<Seq> found{3, 5, 8};
+  EXPECT_EQ(settled_through(found, std::vector<Seq>{3, 5}, true), 5);
+  EXPECT_EQ(settled_through(found, std::vector<Seq>{3, 4}, true), 3);
+  EXPECT_EQ(settled_through(found, {}, true), 0);
 }
 
 }  // namespace

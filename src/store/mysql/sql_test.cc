@@ -77,7 +77,7 @@ TEST_P(MysqlCostTest, ReadsVisitWhatTheyReturnAndAFewInEachShard) {
   std::size_t found = 0;
   Cost cost = cost_of([&] { found = reader.ready(kShardNumbers, 0, 32).rows.size(); });
   EXPECT_EQ(found, 32U);
-  EXPECT_LT(cost.visited, 400);
+  EXPECT_LT(cost.visited, 600);  // MariaDB looks twice
   cost = cost_of([&] { EXPECT_TRUE(reader.due(kShardNumbers, 100).rows.empty()); });
   EXPECT_LT(cost.visited, 100);
   EXPECT_EQ(cost.sorted, 0);
