@@ -61,9 +61,13 @@ class ByteBudget {
 // The hold of a row that is due at that time. Never 0, which means ready.
 inline std::int64_t hold_until(Time due) { return -std::max<std::int64_t>(micros(due), 1); }
 
-// Of a new row. `now`: of the writer's clock, from which the times of events are taken.
+// Of a new row. `now`: of the writer's clock, from which the times of events are taken; but it may
+// have been set since then. So what was available when it occurred does not wait, and what is to
+// wait for a while does, whatever it says.
 inline std::int64_t hold_of(const Event& event, Time now) {
-  return event.available_at() > now ? hold_until(event.available_at()) : 0;
+  if (event.available_at() <= event.occurred_at()) return 0;
+  const bool waits = event.delay() || event.available_at() > now;
+  return waits ? hold_until(event.available_at()) : 0;
 }
 
 // The delay that a server is to count from its own clock's time at the INSERT, whatever that of

@@ -47,6 +47,18 @@ TEST(WrittenRowTest, OnlyADelayedEventWaits) {
   EXPECT_EQ(hold_until(Time{}), -1) << "0 would be ready";
 }
 
+TEST(WrittenRowTest, AClockThatIsSetWhileItIsWrittenChangesNothing) {
+  EventFields fields;
+  fields.id = "id";
+  fields.type = "Happened";
+  fields.occurred_at = kNow;
+  fields.available_at = kNow;
+  EXPECT_EQ(hold_of(Event::restore(fields), kNow - 1h), 0) << "set back";
+  fields.available_at = kNow + 1s;
+  fields.delay = 1s;
+  EXPECT_EQ(hold_of(Event::restore(fields), kNow + 1h), -micros(kNow + 1s)) << "set forward";
+}
+
 TEST(WrittenRowTest, AContentTypeThatThePayloadImpliesIsLeftOut) {
   EXPECT_EQ(content_type_of(event_available_at(kNow, json("{}"))), std::nullopt);
   EXPECT_EQ(content_type_of(event_available_at(kNow, bytes("x"))), std::nullopt);
