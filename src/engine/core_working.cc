@@ -369,8 +369,11 @@ void Core::give_back(std::vector<Job> jobs) {
       continue;
     }
     if (!released) release(job);
-    // The reader may have passed it while it was in the gate.
-    if (events_.left_behind) events_.left_behind(job.row.ref);
+    // The reader may have passed it while it was in the gate. What was handed over waits for a
+    // time, whatever it did when it was read.
+    RowRef row = job.row.ref;
+    if (released) row.hold = -1;
+    if (events_.left_behind) events_.left_behind(row);
     left_behind = true;
   }
   if (left_behind) queue_.request_poll();

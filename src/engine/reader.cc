@@ -96,6 +96,7 @@ void Reader::leave_behind(const RowRef& row) {
   MutexLock lock(mutex_);
   if (options_.row_claims) orders_.unclaim.push_back(row);
   orders_.rewind = std::min(orders_.rewind.value_or(row.seq), row.seq);
+  if (row.hold < 0) orders_.due = true;
 }
 
 void Reader::look_at_due() {
@@ -146,10 +147,12 @@ bool Reader::round() {
     if (options_.row_claims) return read_claims();
     bool more = orders.unblocked && look_for_unblocked();
     if (orders.everything) handler_.recheck_blocked();
-    if (suspicious_) {
-      if (orders.due) note_due(clock_.steady());
+    if (suspicious_ && !read_suspects()) {
+      // What is due waits for the end of the suspects, which wakes the reader; a time that has
+      // come already would have it look again and again until then.
+      if (orders.due) look_at_due();
       // Where nothing is under way, nobody will come back and say so.
-      if (!read_suspects()) return handler_.active() == 0;
+      return handler_.active() == 0;
     }
     more = read_ready() || more;
     if (orders.due) more = read_due() || more;

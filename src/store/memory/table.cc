@@ -57,7 +57,10 @@ Row to_row(const StoredRow& stored, Time now) {
 // --- Writing ---
 
 StoredRow Table::make_row(const Event& event, const std::string& owner, Time now) {
-  const Time available_at = event.delay() ? now + *event.delay() : event.available_at();
+  // Whether it waits was decided by the writer's clock, which may be ahead of this one.
+  const bool waits = event.delay() || event.available_at() > event.occurred_at();
+  const Time until = event.delay() ? now + *event.delay() : event.available_at();
+  const Time available_at = waits ? until : std::min(until, now);
   const bool ready = available_at <= now;
   return {.event = event,
           .seq = ++last_seq_,
