@@ -12,9 +12,9 @@
 #include <vector>
 
 #include "core/fair_slots.h"
-#include "core/mutex.h"
 #include "core/process.h"
 #include "outbox/error.h"
+#include "threads/mutex.h"
 
 namespace outbox {
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <list>
 
-#include "core/mutex.h"
+#include "threads/mutex.h"
 
 namespace outbox {
 

@@ -5,11 +5,11 @@
 #include <array>
 #include <cstdio>
 #include <fstream>
-#include <random>
 #include <sstream>
 #include <utility>
 
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
@@ -58,9 +58,8 @@ InstanceOptions named(InstanceOptions options) {
 }
 
 std::string unique_owner(const std::string& name) {
-  std::random_device random;
   std::array<char, 24> suffix{};
-  std::snprintf(suffix.data(), suffix.size(), "%08x%08x", random(), random());
+  std::snprintf(suffix.data(), suffix.size(), "%08x%08x", random_seed(), random_seed());
   return name + ":" + std::to_string(getpid()) + ":" + suffix.data();
 }
 

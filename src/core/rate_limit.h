@@ -1,11 +1,11 @@
 // Keeps a warning from filling the log.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstdint>
 
 #include "outbox/clock.h"
+#include "threads/thread.h"
 
 namespace outbox {
 
@@ -31,8 +31,8 @@ class RateLimit {
 
  private:
   const std::chrono::nanoseconds interval_;
-  std::atomic<Clock::Steady> next_{Clock::Steady::min()};
-  std::atomic<std::uint64_t> suppressed_{0};
+  Atomic<Clock::Steady> next_{Clock::Steady::min()};
+  Atomic<std::uint64_t> suppressed_{0};
 };
 
 }  // namespace outbox

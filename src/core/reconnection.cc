@@ -4,6 +4,7 @@
 #include <random>
 
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
@@ -16,7 +17,7 @@ constexpr milliseconds kLongestPause{400};  // half a second with what is added 
 // Up to a quarter more: those who lost the server together must not come back
 // together.
 milliseconds with_jitter(milliseconds pause) {
-  thread_local std::mt19937 random{std::random_device{}()};
+  thread_local std::mt19937 random{random_seed()};
   return pause + milliseconds{std::uniform_int_distribution<milliseconds::rep>{
                      0, pause.count() / 4}(random)};
 }

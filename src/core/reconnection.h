@@ -4,7 +4,7 @@
 #include <chrono>
 #include <string>
 
-#include "core/mutex.h"
+#include "threads/mutex.h"
 
 namespace outbox {
 

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
@@ -14,7 +15,7 @@ using std::chrono::milliseconds;
 
 double library_random() {
   // One generator a thread: no lock on the workers' path.
-  thread_local std::mt19937_64 generator{std::random_device{}()};
+  thread_local std::mt19937_64 generator{random_seed()};
   return std::uniform_real_distribution<double>{0.0, 1.0}(generator);
 }
 

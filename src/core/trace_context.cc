@@ -4,13 +4,16 @@
 
 #include "core/trace_state.h"
 #include "outbox/tracing.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
 
 constexpr std::size_t kTraceparentLength = 55;  // 00-<32>-<16>-<2>
 
-thread_local std::optional<TraceContext> current;
+struct Current {
+  std::optional<TraceContext> context{};
+};
 
 // Lower case only, as the recommendation has it; -1 for anything else.
 int digit(char c) {
@@ -88,12 +91,13 @@ std::optional<TraceContext> parse_trace(std::string_view traceparent, std::strin
   return context;
 }
 
-std::optional<TraceContext> current_trace() { return current; }
+std::optional<TraceContext> current_trace() { return per_thread<Current>().context; }
 
-TraceScope::TraceScope(std::optional<TraceContext> context) : outer_(std::move(current)) {
-  current = context && context->valid() ? std::move(context) : std::nullopt;
+TraceScope::TraceScope(std::optional<TraceContext> context)
+    : outer_(std::move(per_thread<Current>().context)) {
+  per_thread<Current>().context = context && context->valid() ? std::move(context) : std::nullopt;
 }
 
-TraceScope::~TraceScope() { current = std::move(outer_); }
+TraceScope::~TraceScope() { per_thread<Current>().context = std::move(outer_); }
 
 }  // namespace outbox

@@ -6,9 +6,10 @@
 #include <atomic>
 #include <cstddef>
 #include <cstring>
-#include <functional>
 #include <new>
 #include <random>
+
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
@@ -23,9 +24,8 @@ void count_forks() {
 }
 
 std::mt19937_64 seeded_generator() {
-  std::random_device device;
-  std::array<std::random_device::result_type, 16> words{};
-  std::generate(words.begin(), words.end(), std::ref(device));
+  std::array<unsigned, 16> words{};
+  std::generate(words.begin(), words.end(), random_seed);
   std::seed_seq seed(words.begin(), words.end());
   return std::mt19937_64(seed);
 }

@@ -3,22 +3,21 @@
 #include <pthread.h>
 
 #include <algorithm>
-#include <functional>
 #include <limits>
 #include <new>
 #include <random>
 #include <string>
 
-#include "core/mutex.h"
 #include "outbox/event.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
 
 std::mt19937_64 seeded_generator() {
-  std::random_device device;
-  std::array<std::random_device::result_type, 16> words{};
-  std::generate(words.begin(), words.end(), std::ref(device));
+  std::array<unsigned, 16> words{};
+  std::generate(words.begin(), words.end(), random_seed);
   std::seed_seq seed(words.begin(), words.end());
   return std::mt19937_64(seed);
 }

@@ -1,7 +1,6 @@
 // Starts the delivery of events when their transaction has committed.
 #pragma once
 
-#include <atomic>
 #include <memory>
 #include <span>
 
@@ -9,6 +8,7 @@
 #include "engine/core.h"
 #include "engine/driver.h"
 #include "outbox/writer.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 
@@ -46,7 +46,7 @@ class CommitHook final : public WriterHook {
   const Clock& clock_;
   const Logger log_;
 
-  std::atomic<bool> active_{false};
+  Atomic<bool> active_{false};
   RateLimit warnings_{std::chrono::seconds{10}};
 };
 

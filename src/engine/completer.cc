@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
-#include "core/thread_name.h"
 #include "engine/own_thread.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {
@@ -35,10 +35,10 @@ Completer::Completer(std::shared_ptr<Instance> instance, Events events, const Cl
       clock_(clock),
       log_(std::move(log)) {}
 
-Completer::~Completer() { close(steady_clock::now()); }
+Completer::~Completer() { close(SteadyClock::now()); }
 
 void Completer::start() {
-  thread_ = std::jthread([this] {
+  thread_ = Thread([this] {
     const OwnThread own(this);
     run();
   });
@@ -173,7 +173,7 @@ bool Completer::refused_is_due() const {
   if (refused_.empty()) return false;
   const Apart& first = refused_.front();
   return closing_ || first.head.given_up || first.head.job.epoch != epoch_ ||
-         first.retry_at <= steady_clock::now();
+         first.retry_at <= SteadyClock::now();
 }
 
 void Completer::give_up_refused() {
@@ -357,7 +357,7 @@ void Completer::refuse(Apart apart) {
                             (first ? ", the others go on without it: " : ", will try again: ") +
                             last_error_);
   apart.pause = first ? kFirstRefusal : std::min(2 * apart.pause, kLongestRefusal);
-  apart.retry_at = steady_clock::now() + apart.pause;
+  apart.retry_at = SteadyClock::now() + apart.pause;
   {
     MutexLock lock(mutex_);
     auto& refusal = refusals_[id];
@@ -386,12 +386,12 @@ void Completer::requeue(Aparts& aparts) {
 // closed, and it has taken too long.
 bool Completer::pause(milliseconds pause, std::int64_t epoch) {
   MutexLock lock(mutex_);
-  const auto until = std::min(steady_clock::now() + pause, give_up_);
-  while (epoch_ == epoch && steady_clock::now() < until) {
+  const auto until = std::min(SteadyClock::now() + pause, give_up_);
+  while (epoch_ == epoch && SteadyClock::now() < until) {
     if (!changed_.wait_until(mutex_, until)) break;
     if (closing_) break;
   }
-  return steady_clock::now() < give_up_;
+  return SteadyClock::now() < give_up_;
 }
 
 void Completer::report_left() {

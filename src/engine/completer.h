@@ -1,7 +1,6 @@
 // Brings marks to the store, in natural batches.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -15,16 +14,16 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <vector>
 
-#include "core/mutex.h"
 #include "engine/job.h"
 #include "engine/own_thread.h"
 #include "engine/trouble.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 
@@ -131,7 +130,7 @@ class Completer {
   const Logger log_;
 
   Trouble trouble_;
-  std::atomic<std::size_t> apart_{0};
+  Atomic<std::size_t> apart_{0};
 
   // Used by run() only.
   std::deque<Completion> queue_;  // in the order of submission
@@ -155,7 +154,7 @@ class Completer {
   std::map<std::string, Trouble::Report> refusals_ OUTBOX_GUARDED_BY(mutex_);  // by event id
   std::map<int, Clock::Steady> given_up_ OUTBOX_GUARDED_BY(mutex_);  // by shard; to be done
 
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace outbox::internal

@@ -5,13 +5,11 @@
 
 #include "core/bounded.h"
 #include "core/lane_key.h"
-#include "core/thread_name.h"
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {
-
-using std::chrono::steady_clock;
 
 DispatcherOptions checked(DispatcherOptions options) {
   const auto refuse = [](const std::string& what) { throw MisuseError("dispatcher: " + what); };
@@ -100,7 +98,7 @@ void Core::start() {
   for (int n = 0; n < options_.workers; ++n) {
     workers_.push_back(std::make_unique<Worker>());
     Worker& worker = *workers_.back();
-    worker.thread = std::jthread([this, &worker, n] {
+    worker.thread = Thread([this, &worker, n] {
       const OwnThread own(this);
       name_this_thread("outbox-work-" + std::to_string(n));
       work(worker);
@@ -413,7 +411,7 @@ Core::Condition Core::condition() const {
 std::vector<RowRef> Core::close() {
   if (closing_.exchange(true)) return {};
   queue_.enable_polling(false);
-  const auto deadline = steady_clock::now() + options_.drain_timeout;
+  const auto deadline = SteadyClock::now() + options_.drain_timeout;
   if (!workers_.empty() && !queue_.drain(deadline)) {
     log_(LogLevel::warning, "closing: events were still queued or running after " +
                                 std::to_string(options_.drain_timeout.count()) +
@@ -437,7 +435,7 @@ std::vector<RowRef> Core::close() {
   }
   stop_calls_.request_stop();
   for (auto& worker : workers_) worker->thread.join();
-  completer_.close(steady_clock::now() +
+  completer_.close(SteadyClock::now() +
                    std::max(options_.drain_timeout, std::chrono::milliseconds{1'000}));
   try {
     if (!innocent.empty()) instance_->mark(epoch_, innocent);

@@ -1,7 +1,6 @@
 // The engine behind Dispatcher and Outbox: workers, queue and completion.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -11,11 +10,9 @@
 #include <span>
 #include <stop_token>
 #include <string>
-#include <thread>
 #include <unordered_map>
 #include <vector>
 
-#include "core/mutex.h"
 #include "engine/breaker.h"
 #include "engine/completer.h"
 #include "engine/delivery.h"
@@ -26,6 +23,8 @@
 #include "engine/unrouted.h"
 #include "engine/work_queue.h"
 #include "outbox/dispatcher.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 
@@ -165,7 +164,7 @@ class Core final : public PollHandler {
     std::vector<Judgement> judgements{};
     std::vector<WorkQueue::Finished> finished{};
 
-    std::jthread thread;
+    Thread thread;
   };
 
   void work(Worker& worker);
@@ -229,12 +228,12 @@ class Core final : public PollHandler {
   Clock::Steady deadline_ OUTBOX_GUARDED_BY(tenure_mutex_) = Clock::Steady::max();
   bool fenced_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;  // the store has said so of epoch_
   bool stopping_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;
-  std::atomic<bool> closing_{false};
-  std::atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_
-  std::atomic<bool> quarantine_{false};
-  std::atomic<int> stalls_{0};  // how often it was given up since the last mark landed
-  std::atomic<std::int64_t> reading_epoch_{0};  // of the read under way
-  std::atomic<bool> reading_{false};            // between read_begins() and read_ends()
+  Atomic<bool> closing_{false};
+  Atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_
+  Atomic<bool> quarantine_{false};
+  Atomic<int> stalls_{0};                  // how often it was given up since the last mark landed
+  Atomic<std::int64_t> reading_epoch_{0};  // of the read under way
+  Atomic<bool> reading_{false};            // between read_begins() and read_ends()
   std::stop_source stop_calls_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

@@ -8,11 +8,11 @@
 #include "core/time_text.h"
 #include "engine/schedule.h"
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
 
-using internal::pause;
 using std::chrono::duration_cast;
 using std::chrono::nanoseconds;
 
@@ -65,7 +65,8 @@ std::int64_t in_batches(const BulkOptions& options, const Clock& clock, Act act)
     if (options.progress && !options.progress(changed)) break;
     if (!step.more || (options.limit > 0 && changed >= options.limit)) break;
     if (options.rate == 0) continue;
-    if (pause(time_for(step.rows, options.rate) - (clock.steady() - began), options.stop)) break;
+    if (sleep_for(time_for(step.rows, options.rate) - (clock.steady() - began), options.stop))
+      break;
   }
   return changed;
 }

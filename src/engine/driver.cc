@@ -8,6 +8,7 @@
 
 #include "core/bounded.h"
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {
@@ -23,7 +24,7 @@ constexpr milliseconds kWithoutRoom{5};
 // Spread by a tenth either way, so that instances that started together do not
 // ask together for ever.
 milliseconds with_jitter(milliseconds interval) {
-  thread_local std::mt19937 generator{std::random_device{}()};
+  thread_local std::mt19937 generator{random_seed()};
   const double factor = std::uniform_real_distribution<double>{0.9, 1.1}(generator);
   return milliseconds{
       static_cast<milliseconds::rep>(static_cast<double>(interval.count()) * factor)};
@@ -92,7 +93,7 @@ void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
 
 bool Driver::read() {
   try {
-    const std::lock_guard lock(round_);
+    const MutexLock lock(round_);
     const Clock::Steady began = clock_.steady();
     read_began_ = began;
     const bool more = reader_.round();
@@ -121,7 +122,7 @@ bool Driver::read() {
 
 bool Driver::read_now() {
   if (!owner_) keeper_.renew();
-  const std::lock_guard lock(round_);
+  const MutexLock lock(round_);
   // After a round that left something behind the next one reads on: from the
   // start it would only meet what is in flight, again and again.
   if (!std::exchange(more_, false)) reader_.look_everywhere();

@@ -1,11 +1,9 @@
 // Decides when to read: after commits, when something is due, now and then.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
@@ -14,6 +12,8 @@
 #include "engine/reader.h"
 #include "engine/trouble.h"
 #include "outbox/poller.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 
@@ -86,18 +86,18 @@ class Driver {
   const Helpers helpers_;
   const Clock& clock_;
 
-  std::mutex round_;
+  Mutex round_;
   bool more_ = false;  // what read_now() said last; guarded by round_
   Reader reader_;
   RateLimit warnings_{std::chrono::seconds{10}};
   Trouble reading_;
-  std::atomic<Clock::Steady> read_began_{Clock::Steady::max()};  // of the one under way
-  std::atomic<bool> owner_{false};
-  std::atomic<bool> wanted_{false};  // without helpers_.wanted
-  std::atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
-  std::atomic<Clock::Steady> scheduled_{Clock::Steady::max()};  // when tick() is called again
+  Atomic<Clock::Steady> read_began_{Clock::Steady::max()};  // of the one under way
+  Atomic<bool> owner_{false};
+  Atomic<bool> wanted_{false};  // without helpers_.wanted
+  Atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
+  Atomic<Clock::Steady> scheduled_{Clock::Steady::max()};  // when tick() is called again
 
-  std::atomic<Clock::Steady> owner_since_{Clock::Steady{}};
+  Atomic<Clock::Steady> owner_since_{Clock::Steady{}};
 
   // Used by the keeper's thread only.
   Clock::Steady next_sweep_{};

@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "core/mutex.h"
 #include "outbox/dispatcher.h"
+#include "threads/mutex.h"
 
 namespace outbox {
 

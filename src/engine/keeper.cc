@@ -5,13 +5,12 @@
 #include <string>
 #include <utility>
 
-#include "core/thread_name.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // How often to look whether the owner is gone, or a shard is drained: quick
 // where it costs a system call, a few times a second where it costs a query.
@@ -41,7 +40,7 @@ Keeper::Keeper(std::shared_ptr<Instance> instance, Duties duties, const Clock& c
 Keeper::~Keeper() { stop(); }
 
 void Keeper::start() {
-  thread_ = std::jthread([this] {
+  thread_ = Thread([this] {
     const OwnThread own(this);
     name_this_thread("outbox-keeper");
     run();
@@ -85,7 +84,7 @@ void Keeper::run() {
     const Clock::Steady until =
         std::min({next.value_or(Clock::Steady::max()), next_renewal_.load(), now + kLongestWait});
     // The injected clock says how long to wait; only the host's can be waited on.
-    const auto deadline = steady_clock::now() + (until - now);
+    const auto deadline = SteadyClock::now() + (until - now);
     MutexLock lock(mutex_);
     while (!woken_ && !stopped_ && changed_.wait_until(mutex_, deadline)) {
     }
@@ -95,7 +94,7 @@ void Keeper::run() {
 // Others may deliver what is stuck here, and whatever led to the wrong server or hangs
 // in this process is opened anew with the next registration.
 void Keeper::give_up(const std::string& why) {
-  const std::lock_guard lock(renewal_);
+  const MutexLock lock(renewal_);
   const Clock::Steady now = clock_.steady();
   if (now - gave_up_at_ > kForgotten) pause_ = milliseconds::zero();
   log_(LogLevel::error,
@@ -116,7 +115,7 @@ void Keeper::renew() {
     next_renewal_ = Clock::Steady::max();
     return;
   }
-  const std::lock_guard lock(renewal_);
+  const MutexLock lock(renewal_);
   // The tenure counts from before the question: the answer may take its time.
   const Clock::Steady asked = clock_.steady();
   try {

@@ -1,22 +1,20 @@
 // Keeps an instance's tenure, and its timers.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
-#include <thread>
 
-#include "core/mutex.h"
 #include "core/rate_limit.h"
 #include "engine/own_thread.h"
 #include "engine/trouble.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 
@@ -80,8 +78,8 @@ class Keeper {
   const Logger log_;
 
   // Held by renew(): a store takes one such call at a time.
-  std::mutex renewal_;
-  std::atomic<Clock::Steady> next_renewal_{Clock::Steady{}};
+  Mutex renewal_;
+  Atomic<Clock::Steady> next_renewal_{Clock::Steady{}};
   Clock::Steady valid_until_ = Clock::Steady::max();
   bool lapsed_ = false;  // it could not be renewed in time, or was given up,
   bool left_ = false;    // and the store has been told so
@@ -97,7 +95,7 @@ class Keeper {
   bool renew_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
 
-  std::jthread thread_;
+  Thread thread_;
 };
 
 }  // namespace outbox::internal

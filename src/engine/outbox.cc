@@ -2,14 +2,13 @@
 
 #include <unistd.h>
 
-#include <mutex>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "core/mutex.h"
 #include "engine/facade_options.h"
 #include "engine/stack.h"
+#include "threads/mutex.h"
 
 namespace outbox {
 
@@ -29,7 +28,7 @@ class Outbox::Impl {
 
   void start() {
     check_process();
-    const std::lock_guard one_at_a_time(lifecycle_);
+    const MutexLock one_at_a_time(lifecycle_);
     {
       MutexLock lock(mutex_);
       if (closed_) throw MisuseError("outbox: start() after close(); make a new one");
@@ -46,7 +45,7 @@ class Outbox::Impl {
     // These refuse to be closed by their own callbacks, before anything is.
     if (replay_) replay_->close();
     if (purger_) purger_->close();
-    const std::lock_guard one_at_a_time(lifecycle_);
+    const MutexLock one_at_a_time(lifecycle_);
     {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
@@ -120,7 +119,7 @@ class Outbox::Impl {
   std::optional<Purger> purger_;
   std::optional<ScheduledReplay> replay_;
 
-  std::mutex lifecycle_;  // held by start() and close(); before mutex_
+  Mutex lifecycle_;  // held by start() and close(); before mutex_
   mutable Mutex mutex_;
   bool started_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool closed_ OUTBOX_GUARDED_BY(mutex_) = false;

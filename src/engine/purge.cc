@@ -8,6 +8,7 @@
 #include "core/time_text.h"
 #include "engine/schedule.h"
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
@@ -92,7 +93,7 @@ class Purger::Impl {
     while (step.more && !stop.stop_requested()) {
       step = store_->purge(what, before, step.through, options_.batch, options_.archive);
       removed += step.rows;
-      if (step.more && internal::pause(options_.pause, stop)) break;
+      if (step.more && sleep_for(options_.pause, stop)) break;
     }
     return removed;
   }

@@ -1,7 +1,6 @@
 // One round of reading: what the store has is handed to a PollHandler.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -10,9 +9,10 @@
 #include <set>
 #include <vector>
 
-#include "core/mutex.h"
 #include "outbox/poller.h"
 #include "outbox/store.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 
@@ -111,7 +111,7 @@ class Reader {
   std::size_t suspects_left_ = 0;      // not yet tried
   std::vector<Row> claimed_suspects_;  // with row claims: to be tried next
   std::set<LaneKey> probed_;           // lanes whose head has been tried
-  std::atomic<bool> suspicious_{false};
+  Atomic<bool> suspicious_{false};
 
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);

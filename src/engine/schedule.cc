@@ -3,32 +3,20 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <condition_variable>
 #include <exception>
-#include <mutex>
 #include <random>
 #include <utility>
 
-#include "core/thread_name.h"
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {
 
-// Beyond this, adding to the present time might overflow.
-constexpr std::chrono::hours kLongestPause{24 * 365};
+// Beyond this, computing with it might overflow.
+constexpr std::chrono::hours kLongestInterval{24 * 365};
 
 }  // namespace
-
-bool pause(std::chrono::nanoseconds time, const std::stop_token& stop) {
-  if (time <= std::chrono::nanoseconds::zero()) return stop.stop_requested();
-  std::mutex mutex;
-  std::condition_variable_any stopped;
-  std::unique_lock lock(mutex);
-  stopped.wait_for(lock, stop, std::min<std::chrono::nanoseconds>(time, kLongestPause),
-                   [] { return false; });
-  return stop.stop_requested();
-}
 
 Schedule::Schedule(ScheduleOptions options, Work work)
     : options_(std::move(options)), work_(std::move(work)), pid_(getpid()) {
@@ -45,7 +33,7 @@ void Schedule::start() {
   if (std::exchange(started_, true)) {
     throw MisuseError(options_.what + ": start() was called twice");
   }
-  thread_ = std::jthread([this](const std::stop_token& stop) {
+  thread_ = Thread([this](const std::stop_token& stop) {
     const OwnThread own(this);
     name_this_thread(options_.thread);
     run(stop);
@@ -57,7 +45,7 @@ void Schedule::close() {
   if (on_own_thread()) {
     throw MisuseError(options_.what + ": close() in a callback of its own would wait for itself");
   }
-  std::jthread thread;
+  Thread thread;
   {
     MutexLock lock(mutex_);
     closed_ = true;
@@ -74,10 +62,10 @@ void Schedule::check_process() const {
 }
 
 void Schedule::run(const std::stop_token& stop) {
-  std::minstd_rand random{std::random_device{}()};
+  std::minstd_rand random{random_seed()};
   std::uniform_real_distribution<double> jitter(0.9, 1.1);
   const std::chrono::duration<double, std::milli> interval =
-      std::min<std::chrono::milliseconds>(options_.interval, kLongestPause);
+      std::min<std::chrono::milliseconds>(options_.interval, kLongestInterval);
   for (;;) {
     try {
       work_(stop);
@@ -88,7 +76,7 @@ void Schedule::run(const std::stop_token& stop) {
     }
     const auto next =
         std::chrono::duration_cast<std::chrono::nanoseconds>(interval * jitter(random));
-    if (pause(next, stop)) return;
+    if (sleep_for(next, stop)) return;
   }
 }
 

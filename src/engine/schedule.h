@@ -5,16 +5,13 @@
 #include <functional>
 #include <stop_token>
 #include <string>
-#include <thread>
 
-#include "core/mutex.h"
 #include "engine/own_thread.h"
 #include "outbox/log.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
-
-// Waits for so long, or until the stop; true if it was stopped.
-bool pause(std::chrono::nanoseconds time, const std::stop_token& stop);
 
 struct ScheduleOptions {
   std::string what{};    // names it in messages: "purge"
@@ -61,7 +58,7 @@ class Schedule {
   Mutex mutex_;
   bool started_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool closed_ OUTBOX_GUARDED_BY(mutex_) = false;
-  std::jthread thread_ OUTBOX_GUARDED_BY(mutex_);
+  Thread thread_ OUTBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace outbox::internal

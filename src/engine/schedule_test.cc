@@ -53,7 +53,7 @@ TEST_F(ScheduleTest, CloseStopsTheWorkAndWaitsForIt) {
   std::atomic<bool> ended = false;
   Schedule schedule(options(1ms), [&](const std::stop_token& stop) {
     called.raise();
-    EXPECT_TRUE(pause(1h, stop));
+    EXPECT_TRUE(sleep_for(1h, stop));
     ended = true;
   });
   schedule.start();
@@ -95,11 +95,11 @@ TEST_F(ScheduleTest, AnIntervalMustBePositive) {
 
 TEST_F(ScheduleTest, APauseOfAnyLengthCanBeStopped) {
   std::stop_source stop;
-  EXPECT_FALSE(pause(0ns, stop.get_token()));
-  EXPECT_FALSE(pause(-1h, stop.get_token()));
-  EXPECT_FALSE(pause(1ms, {}));
+  EXPECT_FALSE(sleep_for(0ns, stop.get_token()));
+  EXPECT_FALSE(sleep_for(-1h, stop.get_token()));
+  EXPECT_FALSE(sleep_for(1ms, {}));
   stop.request_stop();
-  EXPECT_TRUE(pause(std::chrono::nanoseconds::max(), stop.get_token()));
+  EXPECT_TRUE(sleep_for(std::chrono::nanoseconds::max(), stop.get_token()));
 }
 
 }  // namespace

@@ -7,12 +7,12 @@
 
 #include "core/bounded.h"
 #include "engine/facade_options.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {
 
 using std::chrono::milliseconds;
-using std::chrono::steady_clock;
 
 // Counting takes at most this part of the time.
 constexpr int kCountShare = 100;
@@ -83,10 +83,10 @@ void Stack::close() {
 }
 
 bool Stack::wait_idle(milliseconds timeout) {
-  const auto deadline = steady_clock::now() + bounded(timeout);
+  const auto deadline = SteadyClock::now() + bounded(timeout);
   for (;;) {
     if (core_->in_flight() == 0 && !store_->has_pending()) return true;
-    const auto now = steady_clock::now();
+    const auto now = SteadyClock::now();
     if (now >= deadline) return false;
     const auto until = std::min(deadline, now + kIdleCheck);
     if (core_->wait_empty(until)) core_->wait_change(until);
@@ -136,10 +136,10 @@ void Stack::examine(Health& health) const {
 
 // It grows with the backlog: the longer it takes, the rarer it becomes.
 void Stack::count_events() {
-  const auto began = steady_clock::now();
+  const auto began = SteadyClock::now();
   if (began < next_count_) return;
   const Counts counts = store_->counts();
-  next_count_ = began + (steady_clock::now() - began) * kCountShare;
+  next_count_ = began + (SteadyClock::now() - began) * kCountShare;
   options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
   options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
   const auto lag = clock_.now() - counts.oldest_pending.value_or(clock_.now());

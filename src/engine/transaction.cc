@@ -5,11 +5,12 @@
 #include <iterator>
 #include <utility>
 
-#include "core/mutex.h"
 #include "engine/delivery.h"
 #include "engine/transaction_state.h"
 #include "engine/writer_hooks.h"
 #include "outbox/error.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace internal {
@@ -43,14 +44,18 @@ class OpenTransactions {
 
 namespace {
 
-thread_local std::shared_ptr<OpenTransactions> open_here = std::make_shared<OpenTransactions>();
+struct OpenHere {
+  const std::shared_ptr<OpenTransactions> transactions = std::make_shared<OpenTransactions>();
+};
 
 std::string savepoint_name(std::size_t depth) { return "outbox_" + std::to_string(depth); }
 
 }  // namespace
 
 TransactionState::TransactionState(Writer& writer, std::unique_ptr<Connection> connection)
-    : writer_(writer), connection_(std::move(connection)), open_(open_here) {
+    : writer_(writer),
+      connection_(std::move(connection)),
+      open_(per_thread<OpenHere>().transactions) {
   connection_->begin();
   open_->add(this);
 }
@@ -66,7 +71,9 @@ TransactionState::~TransactionState() {
   }
 }
 
-TransactionState* TransactionState::find(const Writer& writer) { return open_here->find(writer); }
+TransactionState* TransactionState::find(const Writer& writer) {
+  return per_thread<OpenHere>().transactions->find(writer);
+}
 
 void TransactionState::check_usable() const {
   if (over_) throw MisuseError("this transaction is over: begin a new one");

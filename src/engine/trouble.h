@@ -1,14 +1,14 @@
 // What goes wrong at the moment, for those who ask about health.
 #pragma once
 
-#include <atomic>
 #include <chrono>
 #include <optional>
 #include <string>
 #include <utility>
 
-#include "core/mutex.h"
 #include "outbox/clock.h"
+#include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::internal {
 
@@ -47,7 +47,7 @@ class Trouble {
  private:
   mutable Mutex mutex_;
   std::optional<Report> report_ OUTBOX_GUARDED_BY(mutex_);
-  std::atomic<bool> present_{false};
+  Atomic<bool> present_{false};
 };
 
 }  // namespace outbox::internal

@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/mutex.h"
 #include "core/quote.h"
 #include "core/rate_limit.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "http/date.h"
 #include "outbox/clock.h"
+#include "threads/mutex.h"
 
 namespace outbox::http {
 

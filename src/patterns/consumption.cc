@@ -12,6 +12,7 @@
 #include "engine/schedule.h"
 #include "outbox/error.h"
 #include "patterns/tracker_rules.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
@@ -115,7 +116,7 @@ class IdempotentListener final : public internal::GroupListener {
         error = current_error();
       }
       const bool in_time = std::chrono::steady_clock::now() + wait <= deadline;
-      if (!may_pass || !in_time || internal::pause(wait, stop)) {
+      if (!may_pass || !in_time || sleep_for(wait, stop)) {
         log(LogLevel::error, event,
             "had its effect, which could not be recorded: should the event come again after the "
             "lease, it has its effect again: " +

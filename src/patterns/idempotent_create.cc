@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <exception>
-#include <thread>
 #include <utility>
 #include <variant>
 
@@ -16,6 +15,7 @@
 #include "patterns/joined_requests.h"
 #include "patterns/old_rows.h"
 #include "patterns/public_id.h"
+#include "threads/thread.h"
 
 namespace outbox {
 namespace {
@@ -255,8 +255,7 @@ class IdempotentCreate::Impl {
       if (known == nullptr || !known->in_progress()) return found;
       const auto left = deadline - steady_clock::now();
       if (left <= steady_clock::duration::zero()) return found;
-      std::this_thread::sleep_for(
-          std::min<steady_clock::duration>({pause, left, known->retry_after}));
+      sleep_for(std::min<steady_clock::duration>({pause, left, known->retry_after}));
       how.look_first = true;
     }
   }

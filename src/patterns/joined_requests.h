@@ -7,9 +7,9 @@
 #include <thread>
 #include <vector>
 
-#include "core/mutex.h"
 #include "outbox/transaction.h"
 #include "patterns/creation_table.h"
+#include "threads/mutex.h"
 
 namespace outbox::internal {
 

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <unordered_map>
 
-#include "core/mutex.h"
 #include "outbox/clock.h"
 #include "outbox/consumption.h"
+#include "threads/mutex.h"
 
 namespace outbox::internal {
 

@@ -5,8 +5,8 @@
 #include <string_view>
 #include <vector>
 
-#include "core/mutex.h"
 #include "redis/connection.h"
+#include "threads/mutex.h"
 
 namespace outbox::redis {
 

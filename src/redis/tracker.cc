@@ -6,7 +6,6 @@
 #include <utility>
 #include <vector>
 
-#include "core/mutex.h"
 #include "core/percent.h"
 #include "core/process.h"
 #include "core/quote.h"
@@ -16,6 +15,7 @@
 #include "redis/client.h"
 #include "redis/script.h"
 #include "redis/tracker_scripts.h"
+#include "threads/mutex.h"
 
 namespace outbox::redis {
 namespace {

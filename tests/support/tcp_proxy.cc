@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/mutex.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "support/sockets.h"
+#include "threads/mutex.h"
 
 namespace outbox::test {
 namespace {

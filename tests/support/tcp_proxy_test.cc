@@ -15,7 +15,7 @@
 #include <thread>
 #include <vector>
 
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "support/sockets.h"
 
 namespace outbox::test {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "cli/commands/missing_rows.h"
-#include "core/mutex.h"
+#include "threads/mutex.h"
 
 namespace outbox::cli {
 namespace {

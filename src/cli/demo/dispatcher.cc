@@ -9,7 +9,7 @@
 #include "cli/demo/stop_signal.h"
 #include "cli/demo/wire.h"
 #include "cli/demo/words.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "outbox/error.h"
 #include "outbox/outbox.h"
 

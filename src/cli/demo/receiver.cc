@@ -12,7 +12,7 @@
 #include "cli/demo/role.h"
 #include "cli/demo/stop_signal.h"
 #include "cli/demo/wire.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 
 namespace outbox::demo {
 namespace {

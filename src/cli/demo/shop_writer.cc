@@ -8,7 +8,7 @@
 #include "cli/demo/role.h"
 #include "cli/demo/shop.h"
 #include "cli/demo/stop_signal.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "outbox/error.h"
 
 namespace outbox::demo {

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "core/mutex.h"
+#include "threads/mutex.h"
 
 namespace outbox::demo {
 

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "core/mutex.h"
+#include "threads/mutex.h"
 
 namespace outbox {
 

@@ -2,9 +2,10 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
+
+#include "threads/thread.h"
 
 namespace outbox {
 
@@ -26,7 +27,7 @@ class Gains {
   std::uint64_t of(int shard) const { return counts_[static_cast<std::size_t>(shard)]; }
 
  private:
-  PerShard<std::atomic<std::uint64_t>> counts_{};
+  PerShard<Atomic<std::uint64_t>> counts_{};
 };
 
 }  // namespace outbox

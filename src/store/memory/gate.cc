@@ -1,9 +1,11 @@
 #include "store/memory/gate.h"
 
+#include "threads/thread.h"
+
 namespace outbox::memory {
 
 bool FairGate::enter(std::chrono::milliseconds timeout) {
-  const auto deadline = std::chrono::steady_clock::now() + timeout;
+  const auto deadline = SteadyClock::now() + timeout;
   MutexLock lock(mutex_);
   const std::uint64_t ticket = ++last_ticket_;
   waiting_.push_back(ticket);

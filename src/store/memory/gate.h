@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "core/mutex.h"
+#include "threads/mutex.h"
 
 namespace outbox::memory {
 

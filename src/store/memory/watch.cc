@@ -1,9 +1,8 @@
 #include "store/memory/watch.h"
 
-#include <thread>
 #include <utility>
 
-#include "core/thread_name.h"
+#include "threads/thread.h"
 
 namespace outbox::memory {
 
@@ -59,7 +58,7 @@ class Watcher final : public Watch {
   bool notified_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
 
-  std::jthread thread_;  // last: it uses all of the above, and joins first
+  Thread thread_;  // last: it uses all of the above, and joins first
 };
 
 std::unique_ptr<Watch> Watchers::add(std::shared_ptr<Watchers> watchers,

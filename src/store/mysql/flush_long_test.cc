@@ -6,12 +6,12 @@
 #include <set>
 #include <thread>
 
-#include "core/mutex.h"
 #include "outbox/testing.h"
 #include "store/mysql/flush.h"
 #include "store/mysql/test_support.h"
 #include "support/own_server.h"
 #include "support/tcp_proxy.h"
+#include "threads/mutex.h"
 
 namespace outbox::mysql {
 namespace {

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/mutex.h"
+#include "threads/mutex.h"
 
 namespace outbox::mysql {
 

@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "core/mutex.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "store/mysql/database.h"
 #include "store/mysql/sql.h"
+#include "threads/mutex.h"
 
 namespace outbox::mysql {
 namespace {

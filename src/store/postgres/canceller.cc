@@ -7,7 +7,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/thread_name.h"
+#include "threads/thread.h"
 
 namespace outbox::postgres {
 namespace {

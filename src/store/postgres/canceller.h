@@ -6,8 +6,8 @@
 #include <deque>
 #include <memory>
 
-#include "core/mutex.h"
 #include "store/postgres/libpq.h"
+#include "threads/mutex.h"
 
 namespace outbox::postgres {
 

@@ -4,7 +4,7 @@
 #include <exception>
 #include <utility>
 
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "store/postgres/database.h"
 #include "store/postgres/sql.h"
 

@@ -4,8 +4,8 @@
 #include <memory>
 #include <thread>
 
-#include "core/mutex.h"
 #include "store/postgres/environment.h"
+#include "threads/mutex.h"
 
 namespace outbox::postgres {
 

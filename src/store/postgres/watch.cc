@@ -15,7 +15,7 @@
 #include <utility>
 
 #include "core/sql_text.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "outbox/error.h"
 #include "store/postgres/database.h"
 #include "store/postgres/sql.h"

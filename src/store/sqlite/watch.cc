@@ -16,7 +16,7 @@
 #include <thread>
 #include <utility>
 
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "outbox/error.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/sql.h"

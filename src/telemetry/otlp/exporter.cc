@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/mutex.h"
 #include "core/rate_limit.h"
-#include "core/thread_name.h"
+#include "threads/thread.h"
 #include "outbox/error.h"
 #include "outbox/otlp.h"
 #include "outbox/retry.h"
 #include "telemetry/otlp/http.h"
 #include "telemetry/otlp/json.h"
+#include "threads/mutex.h"
 
 namespace outbox::otlp {
 namespace {

@@ -1,4 +1,4 @@
-#include "core/thread_name.h"
+#include "threads/thread.h"
 
 #include <gtest/gtest.h>
 
