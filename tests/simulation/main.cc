@@ -1,0 +1,274 @@
+// Plays simulated histories of the engine; see usage().
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <functional>
+#include <iostream>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "simulation/choices.h"
+#include "simulation/shrink.h"
+#include "simulation/world.h"
+
+namespace outbox::simulation {
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr int kViolated = 3;
+constexpr std::size_t kShrinkBudget = 2'000;
+
+// A history that takes longer goes round in circles.
+constexpr unsigned kSecondsEach = 20;
+
+[[noreturn]] void usage(int status) {
+  (status == 0 ? std::cout : std::cerr)
+      << ("usage: simulate [--seeds N] [--first SEED] [--minutes M] [--jobs N]\n"
+          "       simulate --seed SEED [--trace]\n"
+          "\n"
+          "  --seeds N     play N histories (20000), each from a seed of its own\n"
+          "  --first SEED  the first seed (1)\n"
+          "  --minutes M   stop after M minutes\n"
+          "  --jobs N      so many at once (2)\n"
+          "  --seed SEED   play that one; if it fails, make it simpler and print what happens\n"
+          "  --trace       print what happens in it as it is\n"
+          "\n"
+          "Exit code 1 if a history broke a promise. Each is the same whenever it is played.\n");
+  std::exit(status);
+}
+
+// Where a child leaves what it has to say.
+struct Report {
+  Figures figures{};
+  std::array<char, 4096> violation{};
+  std::size_t answers = 0;
+  std::array<std::uint32_t, std::size_t{1} << 18U> list{};
+};
+
+Report* shared_report() {
+  void* const memory =
+      mmap(nullptr, sizeof(Report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (memory == MAP_FAILED) {
+    std::perror("mmap");
+    std::exit(2);
+  }
+  return static_cast<Report*>(memory);
+}
+
+// Each history has a process of its own, which begins where all others began.
+pid_t start(Report& report, const std::function<Choices()>& choose, bool trace) {
+  std::cout.flush();
+  const pid_t child = fork();
+  if (child != 0) return child;
+  alarm(kSecondsEach);
+  report.figures = {};
+  report.violation[0] = '\0';
+  Choices choices = choose();
+  const auto leave = [&](int status) {
+    report.answers = std::min(choices.answers().size(), report.list.size());
+    std::copy_n(choices.answers().begin(), report.answers, report.list.begin());
+    std::cout.flush();
+    _exit(status);
+  };
+  const auto violated = [&](const std::string& what) {
+    if (trace) std::cout << "VIOLATED: " << what << '\n';
+    std::snprintf(report.violation.data(), report.violation.size(), "%s", what.c_str());
+    leave(kViolated);
+  };
+  std::function<void(const std::string&)> tell;
+  if (trace) tell = [](const std::string& line) { std::cout << line << '\n'; };
+  report.figures = play(choices, violated, tell);
+  leave(0);
+  std::abort();  // not reached
+}
+
+// What was wrong, or nothing.
+std::optional<std::string> verdict(int status, const Report& report) {
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 0) return std::nullopt;
+  if (WIFEXITED(status) && WEXITSTATUS(status) == kViolated) return report.violation.data();
+  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
+    return "endless: it does not come to an end";
+  return "crash: the process ended with status " + std::to_string(status);
+}
+
+std::optional<std::string> play_one(Report& report, const std::function<Choices()>& choose,
+                                    bool trace) {
+  const pid_t child = start(report, choose, trace);
+  int status = 0;
+  waitpid(child, &status, 0);
+  return verdict(status, report);
+}
+
+// "order", "lost", ...: what must stay the same while it is made simpler.
+std::string_view kind_of(std::string_view violation) {
+  return violation.substr(0, violation.find(':'));
+}
+
+int explain(std::uint64_t seed, bool trace) {
+  Report& report = *shared_report();
+  const auto violation = play_one(
+      report, [&] { return Choices(seed); }, trace);
+  if (!violation) {
+    std::cout << "seed " << seed << " keeps every promise (" << report.figures.steps << " points, "
+              << report.figures.deliveries << " deliveries)\n";
+    return 0;
+  }
+  if (trace) return 1;
+  std::cout << "seed " << seed << ": " << *violation << "\nmaking it simpler, from "
+            << report.answers << " answers ..." << std::endl;
+  Choices::Answers answers(report.list.begin(),
+                           report.list.begin() + static_cast<std::ptrdiff_t>(report.answers));
+  const std::string kind(kind_of(*violation));
+  answers = shrink(
+      std::move(answers),
+      [&](const Choices::Answers& candidate) {
+        const auto found = play_one(
+            report, [&] { return Choices(candidate); }, false);
+        return found && kind_of(*found) == kind;
+      },
+      kShrinkBudget);
+  std::cout << answers.size() << " answers are enough:\n";
+  play_one(
+      report, [&] { return Choices(answers); }, true);
+  return 1;
+}
+
+struct Arguments {
+  std::uint64_t seeds = 20'000;
+  std::uint64_t first = 1;
+  double minutes = 1e6;
+  std::uint64_t jobs = 2;
+  std::optional<std::uint64_t> seed{};
+  bool trace = false;
+};
+
+int play_many(const Arguments& arguments) {
+  const auto began = steady_clock::now();
+  const auto elapsed = [&] {
+    return std::chrono::duration<double>(steady_clock::now() - began).count();
+  };
+  struct Running {
+    std::uint64_t seed;
+    Report* report;
+  };
+  std::map<pid_t, Running> running;
+  std::vector<Report*> free;
+  for (std::uint64_t i = 0; i < arguments.jobs; ++i) free.push_back(shared_report());
+  std::uint64_t next = arguments.first;
+  std::uint64_t done = 0;
+  Figures all;
+  std::map<std::string, std::vector<std::uint64_t>> violations;  // by what they begin with
+  std::uint64_t most = 0;
+  double told = 0;
+  while (true) {
+    while (!free.empty() && next < arguments.first + arguments.seeds &&
+           elapsed() < arguments.minutes * 60) {
+      Report* const report = free.back();
+      free.pop_back();
+      const std::uint64_t seed = next++;
+      running.emplace(start(
+                          *report, [&] { return Choices(seed); }, false),
+                      Running{seed, report});
+    }
+    if (running.empty()) break;
+    int status = 0;
+    const pid_t child = wait(&status);
+    const Running ended = running.at(child);
+    running.erase(child);
+    free.push_back(ended.report);
+    ++done;
+    const Figures& figures = ended.report->figures;
+    most = std::max(most, figures.steps);
+    all.steps += figures.steps;
+    all.events += figures.events;
+    all.deliveries += figures.deliveries;
+    all.faults += figures.faults;
+    all.seconds += figures.seconds;
+    if (const auto violation = verdict(status, *ended.report)) {
+      auto& seeds = violations[std::string(kind_of(*violation))];
+      seeds.push_back(ended.seed);
+      if (seeds.size() <= 3) std::cout << "seed " << ended.seed << ": " << *violation << '\n';
+    }
+    if (elapsed() - told >= 10) {
+      told = elapsed();
+      std::cout << done << " histories in " << std::lround(told) << " s, " << violations.size()
+                << " kinds of violations" << std::endl;
+    }
+  }
+  std::cout << done << " histories in " << std::lround(elapsed()) << " s: " << all.events
+            << " events, " << all.deliveries << " deliveries, " << all.faults << " faults, "
+            << all.seconds << " s of simulated time, " << all.steps
+            << " points at which another thread could go on, " << most
+            << " of them in one history\n";
+  for (const auto& [kind, seeds] : violations) {
+    std::cout << kind << ": " << seeds.size() << " times, first with seed "
+              << *std::min_element(seeds.begin(), seeds.end()) << '\n';
+  }
+  if (violations.empty()) std::cout << "no promise was broken\n";
+  return violations.empty() ? 0 : 1;
+}
+
+Arguments parse(int count, char** arguments) {
+  Arguments parsed;
+  const auto number = [](const char* text, auto& value) {
+    const char* const end = text == nullptr ? nullptr : text + std::strlen(text);
+    if (text == nullptr || std::from_chars(text, end, value).ptr != end || text == end) usage(2);
+  };
+  for (int i = 1; i < count; ++i) {
+    const std::string_view name = arguments[i];
+    const char* const value = i + 1 < count ? arguments[i + 1] : nullptr;
+    if (name == "--help" || name == "-h") usage(0);
+    if (name == "--trace") {
+      parsed.trace = true;
+      continue;
+    }
+    if (name == "--seeds") {
+      number(value, parsed.seeds);
+    } else if (name == "--first") {
+      number(value, parsed.first);
+    } else if (name == "--minutes") {
+      number(value, parsed.minutes);
+    } else if (name == "--jobs") {
+      number(value, parsed.jobs);
+    } else if (name == "--seed") {
+      number(value, parsed.seed.emplace());
+    } else {
+      usage(2);
+    }
+    ++i;
+  }
+  return parsed;
+}
+
+// Where things lie in memory must not differ from one run to the next.
+void without_random_addresses(char** arguments) {
+  const int now = personality(0xffffffff);
+  if (now == -1 || (now & ADDR_NO_RANDOMIZE) != 0) return;
+  if (personality(static_cast<unsigned long>(now) | ADDR_NO_RANDOMIZE) == -1) return;
+  execv("/proc/self/exe", arguments);
+}
+
+}  // namespace
+}  // namespace outbox::simulation
+
+int main(int count, char** arguments) {
+  using namespace outbox::simulation;
+  without_random_addresses(arguments);
+  const Arguments parsed = parse(count, arguments);
+  return parsed.seed ? explain(*parsed.seed, parsed.trace) : play_many(parsed);
+}
