@@ -17,10 +17,10 @@
 
 #include "core/quote.h"
 #include "core/rate_limit.h"
-#include "threads/thread.h"
 #include "http/date.h"
 #include "outbox/clock.h"
 #include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::http {
 

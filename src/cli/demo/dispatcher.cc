@@ -9,9 +9,9 @@
 #include "cli/demo/stop_signal.h"
 #include "cli/demo/wire.h"
 #include "cli/demo/words.h"
-#include "threads/thread.h"
 #include "outbox/error.h"
 #include "outbox/outbox.h"
+#include "threads/thread.h"
 
 namespace outbox::demo {
 namespace {

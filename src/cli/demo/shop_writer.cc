@@ -8,8 +8,8 @@
 #include "cli/demo/role.h"
 #include "cli/demo/shop.h"
 #include "cli/demo/stop_signal.h"
-#include "threads/thread.h"
 #include "outbox/error.h"
+#include "threads/thread.h"
 
 namespace outbox::demo {
 namespace {

@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
-#include "threads/thread.h"
 #include "store/mysql/database.h"
 #include "store/mysql/sql.h"
 #include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::mysql {
 namespace {

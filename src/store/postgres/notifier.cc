@@ -4,9 +4,9 @@
 #include <exception>
 #include <utility>
 
-#include "threads/thread.h"
 #include "store/postgres/database.h"
 #include "store/postgres/sql.h"
+#include "threads/thread.h"
 
 namespace outbox::postgres {
 namespace {

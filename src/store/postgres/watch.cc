@@ -15,10 +15,10 @@
 #include <utility>
 
 #include "core/sql_text.h"
-#include "threads/thread.h"
 #include "outbox/error.h"
 #include "store/postgres/database.h"
 #include "store/postgres/sql.h"
+#include "threads/thread.h"
 
 namespace outbox::postgres {
 namespace {

@@ -16,10 +16,10 @@
 #include <thread>
 #include <utility>
 
-#include "threads/thread.h"
 #include "outbox/error.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/sql.h"
+#include "threads/thread.h"
 
 namespace outbox::sqlite {
 namespace {

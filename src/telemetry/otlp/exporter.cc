@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "core/rate_limit.h"
-#include "threads/thread.h"
 #include "outbox/error.h"
 #include "outbox/otlp.h"
 #include "outbox/retry.h"
 #include "telemetry/otlp/http.h"
 #include "telemetry/otlp/json.h"
 #include "threads/mutex.h"
+#include "threads/thread.h"
 
 namespace outbox::otlp {
 namespace {
