@@ -11,8 +11,6 @@ namespace outbox::internal {
 namespace {
 
 using namespace std::chrono_literals;
-using testing::Barrier;
-using testing::OpenAtEnd;
 
 constexpr Seq kEverything = std::numeric_limits<Seq>::max();
 
@@ -38,6 +36,12 @@ class TellingTracker final : public InFlightTracker {
 
 class CoreTest : public testing::EngineTest {
  protected:
+  // However the test ends: the core, which outlives the test's own variables, waits for its call.
+  void TearDown() override {
+    hang.open();
+    if (core) core->close();
+  }
+
   void start(std::shared_ptr<Listener> listener) {
     Listeners on;
     on.add("Order", "Happened", std::move(listener));
@@ -72,13 +76,13 @@ class CoreTest : public testing::EngineTest {
   std::shared_ptr<Instance> instance = bare_store->join({.lease = 24h});
   Tenure tenure;
   std::vector<Seq> read_through;
+  testing::Barrier hang;
   std::unique_ptr<Core> core;
 };
 
 // The lane must not be read before the event has left the gate: it would be passed over,
 // and with the lane forgotten nobody would look for it again.
 TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
-  Barrier hang;
   std::atomic<bool> quick{false};
   auto hanging = std::make_shared<testing::RecordingListener>([&](const Event&, const Delivery&) {
     hang.pass();
@@ -86,7 +90,6 @@ TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
   });
   const std::string id = write_elsewhere(testing::order_event("a", "1"));
   start(hanging);
-  const OpenAtEnd at_end(hang);
   read_ready();
   ASSERT_TRUE(hang.reached());
   clock.advance(31s);
@@ -114,19 +117,17 @@ TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
     if (quick) read_lanes();
     return status(id) == Status::done;
   }));
-  core->close();
+  core->close();  // before on_release uses what is on the stack here
 }
 
 // A listener that needs so long, and not for ever, gets there in the end.
 TEST_F(CoreTest, EachTimeAllWorkersHangTheyGetTwiceAsLong) {
-  Barrier hang;
   auto hanging = std::make_shared<testing::RecordingListener>([&](const Event&, const Delivery&) {
     hang.pass();
     return Outcome::done();
   });
   write_elsewhere(testing::order_event("a", "1"));
   start(hanging);
-  const OpenAtEnd at_end(hang);
   read_ready();
   ASSERT_TRUE(hang.reached());
   write_elsewhere(testing::order_event("b", "1"));
