@@ -27,6 +27,9 @@ struct Written {
   // With row claims: the row was inserted as claimed by the instance that wrote
   // it.
   bool claimed = false;
+
+  // When the row was in the table: its delay is over by then plus the delay.
+  Clock::Steady inserted_at{};
 };
 
 // Sees events on their way into the table. Called on the writing thread; may

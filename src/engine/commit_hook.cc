@@ -2,6 +2,7 @@
 
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/bounded.h"
 
@@ -30,16 +31,20 @@ void CommitHook::after_write(std::span<const Written> events) {
 
 void CommitHook::after_commit(std::span<const Written> events) {
   bool read = false;
+  std::vector<Clock::Steady> rows_due;
   for (const Written& written : events) {
     if (written.row.hold < 0) {
-      note_delayed(written);
+      core_->count(Counter::hot_skipped_delayed);
+      rows_due.push_back(due(written));
     } else if (!takes(written)) {
       read = true;
     } else if (!active_ || !core_->enqueue_reserved({.ref = written.row, .event = written.event})) {
       leave_to_reader(written);
     }
   }
-  if (read && active_) driver_->wake();
+  if (!active_) return;
+  if (!rows_due.empty()) driver_->rows_due(rows_due);
+  if (read) driver_->wake();
 }
 
 void CommitHook::after_rollback(std::span<const Written> events) {
@@ -73,10 +78,11 @@ void CommitHook::leave_to_reader(const Written& written) {
            "hot_capacity and workers)");
 }
 
-void CommitHook::note_delayed(const Written& written) {
-  core_->count(Counter::hot_skipped_delayed);
-  if (!active_) return;
-  driver_->row_due(clock_.steady() + bounded(written.event.available_at() - clock_.now()));
+// Never too early: a claim that finds nothing does not say when to look again.
+Clock::Steady CommitHook::due(const Written& written) const {
+  if (written.event.delay()) return written.inserted_at + bounded(*written.event.delay());
+  const Time now = clock_.now();  // before the other clock: a pause between the two delays
+  return clock_.steady() + bounded(written.event.available_at() - now);
 }
 
 }  // namespace outbox::internal

@@ -37,7 +37,7 @@ class CommitHook final : public WriterHook {
  private:
   bool takes(const Written& written) const;
   void leave_to_reader(const Written& written);
-  void note_delayed(const Written& written);
+  Clock::Steady due(const Written& written) const;
 
   // Constant after construction.
   const std::shared_ptr<Core> core_;

@@ -217,7 +217,7 @@ void Core::on_fenced(std::int64_t epoch) {
     MutexLock lock(tenure_mutex_);
     if (epoch == epoch_) fenced_ = true;
   }
-  if (events_.fenced) events_.fenced();
+  if (events_.fenced) events_.fenced(epoch);
 }
 
 // What has not begun is for the next owner, and so is, after a while, what hangs, or whose
@@ -418,14 +418,17 @@ std::vector<RowRef> Core::close() {
                                 " ms; what was not started stays pending");
   }
   std::vector<RowRef> unstarted;
-  std::vector<Mark> innocent;
+  std::vector<Mark> last;  // that it killed nobody, and who has it
   for (const Job& job : queue_.drop_all()) {
     unstarted.push_back(job.row.ref);
-    if (!job.suspect) continue;
-    innocent.push_back({.row = job.row.ref,
-                        .event_id = job.row.event.id(),
-                        .kind = Mark::Kind::suspect,
-                        .crashes = job.row.crashes});
+    if (!job.suspect && !job.unsaved_progress) continue;
+    last.push_back({.row = job.row.ref,
+                    .event_id = job.row.event.id(),
+                    .kind = job.unsaved_progress ? Mark::Kind::defer : Mark::Kind::suspect,
+                    .lane = job.lane,
+                    .attempts = job.row.attempts,
+                    .crashes = job.row.crashes,
+                    .progress = job.row.progress});
   }
   queue_.stop();
   {
@@ -438,10 +441,10 @@ std::vector<RowRef> Core::close() {
   completer_.close(SteadyClock::now() +
                    std::max(options_.drain_timeout, std::chrono::milliseconds{1'000}));
   try {
-    if (!innocent.empty()) instance_->mark(epoch_, innocent);
+    if (!last.empty()) instance_->mark(epoch_, last);
   } catch (const std::exception& error) {
-    log_(LogLevel::warning, std::string("closing: cannot clear the suspicion from ") +
-                                std::to_string(innocent.size()) + " events: " + error.what());
+    log_(LogLevel::warning, "closing: cannot record what became of " + std::to_string(last.size()) +
+                                " events: " + error.what());
   }
   return unstarted;
 }

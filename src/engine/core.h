@@ -33,12 +33,12 @@ namespace outbox::internal {
 struct CoreEvents {
   // Reads the store once; true if there may be more at once.
   std::function<bool()> read{};
-  // A row waits alone until then.
-  std::function<void(Clock::Steady)> row_due{};
+  // Rows wait alone until then.
+  std::function<void(std::span<const Clock::Steady>)> rows_due{};
   // tick() or next_lane_due() may now say something earlier.
   std::function<void()> timer_changed{};
-  // Another instance owns what this one marked.
-  std::function<void()> fenced{};
+  // Another instance owns what this one marked: this epoch is over.
+  std::function<void(std::int64_t epoch)> fenced{};
   // Nothing is in flight any more, but for what hangs or is refused.
   std::function<void()> emptied{};
   // This row was left to the reader, which may have passed it already.
@@ -181,6 +181,7 @@ class Core final : public PollHandler {
 
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
   bool acquire(const Row& row);
+  void give_back_claims();
   // False: no room, and the job is left as it was.
   bool admitted(Job& job, WorkQueue::Admission admission);
   void set_aside(Job job);
@@ -233,7 +234,10 @@ class Core final : public PollHandler {
   Atomic<bool> quarantine_{false};
   Atomic<int> stalls_{0};                  // how often it was given up since the last mark landed
   Atomic<std::int64_t> reading_epoch_{0};  // of the read under way
-  Atomic<bool> reading_{false};            // between read_begins() and read_ends()
+
+  // With row claims: by the id. Whoever reads uses it.
+  std::vector<std::pair<std::string, RowRef>> claimed_in_flight_;
+  Atomic<bool> reading_{false};  // between read_begins() and read_ends()
   std::stop_source stop_calls_;
   std::vector<std::unique_ptr<Worker>> workers_;
 };

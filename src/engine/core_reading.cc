@@ -37,7 +37,20 @@ void Core::read_begins(std::int64_t epoch) {
 void Core::read_ends() {
   reading_ = false;
   if (gate_) gate_->read_ends();
+  give_back_claims();
   queue_.read_ends();
+}
+
+// Of rows that were in flight when they were claimed, and are not any more.
+void Core::give_back_claims() {
+  const std::size_t freed = std::erase_if(claimed_in_flight_, [&](const auto& claimed) {
+    const auto& [id, row] = claimed;
+    if (!tracker_->try_acquire(id)) return false;
+    tracker_->release(id);
+    events_.left_behind(row);
+    return true;
+  });
+  if (freed > 0) queue_.request_poll();
 }
 
 // False if it is in flight: only then may its payload be missing.
@@ -50,10 +63,11 @@ bool Core::handle(Row row) {
   const bool wait = is_to_wait(row);
   if (!acquire(row)) {
     if (!options_.lock_timeout) return true;
-    // Its retry has landed, and was claimed before the tracker heard of that. Nobody
-    // works on this claim: unless it is given back, the row waits until it expires.
+    // Its retry has landed, and was claimed before the tracker heard of that; or its call hangs,
+    // and all claims were given up since. Nobody works on this claim: unless it is given back,
+    // the row waits until it expires. But not yet, for the next read would claim it again.
     if (!events_.left_behind) return false;  // ends the round, which gives it back
-    events_.left_behind(row.ref);
+    claimed_in_flight_.emplace_back(row.event.id(), row.ref);
     return true;
   }
   Job job = job_of(std::move(row), false, reading_epoch_);

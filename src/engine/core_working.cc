@@ -293,7 +293,7 @@ void Core::on_landed(std::span<Completion> completions) {
   }
 
   const Clock::Steady now = clock_.steady();
-  std::optional<Clock::Steady> row_due;
+  std::vector<Clock::Steady> rows_due;
   bool waits = false;
   {
     MutexLock lock(landing_mutex_);
@@ -332,7 +332,7 @@ void Core::on_landed(std::span<Completion> completions) {
           [[fallthrough]];
         case Mark::Kind::retry:
         case Mark::Kind::defer:
-          if (alone) row_due = std::min(row_due.value_or(completion.due), completion.due);
+          if (alone) rows_due.push_back(completion.due);
           waits = true;
           break;
         case Mark::Kind::dead:
@@ -353,7 +353,7 @@ void Core::on_landed(std::span<Completion> completions) {
 
   publish_gauges();
   tell_if_emptied();
-  if (row_due && events_.row_due) events_.row_due(*row_due);
+  if (!rows_due.empty() && events_.rows_due) events_.rows_due(rows_due);
   if (waits && events_.timer_changed) events_.timer_changed();
 }
 
@@ -369,10 +369,11 @@ void Core::give_back(std::vector<Job> jobs) {
       continue;
     }
     if (!released) release(job);
-    // The reader may have passed it while it was in the gate. What was handed over waits for a
-    // time, whatever it did when it was read.
+    // The reader may have passed it while it was in the gate. It may wait for a time by now,
+    // whatever it did when it was read: it was handed over, or its mark has landed and the answer
+    // was lost.
     RowRef row = job.row.ref;
-    if (released) row.hold = -1;
+    row.hold = -1;
     if (events_.left_behind) events_.left_behind(row);
     left_behind = true;
   }

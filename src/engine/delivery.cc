@@ -91,6 +91,7 @@ Outcome call_all(Job& job, const std::vector<Handler>& handlers, const Delivery&
     if (outcome.kind() == Outcome::Kind::done) {
       if (!progress.empty()) progress += ',';
       progress += handler.name;
+      job.unsaved_progress = true;
     } else if (weight(outcome.kind()) > weight(result.kind())) {
       result = named(outcome, handler.name);
     }

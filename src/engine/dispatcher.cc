@@ -28,8 +28,8 @@ class Dispatcher::Impl {
         core_(std::make_shared<internal::Core>(instance_, std::move(listeners), std::move(options),
                                                kNoBatch)),
         keeper_(make_keeper(instance_)) {
-    core_->set_events(
-        {.timer_changed = [this] { keeper_->wake(); }, .fenced = [this] { keeper_->wake(); }});
+    core_->set_events({.timer_changed = [this] { keeper_->wake(); },
+                       .fenced = [this](std::int64_t /*epoch*/) { keeper_->wake(); }});
   }
 
   void start() {

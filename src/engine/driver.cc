@@ -155,8 +155,14 @@ void Driver::look_everywhere() {
   wake();
 }
 
-void Driver::row_due(Clock::Steady due) {
-  reader_.note_due(due);
+void Driver::rows_due(std::span<const Clock::Steady> due) {
+  for (const Clock::Steady time : due) reader_.note_due(time);
+  keeper_.wake();
+}
+
+// What the reader would find now could not be marked, and would be found again and again.
+void Driver::fenced(std::int64_t epoch) {
+  reader_.fence(epoch);
   keeper_.wake();
 }
 
@@ -203,16 +209,23 @@ std::optional<Clock::Steady> Driver::do_what_is_due() {
     want();
   }
   by(next_sweep_);
-  for (const auto& due : {reader_.next_due(), handler_.next_lane_due(),
-                          std::optional<Clock::Steady>(retry_at_.load())}) {
-    if (!due) continue;
-    if (*due > now) {
-      by(*due);
-    } else {
-      want();
+  // After a read that failed, what is due waits for the next attempt.
+  const Clock::Steady retry_at = retry_at_;
+  if (retry_at <= now) {
+    retry_at_ = Clock::Steady::max();
+    want();
+  } else if (retry_at < Clock::Steady::max()) {
+    by(retry_at);
+  } else {
+    for (const auto& due : {reader_.next_due(), handler_.next_lane_due()}) {
+      if (!due) continue;
+      if (*due > now) {
+        by(*due);
+      } else {
+        want();
+      }
     }
   }
-  if (retry_at_.load() <= now) retry_at_ = Clock::Steady::max();
 
   if (!helpers_.wanted && wanted_.exchange(false)) {
     if (read()) {

@@ -5,6 +5,7 @@
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 
 #include "core/rate_limit.h"
@@ -58,11 +59,11 @@ class Driver {
   // Anything may have happened.
   void look_everywhere();
 
-  void row_due(Clock::Steady due);
+  void rows_due(std::span<const Clock::Steady> due);
   void left_behind(const RowRef& row) { reader_.leave_behind(row); }
   void emptied();
   void timer_changed() { keeper_.wake(); }
-  void fenced() { keeper_.wake(); }
+  void fenced(std::int64_t epoch);
 
   bool owner() const { return owner_; }
   bool on_own_thread() const { return keeper_.on_own_thread(); }

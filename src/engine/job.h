@@ -18,6 +18,9 @@ struct Job {
   // Its `crashes` were raised before the delivery.
   bool suspect = false;
 
+  // Handlers of a fan-out have it, and its row does not say so yet.
+  bool unsaved_progress = false;
+
   // The epoch it was read in; what was read in an earlier one is not marked.
   std::int64_t epoch = 0;
 

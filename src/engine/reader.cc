@@ -99,6 +99,16 @@ void Reader::leave_behind(const RowRef& row) {
   if (row.hold < 0) orders_.due = true;
 }
 
+void Reader::fence(std::int64_t epoch) {
+  MutexLock lock(mutex_);
+  fenced_ = epoch;
+}
+
+bool Reader::is_fenced() const {
+  MutexLock lock(mutex_);
+  return fenced_ == epoch_;
+}
+
 void Reader::look_at_due() {
   MutexLock lock(mutex_);
   orders_.due = true;
@@ -114,6 +124,10 @@ void Reader::look_everywhere() {
 Reader::Orders Reader::take_orders() {
   MutexLock lock(mutex_);
   Orders orders = std::exchange(orders_, {});
+  // From now on, not only once it has been entered: that may take long.
+  if (orders.tenure) {
+    reading_.insert(reading_.end(), orders.tenure->shards.begin(), orders.tenure->shards.end());
+  }
   // Forgotten before the read begins: whatever is noted from now on is looked
   // at in the next round.
   const Clock::Steady now = clock_.steady();
@@ -143,7 +157,7 @@ bool Reader::round() {
     orders.rewind.reset();
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
     orders.unclaim.clear();
-    if (epoch_ == 0) return false;
+    if (epoch_ == 0 || is_fenced()) return false;
     if (options_.row_claims) return read_claims();
     bool more = orders.unblocked && look_for_unblocked();
     if (orders.everything) handler_.recheck_blocked();

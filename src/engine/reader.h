@@ -48,6 +48,9 @@ class Reader {
   // This row was left behind: read it again, or give back its claim.
   void leave_behind(const RowRef& row);
 
+  // Reads nothing more in this epoch.
+  void fence(std::int64_t epoch);
+
   // Whether it waits for a group of suspects before it reads on; to be called
   // again once nothing is in flight.
   bool suspicious() const { return suspicious_; }
@@ -79,6 +82,7 @@ class Reader {
   bool look_for_unblocked();
   bool read_lanes();
   void read_lane(const PollHandler::Wanted& lane, bool suspect);
+  bool is_fenced() const;
   bool read_claims();
   bool hand_over_claims(Rows read);
   bool try_claimed_suspects();
@@ -115,7 +119,8 @@ class Reader {
 
   mutable Mutex mutex_;
   Tenure known_ OUTBOX_GUARDED_BY(mutex_);
-  std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_, for others
+  std::int64_t fenced_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_ and those to be, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
   std::set<Clock::Steady> due_times_ OUTBOX_GUARDED_BY(mutex_);  // the earliest
   Clock::Steady look_for_unblocked_at_ OUTBOX_GUARDED_BY(mutex_){};

@@ -66,6 +66,49 @@ TEST_F(RegressionTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
   EXPECT_TRUE(recorder->wait_for(1, 3s));
 }
 
+TEST_F(RegressionTest, ADelayedEventOfAClaimerWasLookedForBeforeItWasDue) {
+  // Its delay counts from here, not from when the event was made.
+  faults->before([](std::string_view call) {
+    if (call == "insert") std::this_thread::sleep_for(20ms);
+  });
+  auto box = open({.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true},
+                  recorder, testing::faulty(store, faults));
+  box->start();
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  Draft later = order_event("1", "1");
+  later.deliver_after = 50ms;
+  auto tx = box->begin();
+  tx.write(later);
+  tx.commit();
+  EXPECT_TRUE(recorder->wait_for(1, 3s));
+}
+
+TEST_F(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
+  Signal marking;
+  Signal both_failed;
+  faults->before([&](std::string_view call) {
+    if (call != "mark" || marking.count() > 0) return;
+    marking.raise();
+    EXPECT_TRUE(both_failed.wait());
+  });
+  const auto listener = std::make_shared<RecordingListener>([&](const Event& event,
+                                                                const Delivery& delivery) {
+    if (event.aggregate_id() == "last") both_failed.raise();
+    if (event.aggregate_id() == "1" && !marking.wait()) ADD_FAILURE() << "no mark";
+    const std::map<std::string_view, std::chrono::milliseconds> failing{{"1", 10ms}, {"2", 100ms}};
+    const auto wait = failing.find(event.aggregate_id());
+    if (delivery.attempt > 1 || wait == failing.end()) return Outcome::done();
+    return Outcome::failed("the first time", wait->second);
+  });
+  auto box =
+      open({.mode = Mode::multi_node, .workers = 1, .ordering = Ordering::none, .row_claims = true},
+           listener, testing::faulty(store, faults));
+  box->start();
+  write({order_event("0", "0"), order_event("1", "1"), order_event("2", "2"),
+         order_event("last", "3")});
+  EXPECT_TRUE(listener->wait_for(6, 3s));
+}
+
 TEST_F(RegressionTest, ARetryThatWasClaimedBeforeItsMarkWasHeardOfWaitedForItsOwnLock) {
   Signal marked;
   Signal claimed;
@@ -399,6 +442,78 @@ TEST_F(RegressionTest, ARetryPolicyThatThrowsEndedTheProcess) {
   box->start();
   write({order_event("1", "1")});
   EXPECT_TRUE(failing->wait_for(2, 5s));
+}
+
+// Delivers the first event of its life in vain, for good.
+class FirstIsDead final : public BatchListener {
+ public:
+  std::vector<Outcome> on_events(std::span<const Item> items) override {
+    const std::lock_guard lock(mutex_);
+    std::vector<Outcome> outcomes;
+    const bool first = seen_.empty();
+    for (const Item& item : items) {
+      const bool waits = first && !outcomes.empty();
+      outcomes.push_back(waits   ? Outcome::retry_after(0ms)
+                         : first ? Outcome::permanent("the first")
+                                 : Outcome::done());
+      if (!waits) seen_.push_back(item.event.id());
+    }
+    return outcomes;
+  }
+
+  std::vector<std::string> seen() const {
+    const std::lock_guard lock(mutex_);
+    return seen_;
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::vector<std::string> seen_;
+};
+
+TEST_F(RegressionTest, TheRestOfABatchWasOvertakenWhenItsFirstEventWasDead) {
+  const auto batches = std::make_shared<FirstIsDead>();
+  Listeners on;
+  on.add_batch("Order", "Happened", batches, {.max_batch = 2});
+  Outbox box{store, on, {.workers = 1, .poll_interval = 10min, .log = log.log()}};
+  const std::vector<std::string> ids =
+      write({order_event("1", "1"), order_event("1", "2"), order_event("1", "3"),
+             order_event("1", "4"), order_event("1", "5")});
+  box.start();
+  EXPECT_TRUE(box.wait_idle(20s));
+  EXPECT_EQ(batches->seen(), ids);
+}
+
+TEST_F(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenByClose) {
+  std::atomic<int> mails{0};
+  std::atomic<bool> away{true};
+  const auto run = [&](const std::function<bool()>& until) {
+    Listeners on;
+    on.fan_out("Order", "Happened",
+               {handler("stock",
+                        [&](const Event&) {
+                          return away ? Outcome::unavailable("away") : Outcome::done();
+                        }),
+                handler("mail", [&](const Event&) { ++mails; })});
+    Outbox box{store, on, {.poll_interval = 10min, .pause = 30s, .log = log.log()}};
+    box.start();
+    EXPECT_TRUE(eventually(until));
+    box.close();
+  };
+  write({order_event("1", "1")});
+  run([&] { return mails == 1; });
+  away = false;
+  run([&] { return !store->has_pending(); });
+  EXPECT_EQ(mails, 1);
+}
+
+TEST_F(RegressionTest, WhatWasDueHadADatabaseAskedInALoopThatWasAway) {
+  faults->before(testing::failing({"ready"}));
+  auto box = open({}, recorder, testing::faulty(store, faults));
+  box->start();
+  ASSERT_TRUE(eventually([&] { return faults->calls("ready") > 0; }));
+  std::this_thread::sleep_for(300ms);
+  EXPECT_LT(faults->calls("ready"), 6u);  // two, unless this machine is very slow
 }
 
 }  // namespace

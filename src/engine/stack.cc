@@ -46,12 +46,13 @@ Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& o
                  .log = options_.log},
                 [this](const std::stop_token&) { count_events(); }) {
   Driver* driver = driver_.get();
-  core_->set_events({.read = [driver] { return driver->read(); },
-                     .row_due = [driver](Clock::Steady due) { driver->row_due(due); },
-                     .timer_changed = [driver] { driver->timer_changed(); },
-                     .fenced = [driver] { driver->fenced(); },
-                     .emptied = [driver] { driver->emptied(); },
-                     .left_behind = [driver](const RowRef& row) { driver->left_behind(row); }});
+  core_->set_events(
+      {.read = [driver] { return driver->read(); },
+       .rows_due = [driver](std::span<const Clock::Steady> due) { driver->rows_due(due); },
+       .timer_changed = [driver] { driver->timer_changed(); },
+       .fenced = [driver](std::int64_t epoch) { driver->fenced(epoch); },
+       .emptied = [driver] { driver->emptied(); },
+       .left_behind = [driver](const RowRef& row) { driver->left_behind(row); }});
 }
 
 void Stack::start() {

@@ -419,9 +419,11 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
   lane->busy = false;
   if (after == After::drop) return;
   if (lane->frozen && after != After::next) {
+    // Of a batch, behind one that failed. Those that were not in it stand behind this one.
     after = After::aside;
     is_back(job);
     push_aside(*lane, job, followers);
+    push_jobs_aside(*lane, followers);
   } else if (after == After::next) {
     lane->failing = false;
   } else if (after == After::skip) {
@@ -432,12 +434,16 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
     lane->frozen = true;
     lane->aside = true;
     if (after == After::block) lanes_.block(*lane);
-    for (Job& follower : lane->jobs) {
-      --load(follower).queued;
-      push_aside(*lane, follower, followers);
-    }
-    lane->jobs.clear();
+    push_jobs_aside(*lane, followers);
   }
+}
+
+void WorkQueue::push_jobs_aside(Lane& lane, Followers& followers) {
+  for (Job& job : lane.jobs) {
+    --load(job).queued;
+    push_aside(lane, job, followers);
+  }
+  lane.jobs.clear();
 }
 
 void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {

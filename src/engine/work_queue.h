@@ -299,6 +299,7 @@ class WorkQueue {
   std::size_t handed_over_of(int shard) const OUTBOX_REQUIRES(mutex_);
   bool is_idle(int shard) const OUTBOX_REQUIRES(mutex_);
   void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void push_jobs_aside(Lane& lane, Followers& followers) OUTBOX_REQUIRES(mutex_);
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
   bool should_poll(bool idle) const OUTBOX_REQUIRES(mutex_);

@@ -140,13 +140,15 @@ std::vector<Written> Writer::insert(Connection& connection, std::vector<Draft> d
   InsertOptions how;
   if (options_.claim_owner && !own_connection) how.owner = options_.claim_owner();
   const std::vector<RowRef> rows = connection.insert(events, how);
+  const Clock::Steady inserted_at = store_->clock().steady();
   std::vector<Written> written;
   written.reserve(events.size());
   for (std::size_t i = 0; i < events.size(); ++i) {
     written.push_back({.event = std::move(events[i]),
                        .row = rows[i],
                        .own_connection = own_connection,
-                       .claimed = !how.owner.empty()});
+                       .claimed = !how.owner.empty(),
+                       .inserted_at = inserted_at});
   }
   internal::call_hooks(options_.hooks, options_.log, &WriterHook::after_write, written);
   return written;
