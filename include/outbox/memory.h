@@ -18,8 +18,13 @@ enum class OnDone { keep, remove };
 struct Options {
   OnDone on_done = OnDone::keep;
 
-  // As in a database server: instances lease shards of the aggregates.
+  // As in a database server: instances lease shards of the aggregates. At most 16 with concurrent
+  // transactions.
   int shards = 16;
+
+  // As in a database server: transactions run at the same time, and commit in another order than
+  // they began. Otherwise one waits for the end of the other.
+  bool concurrent_transactions = false;
 
   std::size_t connections = 8;
   std::chrono::milliseconds wait_timeout{5'000};
@@ -27,7 +32,7 @@ struct Options {
 };
 
 // Everything a database store does, leases and take-overs included, so that
-// several engines of one process can share it. Transactions run one at a time.
+// several engines of one process can share it.
 // It knows no SQL: execute() and query() throw MisuseError.
 OUTBOX_EXPORT std::shared_ptr<Store> open(Options options = {});
 

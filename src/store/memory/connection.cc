@@ -1,5 +1,4 @@
 #include <string>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -13,9 +12,8 @@ std::string milliseconds(std::chrono::milliseconds time) {
   return std::to_string(time.count()) + " ms";
 }
 
-// A transaction has the turn from begin() to its end; what it inserts is kept
-// here and goes into the table all at once at commit(). Used by one thread at a
-// time.
+// What a transaction inserts is kept here and goes into the table all at once at commit(); unless
+// they are concurrent, it has the turn from begin() to its end. Used by one thread at a time.
 class MemoryConnection final : public Connection {
  public:
   // Takes over a place in the pool.
@@ -34,7 +32,7 @@ class MemoryConnection final : public Connection {
     if (in_transaction_) {
       throw MisuseError("begin() in a transaction: end the open one first, or use a savepoint");
     }
-    if (!db_.turn.enter(db_.options.wait_timeout)) {
+    if (!db_.options.concurrent_transactions && !db_.turn.enter(db_.options.wait_timeout)) {
       throw RetryableError("the memory store runs one transaction at a time, and another one has" +
                            std::string(" not ended within wait_timeout = ") +
                            milliseconds(db_.options.wait_timeout));
@@ -47,7 +45,11 @@ class MemoryConnection final : public Connection {
     const bool changed = !inserted_.empty();
     {
       MutexLock lock(db_.mutex);
-      for (StoredRow& row : inserted_) db_.table.insert(std::move(row));
+      for (StoredRow& row : inserted_) {
+        db_.writers.ids.erase(row.event.id());
+        db_.table.insert(std::move(row));
+      }
+      inserted_.clear();
     }
     end();
     if (changed) db_.watchers->notify();
@@ -71,6 +73,7 @@ class MemoryConnection final : public Connection {
 
   void rollback_to(const std::string& name) override {
     const std::size_t position = position_of(name, "rollback_to()");
+    MutexLock lock(db_.mutex);
     undo_after(savepoints_[position].rows);
     savepoints_.resize(position + 1);
   }
@@ -91,13 +94,15 @@ class MemoryConnection final : public Connection {
     const std::size_t before = inserted_.size();
     MutexLock lock(db_.mutex);
     const Time now = db_.now();
+    if (writer_ == 0) db_.writers.open.insert(writer_ = ++db_.writers.last);
     for (const Event& event : events) {
-      if (db_.table.contains(event.id()) || !ids_.insert(event.id()).second) {
+      if (db_.table.contains(event.id()) || db_.writers.ids.contains(event.id())) {
         undo_after(before);
         throw MisuseError("an event with the id \"" + event.id() + "\" is in the table already");
       }
       inserted_.push_back(db_.table.make_row(event, options.owner, now));
       const StoredRow& row = inserted_.back();
+      db_.writers.ids.insert(row.event.id());
       refs.push_back({.seq = row.seq, .shard = row.shard, .hold = *row.hold});
     }
     return refs;
@@ -116,11 +121,14 @@ class MemoryConnection final : public Connection {
   }
 
   void end() {
-    ids_.clear();
-    inserted_.clear();
+    {
+      MutexLock lock(db_.mutex);
+      undo_after(0);
+      db_.writers.open.erase(std::exchange(writer_, 0));
+    }
     savepoints_.clear();
     in_transaction_ = false;
-    db_.turn.leave();
+    if (!db_.options.concurrent_transactions) db_.turn.leave();
   }
 
   // As in SQL, the latest one of that name.
@@ -132,8 +140,10 @@ class MemoryConnection final : public Connection {
     throw MisuseError(std::string(call) + ": there is no savepoint \"" + name + "\"");
   }
 
-  void undo_after(std::size_t rows) {
-    for (; inserted_.size() > rows; inserted_.pop_back()) ids_.erase(inserted_.back().event.id());
+  void undo_after(std::size_t rows) OUTBOX_REQUIRES(db_.mutex) {
+    for (; inserted_.size() > rows; inserted_.pop_back()) {
+      db_.writers.ids.erase(inserted_.back().event.id());
+    }
   }
 
   [[noreturn]] static void refuse_sql(std::string_view sql) {
@@ -143,8 +153,8 @@ class MemoryConnection final : public Connection {
   const std::shared_ptr<Database> keep_;
   Database& db_;
   bool in_transaction_ = false;
+  std::int64_t writer_ = 0;  // among db_.writers, once it has inserted
   std::vector<StoredRow> inserted_;
-  std::unordered_set<std::string_view> ids_;  // of inserted_
   std::vector<Savepoint> savepoints_;
 };
 

@@ -1,10 +1,14 @@
 #include <algorithm>
+#include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "core/process.h"
 #include "outbox/error.h"
+#include "store/common/floor.h"
+#include "store/common/shards.h"
 #include "store/memory/database.h"
 
 namespace outbox::memory {
@@ -51,13 +55,14 @@ class MemoryInstance final : public Instance {
     if (options_.row_claims) db_.table.unclaim_all(owner_);
   }
 
-  Rows ready(std::span<const int> shards, std::size_t /*in_flight*/,
-             const ReadLimit& limit) override {
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
+    if (db_.options.concurrent_transactions) return ready_from_floor(shards, in_flight, limit);
     MutexLock lock(db_.mutex);
     return db_.table.ready(shards, limit, floors_, db_.now());
   }
 
   void rewind(Seq seq) override {
+    floor_.rewind(seq);
     MutexLock lock(db_.mutex);
     for (Seq& floor : floors_) floor = std::min(floor, seq);
   }
@@ -138,6 +143,40 @@ class MemoryInstance final : public Instance {
     return false;
   }
 
+  // The statements of a database store, one after the other: others write and commit in between.
+  Rows ready_from_floor(std::span<const int> shards, std::size_t in_flight, ReadLimit limit)
+      OUTBOX_EXCLUDES(db_.mutex) {
+    for (const int shard : shards) {
+      auto& seen = gains_seen_[static_cast<std::size_t>(shard)];
+      const std::uint64_t gained = gains_.of(shard);
+      if (std::exchange(seen, gained) != gained) floor_.reset(shard);
+    }
+    const Seq last = [&] {
+      MutexLock lock(db_.mutex);
+      return db_.table.last_seq();
+    }();
+    std::vector<Floor::Writer> writers;
+    {
+      MutexLock lock(db_.mutex);
+      for (const std::int64_t writer : db_.writers.open) {
+        writers.push_back({.transaction = std::to_string(writer)});
+      }
+    }
+    floor_.observe(last, writers);
+
+    // What is in flight above the floor stands before the first new row.
+    limit.rows += std::min(in_flight, std::numeric_limits<std::size_t>::max() - limit.rows);
+    std::vector<Seq> from(static_cast<std::size_t>(db_.options.shards), 0);
+    for (const int shard : shards) from[static_cast<std::size_t>(shard)] = floor_.of(shard) + 1;
+    MutexLock lock(db_.mutex);
+    Rows rows = db_.table.ready(shards, limit, from, db_.now());
+    if (rows.more && rows.rows.empty()) return rows;
+    for (const int shard : shards) {
+      floor_.read(shard, rows.more ? std::optional(rows.rows.back().ref.seq) : std::nullopt);
+    }
+    return rows;
+  }
+
   // Whatever was read in an earlier tenure, or before a shard was drained, is
   // to be read again.
   void forget_what_others_may_have_read(const Tenure& tenure) OUTBOX_REQUIRES(db_.mutex) {
@@ -145,7 +184,9 @@ class MemoryInstance final : public Instance {
       const bool kept =
           tenure.epoch == tenure_.epoch &&
           std::find(tenure_.shards.begin(), tenure_.shards.end(), shard) != tenure_.shards.end();
-      if (!kept) floors_[static_cast<std::size_t>(shard)] = 0;
+      if (kept) continue;
+      floors_[static_cast<std::size_t>(shard)] = 0;
+      if (db_.options.concurrent_transactions) gains_.gained(shard);
     }
     tenure_ = tenure;
   }
@@ -165,18 +206,19 @@ class MemoryInstance final : public Instance {
   std::int64_t claims_epoch_ OUTBOX_GUARDED_BY(db_.mutex) = 0;
   Tenure tenure_ OUTBOX_GUARDED_BY(db_.mutex);
   std::vector<Seq> floors_ OUTBOX_GUARDED_BY(db_.mutex);  // by shard
-  Table::Notes returned_ OUTBOX_GUARDED_BY(db_.mutex);    // by unblocked()
+
+  // Instead, with concurrent transactions; of the thread that reads, but for gains_.
+  Floor floor_;
+  Gains gains_;
+  PerShard<std::uint64_t> gains_seen_{};
+
+  Table::Notes returned_ OUTBOX_GUARDED_BY(db_.mutex);  // by unblocked()
 };
 
 }  // namespace
 
-std::unique_ptr<Instance> make_instance(std::shared_ptr<Database> database,
+std::unique_ptr<Instance> make_instance(std::shared_ptr<Database> database, MemberId id,
                                         InstanceOptions options) {
-  MemberId id = 0;
-  {
-    MutexLock lock(database->mutex);
-    id = database->members.new_id();
-  }
   return std::make_unique<MemoryInstance>(std::move(database), id, std::move(options));
 }
 

@@ -29,6 +29,13 @@ class Members {
 
   MemberId new_id() { return ++last_id_; }
 
+  // What is given out from now on is above what another server may have given out that had the
+  // same past.
+  void begin_new_history() {
+    last_id_ += kHistory;
+    last_epoch_ += kHistory;
+  }
+
   // For those who claim rows: they register, and own no shards.
   std::int64_t new_epoch() { return ++last_epoch_; }
 
@@ -73,6 +80,8 @@ class Members {
     // The last owner died with so many events in its hands.
     std::optional<std::size_t> suspects{};
   };
+
+  static constexpr std::int64_t kHistory = 1'000'000;
 
   void bury_the_dead(Time now);
   std::size_t quota(const Member& member) const;

@@ -5,6 +5,7 @@
 #include "core/instance_options.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
+#include "store/common/shards.h"
 #include "store/memory/database.h"
 
 namespace outbox::memory {
@@ -13,6 +14,11 @@ namespace {
 Options checked(Options options) {
   if (options.shards < 1) {
     throw MisuseError("the memory store needs shards >= 1, got " + std::to_string(options.shards));
+  }
+  if (options.concurrent_transactions && options.shards > kShards) {
+    throw MisuseError("the memory store has up to " + std::to_string(kShards) +
+                      " shards with concurrent transactions, got " +
+                      std::to_string(options.shards));
   }
   if (options.connections < 1) {
     throw MisuseError("the memory store needs connections >= 1, got 0");
@@ -24,8 +30,8 @@ Options checked(Options options) {
 // Thread-safe.
 class MemoryStore final : public Store {
  public:
-  explicit MemoryStore(const Options& options)
-      : keep_(std::make_shared<Database>(options)), db_(*keep_) {}
+  explicit MemoryStore(std::shared_ptr<Database> database)
+      : keep_(std::move(database)), db_(*keep_) {}
 
   std::string description() const override {
     return "memory store with " + std::to_string(db_.options.shards) + " shards";
@@ -35,7 +41,7 @@ class MemoryStore final : public Store {
     return {.shards = db_.options.shards,
             .expiring_leases = true,
             .row_claims = true,
-            .one_writer = true};
+            .one_writer = !db_.options.concurrent_transactions};
   }
 
   const Clock& clock() const override { return db_.clock; }
@@ -49,7 +55,11 @@ class MemoryStore final : public Store {
   std::unique_ptr<Connection> connect() override { return make_connection(keep_); }
 
   std::unique_ptr<Instance> join(InstanceOptions options) override {
-    return make_instance(keep_, outbox::checked(std::move(options)));
+    const MemberId id = [&] {
+      MutexLock lock(db_.mutex);
+      return db_.members.new_id();
+    }();
+    return make_instance(keep_, id, outbox::checked(std::move(options)));
   }
 
   std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
@@ -158,8 +168,19 @@ Database::Database(const Options& given)
       table(given.shards, given.on_done),
       members(given.shards) {}
 
+Database::Database(const Database& other)
+    : options(other.options),
+      clock(other.clock),
+      pool(other.options.connections),
+      table(other.table),
+      members(other.members) {}
+
+std::shared_ptr<Store> make_store(std::shared_ptr<Database> database) {
+  return std::make_shared<MemoryStore>(std::move(database));
+}
+
 std::shared_ptr<Store> open(Options options) {
-  return std::make_shared<MemoryStore>(checked(std::move(options)));
+  return make_store(std::make_shared<Database>(checked(std::move(options))));
 }
 
 std::vector<EventRecord> archived(Store& store) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "outbox/error.h"
 #include "outbox/memory.h"
@@ -13,6 +15,12 @@ namespace outbox::memory {
 namespace {
 
 using namespace std::chrono_literals;
+
+Event simple(const std::string& id) {
+  Draft draft{.type = "T", .payload = json("{}")};
+  draft.id = id;
+  return make_event(std::move(draft));
+}
 
 TEST(MemoryStore, RefusesOptionsThatMakeNoSense) {
   EXPECT_THROW(open({.shards = 0}), MisuseError);
@@ -45,6 +53,32 @@ TEST(MemoryStore, SaysThatATransactionWaitedTooLongForAnother) {
   first->commit();
   second->begin();
   EXPECT_TRUE(second->in_transaction());
+}
+
+TEST(MemoryStore, ConcurrentTransactionsCommitInAnyOrderAndNoneIsPassedBy) {
+  const auto store = open({.shards = 1, .concurrent_transactions = true});
+  const auto reader = store->join({.name = "reader"});
+  const std::vector<int> shards = reader->renew().shards;
+  const auto found = [&] {
+    std::vector<std::string> ids;
+    for (const Row& row : reader->ready(shards, 0, 10).rows) {
+      ids.push_back(row.event.id());
+    }
+    return ids;
+  };
+  const auto first = store->connect();
+  const auto second = store->connect();
+  first->begin();
+  second->begin();
+  const std::vector<Event> late{simple("late")};
+  first->insert(late, {});
+  second->insert(std::vector<Event>{simple("early")}, {});
+  EXPECT_THROW(second->insert(late, {}), MisuseError);  // its id is given out
+  second->commit();
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(found(), (std::vector<std::string>{"early"}));
+  first->commit();
+  EXPECT_EQ(found(), (std::vector<std::string>{"late", "early"}));
+  EXPECT_THROW(open({.shards = 17, .concurrent_transactions = true}), MisuseError);
 }
 
 TEST(MemoryStore, AClockThatIsSetBackMakesNoDelayLonger) {

@@ -54,6 +54,17 @@ Row to_row(const StoredRow& stored, Time now) {
           .available_in = internal::bounded(stored.available_at - now)};
 }
 
+// The indexes of a copy point at its own rows.
+Table::Table(const Table& other)
+    : last_seq_(other.last_seq_),
+      index_(other.index_.shards()),
+      archived_(other.archived_),
+      unblocked_(other.unblocked_),
+      last_note_(other.last_note_),
+      on_done_(other.on_done_) {
+  for (const auto& [seq, row] : other.rows_) insert(row);
+}
+
 // --- Writing ---
 
 StoredRow Table::make_row(const Event& event, const std::string& owner, Time now) {

@@ -26,7 +26,7 @@ namespace outbox::memory {
 class Table {
  public:
   Table(int shards, OnDone on_done) : index_(shards), on_done_(on_done) {}
-  Table(const Table&) = delete;
+  Table(const Table& other);
   Table& operator=(const Table&) = delete;
 
   // --- Writing ---
@@ -35,13 +35,14 @@ class Table {
   // there are lost, as with any database.
   StoredRow make_row(const Event& event, const std::string& owner, Time now);
   void insert(StoredRow row);
+  Seq last_seq() const { return last_seq_; }
   bool contains(std::string_view event_id) const { return ids_.contains(event_id); }
 
   // --- Reading ---
 
   // `floors` holds, for each shard, the seq to start at, and is moved past what
-  // is returned. That misses nothing: transactions commit in the order of their
-  // seqs, and no row becomes ready again once it was not.
+  // is returned. That misses nothing if transactions commit in the order of their
+  // seqs: no row becomes ready again once it was not.
   Rows ready(std::span<const int> shards, const ReadLimit& limit, std::vector<Seq>& floors,
              Time now) const;
   DueRows due(std::span<const int> shards, const ReadLimit& limit, Time now) const;

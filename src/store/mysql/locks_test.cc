@@ -35,7 +35,7 @@ TEST_F(MysqlLocksTest, AMarkThatWaitsForAStrangersLockDoesNotCostTheLease) {
   // MySQL looks once a second who has waited too long, and then ends the waits of the mark and
   // of the renewal together, unless the latter may wait for two seconds; see docs/databases.md.
   const bool mariadb = contains(sql().value("SELECT version()"), "MariaDB");
-  const auto lease = mariadb ? 3s : 9s;
+  const auto lease = mariadb ? 3s : 12s;
   const auto instance = store_->join({.lease = lease});
   const Tenure tenure = instance->renew();
   write_event(*store_, simple_event("free"));

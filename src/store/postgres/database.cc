@@ -2,9 +2,11 @@
 
 #include <poll.h>
 
+#include <string>
 #include <string_view>
 #include <utility>
 
+#include "outbox/error.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
@@ -34,6 +36,7 @@ bool Database::ensure_connected() {
   if (limits_.call) session_->limit_calls(*limits_.call);
   try {
     set_up();
+    check_history();
     if (on_connect_) on_connect_(connection_.get());
   } catch (...) {
     drop();
@@ -53,6 +56,15 @@ void Database::set_up() {
   } else {
     session_->set_up_each_transaction(transaction_settings(use_, version, limits_));
   }
+}
+
+void Database::check_history() {
+  if (history_ == nullptr || !environment_->tells_history) return;
+  const std::string history(session_->run(sql::kHistory).text(0, 0));
+  if (!history_->differs_from(history)) return;
+  throw RetryableError("this server has another past (timeline " + history +
+                       ") than the one that the instance is registered at (" +
+                       environment_->description + "): it registers anew with its next renewal");
 }
 
 bool Database::outdated() const {

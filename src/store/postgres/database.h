@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "store/postgres/environment.h"
+#include "store/postgres/registered_history.h"
 #include "store/postgres/session.h"
 #include "store/postgres/settings.h"
 
@@ -36,6 +37,9 @@ class Database {
   // read all of it for as long as the server keeps that plan, and the table grows
   // sooner. See session_settings().
   void go_by_index_alone() { by_index_alone_ = true; }
+
+  // Connections to a server with another past than this are refused.
+  void hold_to(const RegisteredHistory& history) { history_ = &history; }
 
   // Called with every connection to come, before anything is done on it.
   void on_connect(std::function<void(PGconn*)> callback) { on_connect_ = std::move(callback); }
@@ -76,6 +80,7 @@ class Database {
 
  private:
   void set_up();
+  void check_history();
 
   const EnvironmentPtr environment_;
   const Use use_;
@@ -83,6 +88,7 @@ class Database {
   bool by_index_alone_ = false;
   std::uint64_t connections_ = 0;
   std::uint64_t made_at_ = 0;  // Environment::new_starts
+  const RegisteredHistory* history_ = nullptr;
   std::function<void(PGconn*)> on_connect_;
   bool server_leaves_ = false;  // it has said so
   ConnectionHandle connection_;

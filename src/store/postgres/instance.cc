@@ -14,6 +14,8 @@ constexpr std::chrono::milliseconds kMarkWaits{2'000};
 
 PostgresInstance::PostgresInstance(const EnvironmentPtr& environment, InstanceOptions options)
     : ServerInstance(environment, std::move(options)) {
+  reading().hold_to(ownership().history());
+  marking().hold_to(ownership().history());
   reading().go_by_index_alone();
   marking().go_by_index_alone();
   marking().limit_locks(kMarkWaits);

@@ -135,9 +135,9 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   Answer answer = read(results, beat);
   if (epoch_ == 0) {
     epoch_ = last_epoch_ = answer.epoch;
-    history_ = history;
+    history_.set(history);
   }
-  answer.lost_history = !history.empty() && !history_.empty() && history != history_;
+  answer.lost_history = history_.differs_from(history);
   return answer;
 }
 

@@ -10,6 +10,7 @@
 #include "outbox/store.h"
 #include "store/common/shards.h"
 #include "store/postgres/database.h"
+#include "store/postgres/registered_history.h"
 
 namespace outbox::postgres {
 
@@ -28,6 +29,8 @@ class Ownership {
   Tenure renew();
   void release(int shard);
   void leave();
+
+  const RegisteredHistory& history() const { return history_; }
 
  private:
   // What one renewal was told.
@@ -61,7 +64,7 @@ class Ownership {
   std::vector<int> owned_;
 
   // The server's timeline at the registration; and whether the one of this connection tells.
-  std::string history_;
+  RegisteredHistory history_;
   bool tells_history_ = true;
   std::uint64_t asked_on_ = 0;  // Database::connections()
 

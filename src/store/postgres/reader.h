@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "outbox/store.h"
+#include "store/common/floor.h"
 #include "store/common/shards.h"
 #include "store/postgres/database.h"
-#include "store/postgres/floor.h"
 
 namespace outbox::postgres {
 

@@ -1,8 +1,8 @@
-#include "store/postgres/floor.h"
+#include "store/common/floor.h"
 
 #include <algorithm>
 
-namespace outbox::postgres {
+namespace outbox {
 
 void Floor::rewind(Seq seq) {
   const Seq floor = std::max<Seq>(seq - 1, 0);
@@ -32,4 +32,4 @@ void Floor::read(int shard, std::optional<Seq> through) {
   floors_[index(shard)] = std::max(floors_[index(shard)], safe);
 }
 
-}  // namespace outbox::postgres
+}  // namespace outbox

@@ -10,7 +10,7 @@
 #include "outbox/store.h"
 #include "store/common/shards.h"
 
-namespace outbox::postgres {
+namespace outbox {
 
 // Finished rows leave dead entries at the beginning of the index, and to walk over
 // hundreds of thousands of them costs a poll milliseconds. So a read begins at a
@@ -61,4 +61,4 @@ class Floor {
   std::vector<std::string> awaited_;
 };
 
-}  // namespace outbox::postgres
+}  // namespace outbox

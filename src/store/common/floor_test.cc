@@ -1,8 +1,8 @@
-#include "store/postgres/floor.h"
+#include "store/common/floor.h"
 
 #include <gtest/gtest.h>
 
-namespace outbox::postgres {
+namespace outbox {
 namespace {
 
 using Writers = std::vector<Floor::Writer>;
@@ -73,4 +73,4 @@ TEST(FloorTest, GoesBackWhenTold) {
 }
 
 }  // namespace
-}  // namespace outbox::postgres
+}  // namespace outbox

@@ -1,0 +1,46 @@
+#include "store/postgres/registered_history.h"
+
+#include "outbox/error.h"
+#include "store/postgres/database.h"
+#include "store/postgres/sql.h"
+#include "store/postgres/test_support.h"
+
+namespace outbox::postgres {
+namespace {
+
+using PostgresHistoryTest = PostgresTest;
+
+TEST_F(PostgresHistoryTest, AConnectionToAnotherPastIsRefusedUntilTheInstanceHasRegisteredThere) {
+  const auto environment = std::make_shared<Environment>(test::postgres_url());
+  environment->options.prepare = true;
+  environment->tells_history = true;
+  RegisteredHistory registered;
+  Database database(environment);
+  database.hold_to(registered);
+
+  database.ensure_connected();  // nothing is registered
+  const std::string here(database.run(sql::kHistory).text(0, 0));
+  database.drop();
+  registered.set("FFFFFFFF");
+  try {
+    database.ensure_connected();
+    ADD_FAILURE() << "connected to another past";
+  } catch (const RetryableError& error) {
+    EXPECT_NE(std::string(error.what()).find("timeline " + here), std::string::npos)
+        << error.what();
+  }
+  registered.set(here);
+  database.ensure_connected();
+}
+
+TEST_F(PostgresHistoryTest, AServerThatDoesNotTellIsTakenAsItIs) {
+  const auto environment = std::make_shared<Environment>(test::postgres_url());
+  RegisteredHistory registered;
+  registered.set("FFFFFFFF");
+  Database database(environment);
+  database.hold_to(registered);
+  EXPECT_TRUE(database.ensure_connected());
+}
+
+}  // namespace
+}  // namespace outbox::postgres
