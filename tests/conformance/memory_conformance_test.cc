@@ -9,12 +9,14 @@ namespace {
 
 class MemoryBackend final : public Backend {
  public:
-  explicit MemoryBackend(int shards) : shards_(shards) {}
+  explicit MemoryBackend(int shards, bool concurrent_transactions = false)
+      : shards_(shards), concurrent_(concurrent_transactions) {}
 
   std::shared_ptr<Store> open(const Wishes& wishes) override {
     return memory::open({
         .on_done = wishes.remove_done ? memory::OnDone::remove : memory::OnDone::keep,
         .shards = shards_,
+        .concurrent_transactions = concurrent_,
         .connections = wishes.connections,
         .wait_timeout = wishes.wait_timeout,
         .clock = &clock_,
@@ -35,6 +37,7 @@ class MemoryBackend final : public Backend {
  private:
   testing::ManualClock clock_;
   const int shards_;
+  const bool concurrent_;
 };
 
 }  // namespace
@@ -42,4 +45,5 @@ class MemoryBackend final : public Backend {
 
 OUTBOX_STORE_CONFORMANCE(Memory, factory<MemoryBackend>("OneShard", 1),
                          factory<MemoryBackend>("ThreeShards", 3),
-                         factory<MemoryBackend>("SixteenShards", 16));
+                         factory<MemoryBackend>("SixteenShards", 16),
+                         factory<MemoryBackend>("Concurrent", 4, true));

@@ -1,5 +1,7 @@
 #include "simulation/client_store.h"
 
+#include <map>
+#include <memory>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -14,7 +16,7 @@ namespace {
 class ClientConnection;
 
 struct Server {
-  std::shared_ptr<Store> store;
+  std::shared_ptr<Cluster> cluster;
   std::shared_ptr<Network> network;
   std::shared_ptr<ServerLog> log;
   std::shared_ptr<std::set<ClientConnection*>> connections =
@@ -31,15 +33,16 @@ auto serve(Call call) {
   throw RetryableError("the answer to " + std::string(call) + " was lost");
 }
 
-// Asks the server, which answers unless the network is against it.
+// Asks the primary, which answers unless the network is against it.
 template <class Call>
 auto ask(const Server& server, std::string_view name, Call call) {
   server.network->request(name);
-  if constexpr (std::is_void_v<decltype(call())>) {
-    serve(call);
+  const std::shared_ptr<Node> primary = server.cluster->primary();
+  if constexpr (std::is_void_v<decltype(call(*primary))>) {
+    serve([&] { call(*primary); });
     if (server.network->loses_answer(name)) lost(name);
   } else {
-    auto answer = serve(call);
+    auto answer = serve([&] { return call(*primary); });
     if (server.network->loses_answer(name)) lost(name);
     return answer;
   }
@@ -50,13 +53,14 @@ auto ask(const Server& server, std::string_view name, Call call) {
 template <class Call>
 auto look(const Server& server, std::string_view name, Call call) {
   server.network->request(name);
-  return serve(call);
+  const std::shared_ptr<Node> primary = server.cluster->primary();
+  return serve([&] { return call(*primary->store); });
 }
 
 class ClientConnection final : public Connection {
  public:
-  explicit ClientConnection(Server server)
-      : server_(std::move(server)), to_(server_.store->connect()) {
+  ClientConnection(Server server, std::shared_ptr<Node> node)
+      : server_(std::move(server)), node_(std::move(node)), to_(node_->store->connect()) {
     server_.connections->insert(this);
   }
 
@@ -81,9 +85,9 @@ class ClientConnection final : public Connection {
     check();
     request("commit");
     serve([&] {
-      server_.log->committing(this);
+      server_.log->committing(this, node_->history);
       to_->commit();
-      server_.log->committed(this);
+      server_.log->committed(this, node_->history);
     });
     if (!server_.network->loses_answer("commit")) return;
     broken_ = true;
@@ -101,13 +105,19 @@ class ClientConnection final : public Connection {
   bool in_transaction() const override { return !broken_ && to_->in_transaction(); }
 
   void savepoint(const std::string& name) override {
-    on_connection("savepoint", [&] { to_->savepoint(name); });
+    on_connection("savepoint", [&] {
+      to_->savepoint(name);
+      server_.log->savepoint(this, name);
+    });
   }
   void release(const std::string& name) override {
     on_connection("release", [&] { to_->release(name); });
   }
   void rollback_to(const std::string& name) override {
-    on_connection("rollback_to", [&] { to_->rollback_to(name); });
+    on_connection("rollback_to", [&] {
+      to_->rollback_to(name);
+      server_.log->rolled_back_to(this, name);
+    });
   }
   std::int64_t execute(std::string_view sql, std::span<const Value> values) override {
     return to_->execute(sql, values);
@@ -118,8 +128,9 @@ class ClientConnection final : public Connection {
 
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
     return on_connection("insert", [&] {
+      const std::uint64_t begun = server_.log->now();
       std::vector<RowRef> rows = to_->insert(events, options);
-      server_.log->inserted(this, events);
+      server_.log->inserted(this, events, begun);
       return rows;
     });
   }
@@ -142,6 +153,7 @@ class ClientConnection final : public Connection {
   void request(std::string_view call) {
     try {
       server_.network->request(call);
+      if (!server_.cluster->answers(*node_)) throw RetryableError("the old primary has ended");
     } catch (...) {
       give_up();
       throw;
@@ -168,147 +180,239 @@ class ClientConnection final : public Connection {
   }
 
   const Server server_;
+  const std::shared_ptr<Node> node_;
   std::unique_ptr<Connection> to_;
   bool broken_ = false;
 };
 
+// What a database store does about failovers (docs/architecture.md, I16): an instance has a
+// connection for its lease, one to read and one to mark. A renewal that finds another history ends
+// the registration and makes a new one there. Connections that are older than that are not used any
+// more, nor those to another server than the registration's.
 class ClientInstance final : public Instance {
  public:
-  ClientInstance(Server server, std::unique_ptr<Instance> to)
-      : server_(std::move(server)), to_(std::move(to)) {}
+  ClientInstance(Server server, InstanceOptions options)
+      : server_(std::move(server)), options_(std::move(options)) {
+    const std::shared_ptr<Node>& node = server_.cluster->primary();
+    registered_ = node->history;
+    {
+      MutexLock lock(node->database->mutex);
+      member_ = node->database->members.new_id();
+    }
+    instances_[node->history] = make_instance(*node);
+  }
 
   Tenure renew() override {
-    return ask(server_, "renew", [&] { return to_->renew(); });
+    return change(leasing_, "renew", [&](Node& node) {
+      std::unique_ptr<Instance>& instance = on_node(node);
+      if (node.history != registered_) {
+        instance->leave();
+        instance = make_instance(node);
+        registered_ = node.history;
+        reading_.reset();
+        marking_.reset();
+      }
+      Tenure tenure = instance->renew();
+      server_.network->renewed();
+      return tenure;
+    });
   }
-  std::optional<std::chrono::milliseconds> lease() const override { return to_->lease(); }
+  std::optional<std::chrono::milliseconds> lease() const override {
+    return instances_.begin()->second->lease();
+  }
   void release(int shard) override {
-    ask(server_, "release", [&] { to_->release(shard); });
+    change(leasing_, "release", [&](Node& node) { on_node(node)->release(shard); });
   }
   void leave() override {
-    ask(server_, "leave", [&] { to_->leave(); });
+    change(leasing_, "leave", [&](Node& node) { on_node(node)->leave(); });
   }
   Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
-    return read("ready", [&] { return to_->ready(shards, in_flight, limit); });
+    return read("ready", [&](Instance& to) { return to.ready(shards, in_flight, limit); });
   }
   void rewind(Seq seq) override {
-    serve([&] { to_->rewind(seq); });
+    serve([&] {
+      for (const auto& [history, instance] : instances_) instance->rewind(seq);
+    });
   }
   DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
-    return read("due", [&] { return to_->due(shards, limit); });
+    return read("due", [&](Instance& to) { return to.due(shards, limit); });
   }
   Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
-    return read("held", [&] { return to_->held(shard, key, limit); });
+    return read("held", [&](Instance& to) { return to.held(shard, key, limit); });
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
-    return look(server_, "held_lanes", [&] { return to_->held_lanes(shard, after, limit); });
+    return look("held_lanes", [&](Instance& to) { return to.held_lanes(shard, after, limit); });
   }
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
-    return look(server_, "unblocked", [&] { return to_->unblocked(shards, limit); });
+    return look("unblocked", [&](Instance& to) { return to.unblocked(shards, limit); });
   }
   Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
-    return ask(server_, "claim", [&] {
-      Rows rows = to_->claim(skip_recent, limit);
+    return change(reading_, "claim", [&](Node& node) {
+      Rows rows = on_node(node)->claim(skip_recent, limit);
       server_.log->read("claim", rows.rows);
       return rows;
     });
   }
   void unclaim(std::span<const RowRef> rows) override {
-    ask(server_, "unclaim", [&] { to_->unclaim(rows); });
+    change(reading_, "unclaim", [&](Node& node) { on_node(node)->unclaim(rows); });
   }
   MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
-    return ask(server_, "mark", [&] {
-      MarkResult result = to_->mark(epoch, marks);
-      server_.log->marked(epoch, marks, result);
+    return change(marking_, "mark", [&](Node& node) {
+      MarkResult result = on_node(node)->mark(epoch, marks);
+      server_.log->marked(node.history, epoch, marks, result);
       return result;
     });
   }
-  const std::string& owner() const override { return to_->owner(); }
+  const std::string& owner() const override { return instances_.begin()->second->owner(); }
 
  private:
+  using Link = std::shared_ptr<Node>;  // null: not connected
+
+  std::unique_ptr<Instance> make_instance(const Node& node) const {
+    return memory::make_instance(node.database, member_, options_);
+  }
+
+  // The same registration, as that server knows it.
+  std::unique_ptr<Instance>& on_node(const Node& node) {
+    std::unique_ptr<Instance>& instance = instances_[node.history];
+    if (!instance) instance = make_instance(node);
+    return instance;
+  }
+
+  // The server that the connection leads to.
+  std::shared_ptr<Node> reach(Link& link, std::string_view name) {
+    try {
+      server_.network->request(name);
+      if (!link) link = server_.cluster->primary();
+      if (!server_.cluster->answers(*link)) throw RetryableError("the old primary has ended");
+      if (&link != &leasing_ && link->history != registered_) {
+        throw RetryableError("not the server that this instance is registered on");
+      }
+      return link;
+    } catch (...) {
+      link.reset();
+      throw;
+    }
+  }
+
   template <class Call>
-  std::invoke_result_t<Call&> read(std::string_view name, Call call) {
-    return look(server_, name, [&] {
-      auto found = call();
+  std::invoke_result_t<Call&, Node&> change(Link& link, std::string_view name, Call call) {
+    const std::shared_ptr<Node> node = reach(link, name);
+    const auto hear = [&] {
+      if (!server_.network->loses_answer(name)) return;
+      link.reset();
+      lost(name);
+    };
+    if constexpr (std::is_void_v<decltype(call(*node))>) {
+      serve([&] { call(*node); });
+      hear();
+    } else {
+      auto answer = serve([&] { return call(*node); });
+      hear();
+      return answer;
+    }
+  }
+
+  // Answers are not lost: how far it has read, a database store would know by itself.
+  template <class Call>
+  std::invoke_result_t<Call&, Instance&> look(std::string_view name, Call call) {
+    const std::shared_ptr<Node> node = reach(reading_, name);
+    return serve([&] { return call(*on_node(*node)); });
+  }
+
+  template <class Call>
+  std::invoke_result_t<Call&, Instance&> read(std::string_view name, Call call) {
+    return look(name, [&](Instance& instance) {
+      auto found = call(instance);
       server_.log->read(name, found.rows);
       return found;
     });
   }
 
   const Server server_;
-  const std::unique_ptr<Instance> to_;
+  const InstanceOptions options_;
+  memory::MemberId member_ = 0;
+  int registered_ = 0;                                  // the history
+  std::map<int, std::unique_ptr<Instance>> instances_;  // by history
+  Link leasing_;
+  Link reading_;
+  Link marking_;
 };
 
 class ClientStore final : public Store {
  public:
   ClientStore(Server server, const Clock& clock) : server_(std::move(server)), clock_(clock) {}
 
-  std::string description() const override { return server_.store->description(); }
-  Capabilities capabilities() const override { return server_.store->capabilities(); }
+  std::string description() const override { return server_.cluster->store().description(); }
+  Capabilities capabilities() const override { return server_.cluster->store().capabilities(); }
   const Clock& clock() const override { return clock_; }
   std::string side_table(std::string_view name) const override {
-    return server_.store->side_table(name);
+    return server_.cluster->store().side_table(name);
   }
   std::unique_ptr<Connection> connect() override {
-    return ask(server_, "connect", [&]() -> std::unique_ptr<Connection> {
-      return std::make_unique<ClientConnection>(server_);
+    return ask(server_, "connect", [&](Node& primary) -> std::unique_ptr<Connection> {
+      return std::make_unique<ClientConnection>(server_, primary.shared_from_this());
     });
   }
   std::unique_ptr<Instance> join(InstanceOptions options) override {
-    return serve([&] {
-      return std::make_unique<ClientInstance>(server_, server_.store->join(std::move(options)));
-    });
+    return serve([&] { return std::make_unique<ClientInstance>(server_, std::move(options)); });
   }
   std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
     // The server's own thread: nobody who commits must wait for a client that was killed.
     return Scheduler::here()->in_process(0, [&] {
-      return server_.store->watch([network = server_.network, call = std::move(on_commit)] {
+      return server_.cluster->watch([network = server_.network, call = std::move(on_commit)] {
         if (network->alive()) call();
       });
     });
   }
   bool has_pending() override {
-    return look(server_, "has_pending", [&] { return server_.store->has_pending(); });
+    return look(server_, "has_pending", [&](Store& store) { return store.has_pending(); });
   }
   Counts counts() override {
-    return look(server_, "counts", [&] { return server_.store->counts(); });
+    return look(server_, "counts", [&](Store& store) { return store.counts(); });
   }
   std::optional<EventRecord> find(std::string_view event_id) override {
-    return look(server_, "find", [&] { return server_.store->find(event_id); });
+    return look(server_, "find", [&](Store& store) { return store.find(event_id); });
   }
   std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return look(server_, "list", [&] { return server_.store->list(filter, after, limit); });
+    return look(server_, "list", [&](Store& store) { return store.list(filter, after, limit); });
   }
   std::int64_t count(const EventFilter& filter) override {
-    return look(server_, "count", [&] { return server_.store->count(filter); });
+    return look(server_, "count", [&](Store& store) { return store.count(filter); });
   }
   std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
-    return look(server_, "dead_groups", [&] { return server_.store->dead_groups(filter, limit); });
+    return look(server_, "dead_groups",
+                [&](Store& store) { return store.dead_groups(filter, limit); });
   }
   bool replay(std::string_view event_id) override {
-    return ask(server_, "replay", [&] { return server_.store->replay(event_id); });
+    return ask(server_, "replay", [&](Node& primary) { return primary.store->replay(event_id); });
   }
   bool discard(std::string_view event_id) override {
-    return ask(server_, "discard", [&] { return server_.store->discard(event_id); });
+    return ask(server_, "discard", [&](Node& primary) { return primary.store->discard(event_id); });
   }
   Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return ask(server_, "replay", [&] { return server_.store->replay(filter, after, limit); });
+    return ask(server_, "replay",
+               [&](Node& primary) { return primary.store->replay(filter, after, limit); });
   }
   Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return ask(server_, "discard", [&] { return server_.store->discard(filter, after, limit); });
+    return ask(server_, "discard",
+               [&](Node& primary) { return primary.store->discard(filter, after, limit); });
   }
   Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
-    return ask(server_, "purge",
-               [&] { return server_.store->purge(what, before, after, limit, archive); });
+    return ask(server_, "purge", [&](Node& primary) {
+      return primary.store->purge(what, before, after, limit, archive);
+    });
   }
   std::int64_t count_purgeable(Purgeable what, Time before) override {
     return look(server_, "count_purgeable",
-                [&] { return server_.store->count_purgeable(what, before); });
+                [&](Store& store) { return store.count_purgeable(what, before); });
   }
   std::vector<Member> members() override {
-    return look(server_, "members", [&] { return server_.store->members(); });
+    return look(server_, "members", [&](Store& store) { return store.members(); });
   }
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
-    return look(server_, "held_aggregates", [&] { return server_.store->held_aggregates(limit); });
+    return look(server_, "held_aggregates",
+                [&](Store& store) { return store.held_aggregates(limit); });
   }
 
   void end_connections() {
@@ -322,10 +426,11 @@ class ClientStore final : public Store {
 
 }  // namespace
 
-std::shared_ptr<Store> client_store(std::shared_ptr<Store> server, std::shared_ptr<Network> network,
+std::shared_ptr<Store> client_store(std::shared_ptr<Cluster> cluster,
+                                    std::shared_ptr<Network> network,
                                     std::shared_ptr<ServerLog> log, const Clock& clock) {
   return std::make_shared<ClientStore>(
-      Server{std::move(server), std::move(network), std::move(log)}, clock);
+      Server{std::move(cluster), std::move(network), std::move(log)}, clock);
 }
 
 void end_connections(Store& client) { dynamic_cast<ClientStore&>(client).end_connections(); }

@@ -1,11 +1,14 @@
 // What a simulated process sees of the server: calls that take time, fail, and lose their answers.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "outbox/store.h"
+#include "simulation/cluster.h"
 
 namespace outbox::simulation {
 
@@ -20,8 +23,11 @@ class Network {
   // Whether there is still somebody to be told of commits.
   virtual bool alive() const = 0;
 
-  // The server has done it. True if the answer does not arrive.
+  // The server has done it, and the answer is on its way. True if it does not arrive.
   virtual bool loses_answer(std::string_view call) = 0;
+
+  // The lease of the process was renewed at the server.
+  virtual void renewed() = 0;
 };
 
 // What the server did, in the order in which it did it; called while it does.
@@ -29,20 +35,26 @@ class ServerLog {
  public:
   virtual ~ServerLog() = default;
 
-  // A transaction has inserted these, will be or may have been committed, was committed.
-  virtual void inserted(const void* transaction, std::span<const Event> events) = 0;
-  virtual void committing(const void* transaction) = 0;
-  virtual void committed(const void* transaction) = 0;
+  // A transaction has inserted these, having begun to after `begun`; will be or may have been
+  // committed; was committed.
+  virtual std::uint64_t now() const = 0;
+  virtual void inserted(const void* transaction, std::span<const Event> events,
+                        std::uint64_t begun) = 0;
+  virtual void committing(const void* transaction, int history) = 0;
+  virtual void committed(const void* transaction, int history) = 0;
   virtual void rolled_back(const void* transaction) = 0;
+  virtual void savepoint(const void* transaction, const std::string& name) = 0;
+  virtual void rolled_back_to(const void* transaction, const std::string& name) = 0;
 
   // An instance has read or marked rows.
   virtual void read(std::string_view call, std::span<const Row> rows) = 0;
-  virtual void marked(std::int64_t epoch, std::span<const Mark> marks,
+  virtual void marked(int history, std::int64_t epoch, std::span<const Mark> marks,
                       const MarkResult& result) = 0;
 };
 
-// A store whose calls go to `server` through the network, with the clock of the process.
-std::shared_ptr<Store> client_store(std::shared_ptr<Store> server, std::shared_ptr<Network> network,
+// A store whose calls go to the cluster through the network, with the clock of the process.
+std::shared_ptr<Store> client_store(std::shared_ptr<Cluster> cluster,
+                                    std::shared_ptr<Network> network,
                                     std::shared_ptr<ServerLog> log, const Clock& clock);
 
 // The process that used this store was killed: the server ends its connections.

@@ -13,32 +13,37 @@ std::string Judge::lane_of(const Event& event) const {
 
 // --- The server ---
 
-void Judge::inserted(const void* transaction, std::span<const Event> events) {
+void Judge::inserted(const void* transaction, std::span<const Event> events, std::uint64_t begun) {
   ++now_;
   Open& open = open_[transaction];
   if (open.number == 0) open.number = now_;
   for (const Event& event : events) {
     const std::string lane = lane_of(event);
     events_[event.id()] = {.lane = lane,
-                           .delayed = event.delay().has_value(),
+                           .delayed = event.available_at() > event.occurred_at(),
+                           .calm = calm_,
                            .transaction = open.number,
-                           .inserted_at = now_};
+                           .inserted_at = begun};
     lanes_[lane].push_back(event.id());
     open.ids.push_back(event.id());
   }
 }
 
-void Judge::committing(const void* transaction) {
+void Judge::committing(const void* transaction, int history) {
   ++now_;
-  for (const std::string& id : open_[transaction].ids) events_[id].state = State::committing;
+  for (const std::string& id : open_[transaction].ids) {
+    events_[id].state = State::committing;
+    events_[id].lost = history < server_->primary()->history;
+  }
 }
 
-void Judge::committed(const void* transaction) {
+void Judge::committed(const void* transaction, int history) {
   ++now_;
   for (const std::string& id : open_[transaction].ids) {
     Told& told = events_[id];
     told.state = State::committed;
     told.committed_at = now_;
+    told.lost = history < server_->primary()->history && !server_->store().find(id);
   }
   open_.erase(transaction);
 }
@@ -49,6 +54,23 @@ void Judge::rolled_back(const void* transaction) {
   open_.erase(transaction);
 }
 
+void Judge::savepoint(const void* transaction, const std::string& name) {
+  Open& open = open_[transaction];
+  open.savepoints.emplace_back(name, open.ids.size());
+}
+
+void Judge::rolled_back_to(const void* transaction, const std::string& name) {
+  ++now_;
+  Open& open = open_[transaction];
+  while (!open.savepoints.empty() && open.savepoints.back().first != name) {
+    open.savepoints.pop_back();
+  }
+  const std::size_t kept = open.savepoints.empty() ? 0 : open.savepoints.back().second;
+  for (; open.ids.size() > kept; open.ids.pop_back()) {
+    events_[open.ids.back()].state = State::rolled_back;
+  }
+}
+
 void Judge::read(std::string_view call, std::span<const Row> rows) {
   ++now_;
   if (!say_ || rows.empty()) return;
@@ -57,31 +79,57 @@ void Judge::read(std::string_view call, std::span<const Row> rows) {
   say_(text);
 }
 
-void Judge::marked(std::int64_t epoch, std::span<const Mark> marks, const MarkResult& result) {
+void Judge::marked(int history, std::int64_t epoch, std::span<const Mark> marks,
+                   const MarkResult& result) {
   ++now_;
+  const auto stale = [&](std::size_t i) {
+    return std::find(result.stale.begin(), result.stale.end(), i) != result.stale.end();
+  };
+  const bool counts = !result.fenced && history == server_->primary()->history;
+  for (std::size_t i = 0; counts && i < marks.size(); ++i) {
+    const auto found = events_.find(marks[i].event_id);
+    if (!stale(i) && found != events_.end()) check_final(marks[i], found->second);
+  }
   if (!say_) return;
   constexpr const char* kKinds[] = {"done",  "retry",   "defer",  "dead",
                                     "aside", "suspect", "unblock"};
   std::string text = "server: epoch " + std::to_string(epoch) + " marks";
   for (std::size_t i = 0; i < marks.size(); ++i) {
-    const bool stale = std::find(result.stale.begin(), result.stale.end(), i) != result.stale.end();
     text += " " + marks[i].event_id + " " + kKinds[static_cast<std::size_t>(marks[i].kind)] +
-            (stale ? " (stale)" : "") + (i + 1 < marks.size() ? "," : "");
+            (stale(i) ? " (stale)" : "") + (i + 1 < marks.size() ? "," : "");
   }
   say_(text + (result.fenced ? ": fenced" : ""));
 }
 
+void Judge::check_final(const Mark& mark, Told& told) {
+  using Kind = Mark::Kind;
+  if (told.final && *told.final != mark.kind &&
+      !(*told.final == Kind::dead && mark.kind == Kind::unblock)) {
+    violated_("final: " + mark.event_id + " was " + (*told.final == Kind::done ? "DONE" : "DEAD") +
+              ", and is marked otherwise");
+  }
+  if (mark.kind != Kind::done && mark.kind != Kind::dead) return;
+  told.final = mark.kind;
+  told.final_at = now_;
+}
+
 // --- Listeners ---
 
-void Judge::begins(int process, const Event& event, const Delivery& delivery) {
+// Null if there is no such event.
+Judge::Told* Judge::begin(int process, const Event& event, const Delivery& delivery) {
   ++now_;
   ++deliveries_;
   const auto found = events_.find(event.id());
   const bool ghost = found == events_.end() || found->second.state == State::inserted ||
                      found->second.state == State::rolled_back;
-  if (ghost) return violated_("ghost: " + event.id() + " was not committed");
+  if (ghost) {
+    violated_("ghost: " + event.id() + " was not committed");
+    return nullptr;
+  }
   Told& told = found->second;
-
+  if (told.discarded && !excused(told)) {
+    violated_("final: " + event.id() + " is delivered although it was discarded");
+  }
   if (delivery.epoch != 0) {
     const auto [owner, fresh] = epochs_.emplace(delivery.epoch, process);
     if (owner->second != process) {
@@ -89,21 +137,46 @@ void Judge::begins(int process, const Event& event, const Delivery& delivery) {
                 std::to_string(owner->second) + " and of " + std::to_string(process));
     }
   }
-  if (told.begun++ == 0 && !told.delayed) check_order(event.id(), told);
+  if (told.begun++ == 0 && !told.delayed && !told.lost) check_order(event.id(), told);
+  return &told;
+}
 
-  const auto [running, alone] = running_.emplace(std::pair(process, told.lane), event.id());
+void Judge::begins(int process, const Event& event, const Delivery& delivery) {
+  Told* const told = begin(process, event, delivery);
+  if (told == nullptr) return;
+  const auto [running, alone] = running_.emplace(std::pair(process, told->lane), event.id());
   if (!alone) {
     violated_("two at once: " + event.id() + " while " + running->second +
               " of the same lane is being delivered by the same process");
   }
-  if (told.successes > 0 && !faults_) {
+  if (told->successes > 0 && !excused(*told)) {
     violated_("repeat: " + event.id() + " is delivered again without any fault");
   }
   const int counted = delivery.attempt - 1;
-  if (counted > told.failures || (counted != told.failures && !faults_)) {
-    violated_("attempts: " + event.id() + " failed " + std::to_string(told.failures) +
+  if (counted > told->all_failures || (counted != told->failures && !excused(*told))) {
+    violated_("attempts: " + event.id() + " failed " + std::to_string(told->failures) +
               " times, and this is called attempt " + std::to_string(delivery.attempt));
   }
+}
+
+void Judge::handler_begins(int process, const Event& event, const Delivery& delivery,
+                           const std::string& handler) {
+  Told* const told = begin(process, event, delivery);
+  if (told == nullptr || excused(*told)) return;
+  if (told->handlers.contains(handler)) {
+    violated_("repeat: " + event.id() + " goes to " + handler + " again without any fault");
+  }
+}
+
+void Judge::handler_ends(const Event& event, const std::string& handler, Outcome::Kind outcome) {
+  ++now_;
+  const auto found = events_.find(event.id());
+  if (found == events_.end()) return;
+  Told& told = found->second;
+  if (outcome == Outcome::Kind::failed) ++told.all_failures;
+  if (outcome == Outcome::Kind::permanent) told.permanent = true;
+  if (outcome != Outcome::Kind::done || !told.handlers.insert(handler).second) return;
+  if (told.handlers.size() == options_.handlers.size()) ++told.successes;
 }
 
 void Judge::ends(int process, const Event& event, Outcome::Kind outcome) {
@@ -113,7 +186,7 @@ void Judge::ends(int process, const Event& event, Outcome::Kind outcome) {
   Told& told = found->second;
   running_.erase(std::pair(process, told.lane));
   if (outcome == Outcome::Kind::done) ++told.successes;
-  if (outcome == Outcome::Kind::failed) ++told.failures;
+  if (outcome == Outcome::Kind::failed) ++told.failures, ++told.all_failures;
   if (outcome == Outcome::Kind::permanent) told.permanent = true;
 }
 
@@ -127,34 +200,80 @@ void Judge::check_order(const std::string& id, const Told& told) {
     if (earlier == id) return;
     const Told& before = events_.at(earlier);
     const bool precedes = before.transaction == told.transaction ||
-                          (before.committed_at != 0 && before.committed_at < told.inserted_at);
-    if (!precedes || before.delayed || before.state != State::committed || before.successes > 0)
-      continue;
-    if (before.permanent || before.failures >= options_.max_attempts || is_dead(earlier)) continue;
+                          (before.committed_at != 0 && before.committed_at <= told.inserted_at);
+    if (!precedes || before.delayed || before.state != State::committed || before.lost) continue;
+    if (before.successes > 0 || before.was_discarded) continue;
+    const bool skips = options_.on_dead == OnDead::skip;
+    if (skips && (before.permanent || before.all_failures >= options_.max_attempts)) continue;
+    if (skips && (before.replayed || is_dead(earlier))) continue;
     violated_("order: " + id + " is delivered before " + earlier + " of the lane " + told.lane);
   }
 }
 
 bool Judge::is_dead(const std::string& id) {
-  const std::optional<EventRecord> record = server_.find(id);
+  const std::optional<EventRecord> record = server_->store().find(id);
   return record && record->row.status == Status::dead;
+}
+
+// --- Leases ---
+
+void Judge::owns(int process, const Event& event, Instant now) {
+  // Between the last look at the clock and the delivery nobody waits for long.
+  constexpr std::chrono::milliseconds kSlack{50};
+  const auto renewal = renewals_.find(process);
+  if (!options_.lease || renewal == renewals_.end()) return;
+  if (now <= renewal->second + *options_.lease + kSlack) return;
+  violated_("lease: " + event.id() + " is delivered by process " + std::to_string(process) +
+            " after the end of its lease");
+}
+
+// --- Operators ---
+
+void Judge::replayed(const std::string& id) {
+  ++now_;
+  Told& told = events_[id];
+  told.failures = 0;
+  told.replayed = true;
+  told.final.reset();
+}
+
+void Judge::discarded(const std::string& id) {
+  ++now_;
+  events_[id].discarded = true;
+  events_[id].was_discarded = true;
+}
+
+// --- Failovers ---
+
+void Judge::replication_stops() { replicated_until_ = now_; }
+
+void Judge::promoted() {
+  faults_ = true;
+  for (auto& [id, told] : events_) {
+    const std::optional<EventRecord> record = server_->store().find(id);
+    if (told.state == State::committed && !record) told.lost = true;
+    if (told.final_at > replicated_until_) told.final.reset();
+    if (record && record->row.status != Status::done) told.discarded = false;
+  }
+  replicated_until_ = std::numeric_limits<std::uint64_t>::max();
 }
 
 // --- The end ---
 
 void Judge::conclude() {
   for (const auto& [id, told] : events_) {
-    const std::optional<EventRecord> record = server_.find(id);
-    const bool committed = told.state == State::committed;
+    const std::optional<EventRecord> record = server_->store().find(id);
+    const bool committed = told.state == State::committed && !told.lost;
     if (!committed && record) violated_("ghost: the table has " + id);
-    if (!committed) continue;
+    if (!committed || told.discarded) continue;
     const bool dead = record && record->row.status == Status::dead;
     if (told.successes == 0 && !dead) {
       violated_("lost: " + id + " was committed, and is not delivered; it is " +
                 (record ? std::string(to_string(record->row.status)) : "gone"));
     }
-    if (!faults_ && told.successes > 1) violated_("repeat: " + id + " without any fault");
-    if (!faults_ && dead && told.successes > 0) {
+    if (excused(told)) continue;
+    if (told.successes > 1) violated_("repeat: " + id + " without any fault");
+    if (dead && told.successes > 0) {
       violated_("dead: " + id + " is DEAD although it was delivered");
     }
   }

@@ -25,32 +25,40 @@ class SimulationJudgeTest : public testing::Test {
 
   // A transaction of its own, on the server, too.
   void commit(std::vector<Event> events) {
-    const auto connection = server_->connect();
+    const auto connection = cluster_->store().connect();
     connection->begin();
     connection->insert(events, {});
-    judge_.inserted(connection.get(), events);
-    judge_.committing(connection.get());
+    judge_->inserted(connection.get(), events, judge_->now());
+    judge_->committing(connection.get(), 0);
     connection->commit();
-    judge_.committed(connection.get());
+    judge_->committed(connection.get(), 0);
   }
 
   void begins(const Event& event, int attempt = 1, int process = 1, std::int64_t epoch = 1) {
-    judge_.begins(process, event, {.attempt = attempt, .epoch = epoch});
+    judge_->begins(process, event, {.attempt = attempt, .epoch = epoch});
   }
   void delivers(const Event& event, Outcome::Kind outcome = Outcome::Kind::done, int attempt = 1) {
     begins(event, attempt);
-    judge_.ends(1, event, outcome);
+    judge_->ends(1, event, outcome);
   }
 
   std::string seen() const { return violations_.empty() ? "" : violations_.front(); }
 
-  std::shared_ptr<Store> server_ = memory::open();
+  std::unique_ptr<Judge> make(JudgeOptions options) {
+    options.max_attempts = 3;
+    return std::make_unique<Judge>(
+        cluster_, std::move(options),
+        [this](const std::string& what) { violations_.push_back(what.substr(0, what.find(':'))); },
+        std::function<void(const std::string&)>());
+  }
+
+  void marks(const char* id, Mark::Kind kind) {
+    judge_->marked(0, 1, std::vector<Mark>{{.event_id = id, .kind = kind}}, {});
+  }
+
+  std::shared_ptr<Cluster> cluster_ = std::make_shared<Cluster>(memory::Options{});
   std::vector<std::string> violations_;
-  Judge judge_{
-      *server_,
-      {.max_attempts = 3},
-      [this](const std::string& what) { violations_.push_back(what.substr(0, what.find(':'))); },
-      {}};
+  std::unique_ptr<Judge> judge_ = make({});
 };
 
 TEST_F(SimulationJudgeTest, WhatIsDeliveredInOrderIsFine) {
@@ -67,8 +75,8 @@ TEST_F(SimulationJudgeTest, AGhostIsDeliveredWithoutACommit) {
 
 TEST_F(SimulationJudgeTest, WhatWasRolledBackIsAGhost) {
   const int transaction = 0;
-  judge_.inserted(&transaction, std::vector{event("1")});
-  judge_.rolled_back(&transaction);
+  judge_->inserted(&transaction, std::vector{event("1")}, judge_->now());
+  judge_->rolled_back(&transaction);
   delivers(event("1"));
   EXPECT_EQ(seen(), "ghost");
 }
@@ -89,10 +97,10 @@ TEST_F(SimulationJudgeTest, NobodyPassesWhatFailed) {
 
 TEST_F(SimulationJudgeTest, TransactionsSideBySideHaveNoOrder) {
   const int other = 0;
-  judge_.inserted(&other, std::vector{event("1")});
+  judge_->inserted(&other, std::vector{event("1")}, judge_->now());
   commit({event("2")});
-  judge_.committing(&other);
-  judge_.committed(&other);
+  judge_->committing(&other, 0);
+  judge_->committed(&other, 0);
   delivers(event("2"));
   delivers(event("1"));
   EXPECT_EQ(seen(), "");
@@ -129,14 +137,14 @@ TEST_F(SimulationJudgeTest, NothingIsRepeatedWithoutAFault) {
 TEST_F(SimulationJudgeTest, AfterAFaultItMay) {
   commit({event("1")});
   delivers(event("1"));
-  judge_.fault();
+  judge_->fault();
   delivers(event("1"));
   EXPECT_EQ(seen(), "");
 }
 
 TEST_F(SimulationJudgeTest, AnAttemptThatDidNotFailDoesNotCount) {
   commit({event("1")});
-  judge_.fault();
+  judge_->fault();
   delivers(event("1"), Outcome::Kind::done, 2);
   EXPECT_EQ(seen(), "attempts");
 }
@@ -150,8 +158,97 @@ TEST_F(SimulationJudgeTest, WithoutAFaultEachFailureCounts) {
 
 TEST_F(SimulationJudgeTest, WhatWasCommittedAndNeverDeliveredIsLost) {
   commit({event("1")});
-  judge_.conclude();
+  judge_->conclude();
   EXPECT_EQ(seen(), "lost");
+}
+
+TEST_F(SimulationJudgeTest, WithBlockNobodyPassesTheDead) {
+  judge_ = make({.on_dead = OnDead::block});
+  commit({event("1"), event("2")});
+  delivers(event("1"), Outcome::Kind::permanent);
+  delivers(event("2"));
+  EXPECT_EQ(seen(), "order");
+}
+
+TEST_F(SimulationJudgeTest, WhatWasDiscardedIsPassedAndNotDeliveredAgain) {
+  judge_ = make({.on_dead = OnDead::block});
+  commit({event("1"), event("2")});
+  delivers(event("1"), Outcome::Kind::permanent);
+  judge_->discarded("1");
+  delivers(event("2"));
+  EXPECT_EQ(seen(), "");
+  delivers(event("1"), Outcome::Kind::done, 2);
+  EXPECT_EQ(seen(), "final");
+}
+
+TEST_F(SimulationJudgeTest, WhatIsDoneStaysSo) {
+  commit({event("1")});
+  marks("1", Mark::Kind::done);
+  marks("1", Mark::Kind::done);
+  EXPECT_EQ(seen(), "");
+  marks("1", Mark::Kind::retry);
+  EXPECT_EQ(seen(), "final");
+}
+
+TEST_F(SimulationJudgeTest, WhatIsDeadMayBeReplayed) {
+  commit({event("1")});
+  marks("1", Mark::Kind::dead);
+  judge_->replayed("1");
+  marks("1", Mark::Kind::done);
+  EXPECT_EQ(seen(), "");
+}
+
+TEST_F(SimulationJudgeTest, AHandlerHasAnEventOnce) {
+  judge_ = make({.handlers = {"mail", "stock"}});
+  commit({event("1")});
+  judge_->handler_begins(1, event("1"), {}, "mail");
+  judge_->handler_ends(event("1"), "mail", Outcome::Kind::done);
+  judge_->handler_begins(1, event("1"), {}, "stock");
+  EXPECT_EQ(seen(), "");
+  judge_->handler_begins(1, event("1"), {}, "mail");
+  EXPECT_EQ(seen(), "repeat");
+}
+
+TEST_F(SimulationJudgeTest, WhatIsWrittenAfterTheFaultsIsDeliveredOnce) {
+  judge_->fault();
+  judge_->calm();
+  commit({event("1")});
+  delivers(event("1"));
+  delivers(event("1"));
+  EXPECT_EQ(seen(), "repeat");
+}
+
+TEST_F(SimulationJudgeTest, WhatTheServerHasLostIsNotMissed) {
+  judge_->replication_stops();
+  cluster_->stop_replication();
+  commit({event("1")});
+  cluster_->promote({});
+  judge_->promoted();
+  judge_->conclude();
+  EXPECT_EQ(seen(), "");
+}
+
+TEST_F(SimulationJudgeTest, WhatWasRolledBackToASavepointIsAGhost) {
+  const int transaction = 0;
+  judge_->savepoint(&transaction, "here");
+  judge_->inserted(&transaction, std::vector{event("1")}, judge_->now());
+  judge_->rolled_back_to(&transaction, "here");
+  judge_->committing(&transaction, 0);
+  judge_->committed(&transaction, 0);
+  delivers(event("1"));
+  EXPECT_EQ(seen(), "ghost");
+}
+
+TEST_F(SimulationJudgeTest, NothingIsDeliveredAfterTheEndOfALease) {
+  using namespace std::chrono_literals;
+  judge_ = make({.lease = 3s});
+  const Instant begin{1h};
+  judge_->renewed(1, begin);
+  judge_->owns(1, event("1"), begin + 3s);
+  judge_->owns(2, event("1"), begin + 9s);  // it has never renewed, or was frozen since
+  EXPECT_EQ(seen(), "");
+  judge_->owns(1, event("1"), begin + 4s);
+  EXPECT_EQ(seen(), "lease");
 }
 
 }  // namespace

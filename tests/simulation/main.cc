@@ -38,13 +38,14 @@ constexpr unsigned kSecondsEach = 20;
 
 [[noreturn]] void usage(int status) {
   (status == 0 ? std::cout : std::cerr)
-      << ("usage: simulate [--seeds N] [--first SEED] [--minutes M] [--jobs N]\n"
+      << ("usage: simulate [--seeds N] [--first SEED] [--minutes M] [--jobs N] [--stop]\n"
           "       simulate --seed SEED [--trace]\n"
           "\n"
           "  --seeds N     play N histories (20000), each from a seed of its own\n"
           "  --first SEED  the first seed (1)\n"
           "  --minutes M   stop after M minutes\n"
           "  --jobs N      so many at once (2)\n"
+          "  --stop        stop at the first that breaks a promise\n"
           "  --seed SEED   play that one; if it fails, make it simpler and print what happens\n"
           "  --trace       print what happens in it as it is\n"
           "\n"
@@ -91,7 +92,7 @@ pid_t start(Report& report, const std::function<Choices()>& choose, bool trace) 
     leave(kViolated);
   };
   std::function<void(const std::string&)> tell;
-  if (trace) tell = [](const std::string& line) { std::cout << line << '\n'; };
+  if (trace) tell = [](const std::string& line) { std::cout << line << std::endl; };
   report.figures = play(choices, violated, tell);
   leave(0);
   std::abort();  // not reached
@@ -155,6 +156,7 @@ struct Arguments {
   std::uint64_t jobs = 2;
   std::optional<std::uint64_t> seed{};
   bool trace = false;
+  bool stop = false;
 };
 
 int play_many(const Arguments& arguments) {
@@ -177,7 +179,7 @@ int play_many(const Arguments& arguments) {
   double told = 0;
   while (true) {
     while (!free.empty() && next < arguments.first + arguments.seeds &&
-           elapsed() < arguments.minutes * 60) {
+           elapsed() < arguments.minutes * 60 && !(arguments.stop && !violations.empty())) {
       Report* const report = free.back();
       free.pop_back();
       const std::uint64_t seed = next++;
@@ -233,8 +235,8 @@ Arguments parse(int count, char** arguments) {
     const std::string_view name = arguments[i];
     const char* const value = i + 1 < count ? arguments[i + 1] : nullptr;
     if (name == "--help" || name == "-h") usage(0);
-    if (name == "--trace") {
-      parsed.trace = true;
+    if (name == "--trace" || name == "--stop") {
+      (name == "--trace" ? parsed.trace : parsed.stop) = true;
       continue;
     }
     if (name == "--seeds") {

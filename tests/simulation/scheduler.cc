@@ -165,7 +165,7 @@ bool Scheduler::let_time_pass() {
       }
     }
     const bool waits = fiber->waits_for != nullptr && !fiber->woken;
-    if (waits && !fiber->deadline) continue;
+    if (waits && (!fiber->deadline || *fiber->deadline == Instant::max())) continue;
     if (waits) time = std::max(time, *fiber->deadline);
     if (!next || time < *next) next = time;
   }
@@ -259,10 +259,14 @@ bool Scheduler::wait_for(std::function<bool()> condition, Instant deadline, cons
 }
 
 Scheduler::ThreadId Scheduler::start(std::function<void()> body) {
+  return start(current_ == nullptr ? 0 : current_->process, std::move(body));
+}
+
+Scheduler::ThreadId Scheduler::start(ProcessId process, std::function<void()> body) {
   auto fiber = std::make_unique<Fiber>();
   Fiber& made = *fiber;
   made.id = fibers_.size();
-  made.process = current_ == nullptr ? 0 : current_->process;
+  made.process = process;
   made.name = "thread " + std::to_string(made.id);
   if (policy_ == Policy::priorities) made.priority = kChanges + choices_.below(1U << 16U);
   made.context = boost::context::fiber(
@@ -300,7 +304,7 @@ std::shared_ptr<void>& Scheduler::local(std::type_index type) { return current_-
 
 Scheduler::ThreadId Scheduler::start_process(ProcessId process, std::function<void()> body) {
   processes_[process] = {};
-  return in_process(process, [&] { return start(std::move(body)); });
+  return start(process, std::move(body));
 }
 
 Scheduler::ProcessScope::ProcessScope(Scheduler& scheduler, ProcessId process)

@@ -136,6 +136,7 @@ class Scheduler {
     int calls = 0;
   };
 
+  ThreadId start(ProcessId process, std::function<void()> body);
   std::shared_ptr<void>& local(std::type_index type);
   bool can_run(const Fiber& fiber) const;
   std::vector<Fiber*> runnable();
