@@ -25,7 +25,7 @@ bool CommitHook::takes(const Written& written) const {
 
 void CommitHook::after_write(std::span<const Written> events) {
   for (const Written& written : events) {
-    if (takes(written)) core_->reserve(written.event);
+    if (takes(written) && !core_->reserve(written.event)) refuse(written.event);
   }
 }
 
@@ -38,6 +38,9 @@ void CommitHook::after_commit(std::span<const Written> events) {
       rows_due.push_back(due(written));
     } else if (!takes(written)) {
       read = true;
+    } else if (was_refused(written.event)) {
+      driver_->left_behind(written.row);
+      read = true;
     } else if (!active_ || !core_->enqueue_reserved({.ref = written.row, .event = written.event})) {
       leave_to_reader(written);
     }
@@ -49,13 +52,18 @@ void CommitHook::after_commit(std::span<const Written> events) {
 
 void CommitHook::after_rollback(std::span<const Written> events) {
   for (const Written& written : events) {
-    if (takes(written)) core_->give_up(written.event);
+    if (takes(written) && !was_refused(written.event)) core_->give_up(written.event);
   }
 }
 
 void CommitHook::outcome_unknown(std::span<const Written> events) {
   for (const Written& written : events) {
-    if (takes(written)) core_->leave_to_reader(written.event, written.row);
+    if (!takes(written)) continue;
+    if (was_refused(written.event)) {
+      driver_->left_behind(written.row);
+    } else {
+      core_->leave_to_reader(written.event, written.row);
+    }
   }
   if (active_) driver_->look_everywhere();
 }
@@ -76,6 +84,21 @@ void CommitHook::leave_to_reader(const Written& written) {
            std::to_string(warnings_.take_suppressed()) +
            " others since the last such message; listeners are slower than writers (see "
            "hot_capacity and workers)");
+}
+
+// An event of the same id is in flight: it was written before, delivered, and removed.
+void CommitHook::refuse(const Event& event) {
+  MutexLock lock(mutex_);
+  refused_.insert(event.id());
+  any_refused_ = true;
+}
+
+bool CommitHook::was_refused(const Event& event) {
+  if (!any_refused_) return false;
+  MutexLock lock(mutex_);
+  const bool refused = refused_.erase(event.id()) > 0;
+  any_refused_ = !refused_.empty();
+  return refused;
 }
 
 // Never too early: a claim that finds nothing does not say when to look again.

@@ -2,12 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <set>
 #include <span>
+#include <string>
 
 #include "core/rate_limit.h"
 #include "engine/core.h"
 #include "engine/driver.h"
 #include "outbox/writer.h"
+#include "threads/mutex.h"
 #include "threads/thread.h"
 
 namespace outbox::internal {
@@ -37,6 +40,8 @@ class CommitHook final : public WriterHook {
  private:
   bool takes(const Written& written) const;
   void leave_to_reader(const Written& written);
+  void refuse(const Event& event);
+  bool was_refused(const Event& event);
   Clock::Steady due(const Written& written) const;
 
   // Constant after construction.
@@ -48,6 +53,11 @@ class CommitHook final : public WriterHook {
 
   Atomic<bool> active_{false};
   RateLimit warnings_{std::chrono::seconds{10}};
+
+  // Of open transactions: those that could not be reserved. Hardly ever any.
+  Atomic<bool> any_refused_{false};
+  Mutex mutex_;
+  std::set<std::string> refused_ OUTBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace outbox::internal

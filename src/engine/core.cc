@@ -123,7 +123,9 @@ Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
   return job;
 }
 
-bool Core::reserve(const Event& event) { return tracker_->try_acquire(event.id()); }
+bool Core::reserve(const Event& event) {
+  return gate_ ? gate_->reserve(event.id()) : tracker_->try_acquire(event.id());
+}
 
 bool Core::enqueue_reserved(Row row) {
   if (closing_ || !direct(row.ref.shard)) return false;

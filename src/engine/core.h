@@ -59,7 +59,8 @@ class Core final : public PollHandler {
   // --- The direct hot path ---
 
   // Reserves an event before its row can be visible. It is then enqueued, given
-  // up because there is no row, or left to the reader.
+  // up because there is no row, or left to the reader. False if an event of that id
+  // is in flight.
   bool reserve(const Event& event);
   bool enqueue_reserved(Row row);
 

@@ -12,16 +12,33 @@ constexpr std::size_t kSpareIds = 1'000;
 bool Gate::try_acquire(std::string_view event_id) {
   MutexLock lock(mutex_);
   if (ids_.find(event_id) != ids_.end()) return false;
+  add(event_id);
+  return true;
+}
+
+bool Gate::reserve(std::string_view event_id) {
+  MutexLock lock(mutex_);
+  const auto found = ids_.find(event_id);
+  if (found == ids_.end()) {
+    add(event_id);
+    return true;
+  }
+  if (!found->second) return false;
+  found->second = false;
+  std::erase(limbo_, &found->first);
+  return true;
+}
+
+void Gate::add(std::string_view event_id) {
   if (spare_.empty()) {
     ids_.emplace(event_id, false);
-    return true;
+    return;
   }
   Ids::node_type node = std::move(spare_.back());
   spare_.pop_back();
   node.key().assign(event_id);
   node.mapped() = false;
   ids_.insert(std::move(node));
-  return true;
 }
 
 void Gate::forget(Ids::const_iterator id) {

@@ -25,6 +25,10 @@ class Gate final : public InFlightTracker {
   bool try_acquire(std::string_view event_id) override;
   void release(std::string_view event_id) override;
 
+  // As try_acquire(), for an event that is being written, and takes it out of limbo: its row was
+  // rolled back, and is written once more. What a read under way finds of it is still filtered.
+  bool reserve(std::string_view event_id);
+
   // Brackets a read and the handling of its rows. One read at a time.
   void read_begins();
   void read_ends();
@@ -46,6 +50,7 @@ class Gate final : public InFlightTracker {
   // The value: whether it is in limbo.
   using Ids = std::unordered_map<std::string, bool, Hash, std::equal_to<>>;
 
+  void add(std::string_view event_id) OUTBOX_REQUIRES(mutex_);
   void forget(Ids::const_iterator id) OUTBOX_REQUIRES(mutex_);
 
   mutable Mutex mutex_;

@@ -47,6 +47,22 @@ TEST(Gate, WhatEntersDuringAReadStaysAfterIt) {
   EXPECT_FALSE(gate.try_acquire("a"));
 }
 
+// A transaction that is rolled back and repeated with the same ids while a read is under way.
+TEST(Gate, WhatIsWrittenOnceMoreDuringAReadStaysAfterIt) {
+  Gate gate;
+  ASSERT_TRUE(gate.reserve("a"));
+  EXPECT_FALSE(gate.reserve("a")) << "it is in flight";
+  gate.read_begins();
+  gate.release("a");
+  ASSERT_TRUE(gate.reserve("a"));
+  EXPECT_FALSE(gate.try_acquire("a")) << "the read must not take it as well";
+  EXPECT_EQ(gate.size(), 1u);
+  gate.read_ends();
+  EXPECT_FALSE(gate.try_acquire("a")) << "nor may the next one";
+  gate.release("a");
+  EXPECT_EQ(gate.size(), 0u);
+}
+
 TEST(Gate, ReleasingWhatItDoesNotKnowDoesNothing) {
   Gate gate;
   gate.release("a");

@@ -507,6 +507,51 @@ TEST_F(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenByClose) {
   EXPECT_EQ(mails, 1);
 }
 
+TEST_F(RegressionTest, AnIdThatWasRolledBackDuringAReadAndWrittenAgainWasDeliveredTwice) {
+  testing::Barrier reading;
+  testing::Barrier delivering;
+  std::atomic<bool> slow{false};
+  faults->before([&](std::string_view call) {
+    if (call == "ready" && slow) reading.pass();
+  });
+  const auto to = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    delivering.pass();
+    return Outcome::done();
+  });
+  auto box = open({.workers = 3, .ordering = Ordering::none}, to, testing::faulty(store, faults));
+  box->start();
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  slow = true;
+  const testing::OpenAtEnd at_end(delivering);
+  const testing::OpenAtEnd before_that(reading);
+  box->wake();
+  ASSERT_TRUE(reading.reached());
+
+  Draft draft = order_event("1", "1");
+  draft.id = "x";
+  {
+    auto tx = box->begin();
+    tx.write(draft);
+    tx.rollback();
+  }
+  auto tx = box->begin();
+  tx.write(draft);
+  tx.commit();
+  ASSERT_TRUE(delivering.reached());
+
+  slow = false;
+  reading.open();
+  const std::size_t reads = faults->calls("ready");
+  EXPECT_TRUE(eventually([&] {
+    box->wake();
+    return faults->calls("ready") > reads + 2;
+  }));
+  EXPECT_FALSE(delivering.reached(2, 50ms));
+  delivering.open();
+  EXPECT_TRUE(box->wait_idle(20s));
+  EXPECT_EQ(to->count(), 1u);
+}
+
 TEST_F(RegressionTest, WhatWasDueHadADatabaseAskedInALoopThatWasAway) {
   faults->before(testing::failing({"ready"}));
   auto box = open({}, recorder, testing::faulty(store, faults));
