@@ -154,6 +154,14 @@ std::size_t Lanes::jobs_that_wait(const std::set<LaneKey>& waiting) const {
   return result;
 }
 
+bool Lanes::at_rest() const {
+  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& entry) {
+    const Lane& lane = entry.second;
+    return lane.jobs.empty() && !lane.busy && !lane.frozen && lane.asides_pending == 0 &&
+           lane.read_back == 0;
+  });
+}
+
 void Lanes::unlist(Lane& lane) {
   if (!lane.listed) return;
   wanting_.erase({*lane.listed, lane.key});

@@ -103,6 +103,9 @@ class Lanes {
   // How many jobs are in lanes that are frozen or one of these.
   std::size_t jobs_that_wait(const std::set<LaneKey>& waiting) const;
 
+  // Whether no lane has anything of an event that is in flight.
+  bool at_rest() const;
+
   std::size_t size() const { return lanes_.size(); }
 
  private:

@@ -1,6 +1,7 @@
 #include "engine/work_queue.h"
 
 #include <algorithm>
+#include <cassert>
 #include <utility>
 
 namespace outbox::internal {
@@ -490,6 +491,16 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
   poll_for_lanes(now);
   if (should_poll(true)) call_worker();
   announce_quiet();
+  check_rest();
+}
+
+// What is noted of events in flight goes with the last of them: what stays would hold up their
+// lanes for ever, or fill the memory.
+void WorkQueue::check_rest() const {
+  if (hot_load_.held + cold_load_.held > 0) return;
+  assert(held_bytes_ == 0 && running_ == 0 && in_line() == 0);
+  assert(away_.empty() && orphans_.empty() && hung_.empty());
+  assert(lanes_.at_rest());
 }
 
 // --- Reading ---

@@ -307,6 +307,7 @@ class WorkQueue {
   void poll_for_lanes(Clock::Steady now) OUTBOX_REQUIRES(mutex_);
   void call_worker() OUTBOX_REQUIRES(mutex_);
   void announce_quiet() OUTBOX_REQUIRES(mutex_);
+  void check_rest() const OUTBOX_REQUIRES(mutex_);
 
   // Constant after construction.
   const WorkQueueOptions options_;

@@ -66,6 +66,7 @@ bool WorkQueue::adopt(Job& job) {
   if (lane == nullptr || !lane->frozen) {
     account(job, false);
     is_back(job);
+    check_rest();
     return false;
   }
   // First, so that the lane stays.
