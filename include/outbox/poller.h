@@ -29,7 +29,8 @@ class OUTBOX_EXPORT PollHandler {
   // How many bytes of payload it can take; see ReadLimit.
   virtual std::size_t room_bytes() { return std::numeric_limits<std::size_t>::max(); }
 
-  // How many events it has taken and not yet marked.
+  // How many events it has taken and not yet marked, or keeps for itself: a read may meet their
+  // rows.
   virtual std::size_t in_flight() = 0;
 
   // Of these, how many will come to an end without waiting for a call that hangs, or for

@@ -420,17 +420,14 @@ std::vector<RowRef> Core::close() {
                                 " ms; what was not started stays pending");
   }
   std::vector<RowRef> unstarted;
-  std::vector<Mark> last;  // that it killed nobody, and who has it
+  std::vector<Mark> innocent;
   for (const Job& job : queue_.drop_all()) {
     unstarted.push_back(job.row.ref);
-    if (!job.suspect && !job.unsaved_progress) continue;
-    last.push_back({.row = job.row.ref,
-                    .event_id = job.row.event.id(),
-                    .kind = job.unsaved_progress ? Mark::Kind::defer : Mark::Kind::suspect,
-                    .lane = job.lane,
-                    .attempts = job.row.attempts,
-                    .crashes = job.row.crashes,
-                    .progress = job.row.progress});
+    if (!job.suspect) continue;
+    innocent.push_back({.row = job.row.ref,
+                        .event_id = job.row.event.id(),
+                        .kind = Mark::Kind::suspect,
+                        .crashes = job.row.crashes});
   }
   queue_.stop();
   {
@@ -443,10 +440,10 @@ std::vector<RowRef> Core::close() {
   completer_.close(SteadyClock::now() +
                    std::max(options_.drain_timeout, std::chrono::milliseconds{1'000}));
   try {
-    if (!last.empty()) instance_->mark(epoch_, last);
+    if (!innocent.empty()) instance_->mark(epoch_, innocent);
   } catch (const std::exception& error) {
-    log_(LogLevel::warning, "closing: cannot record what became of " + std::to_string(last.size()) +
-                                " events: " + error.what());
+    log_(LogLevel::warning, std::string("closing: cannot clear the suspicion from ") +
+                                std::to_string(innocent.size()) + " events: " + error.what());
   }
   return unstarted;
 }

@@ -123,6 +123,7 @@ class Core final : public PollHandler {
 
   bool closing() const { return closing_; }
   std::int64_t epoch() const { return epoch_; }
+  std::size_t unacknowledged() const { return queue_.in_flight(); }
   std::size_t hot_room() const { return closing_ ? 0 : queue_.room(true); }
   std::size_t cold_room() const { return closing_ ? 0 : queue_.room(false); }
   bool wait_empty(std::chrono::steady_clock::time_point deadline) {
@@ -152,6 +153,7 @@ class Core final : public PollHandler {
     WorkQueue::After after = WorkQueue::After::next;
     Mark mark{};
     Completion::Landing landing = Completion::Landing::done;
+    bool unavailable = false;  // the listener
 
     bool is_marked() const {
       return after != WorkQueue::After::drop && after != WorkQueue::After::again;

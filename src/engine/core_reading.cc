@@ -26,7 +26,8 @@ std::size_t Core::room() { return cold_room(); }
 // Without a gate a read cannot tell which of its rows are in flight: these count as well.
 std::size_t Core::room_bytes() { return queue_.room_bytes() + (gate_ ? 0 : queue_.held_bytes()); }
 
-std::size_t Core::in_flight() { return queue_.in_flight(); }
+// Rows that a read may meet and pass over: also those that are reserved, and not in the queue yet.
+std::size_t Core::in_flight() { return gate_ ? gate_->all() : queue_.in_flight(); }
 
 void Core::read_begins(std::int64_t epoch) {
   reading_epoch_ = epoch;

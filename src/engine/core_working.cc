@@ -65,7 +65,7 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
     Judgement judgement{.after = WorkQueue::After::drop};
     if (ours) judgement = judge(jobs[i], outcomes[i]);
     if (judgement.mark.kind == Mark::Kind::dead && options_.dead_letter) bury(jobs[i], judgement);
-    if (judgement.after == WorkQueue::After::again) away = outcomes[i].error();
+    if (judgement.unavailable) away = outcomes[i].error();
     worker.judgements.push_back(std::move(judgement));
   }
   {
@@ -74,11 +74,12 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
     worker.call.event.reset();
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    worker.finished.push_back({.job = std::move(jobs[i]), .after = worker.judgements[i].after});
+    worker.finished.push_back({.job = std::move(jobs[i]),
+                               .after = worker.judgements[i].after,
+                               .unavailable = worker.judgements[i].unavailable});
   }
-  const bool paused =
-      std::any_of(worker.finished.begin(), worker.finished.end(),
-                  [](const auto& one) { return one.after == WorkQueue::After::again; });
+  const bool paused = std::any_of(worker.finished.begin(), worker.finished.end(),
+                                  [](const auto& one) { return one.was_unavailable(); });
   WorkQueue::Followers followers = queue_.finish(worker.finished, clock_.steady());
   const bool just_paused = followers.paused;
   const bool well_again = followers.well_again;
@@ -232,10 +233,15 @@ Core::Judgement Core::judge(const Job& job, const Outcome& outcome) const {
     case Outcome::Kind::done:
       break;
     case Outcome::Kind::unavailable:
+      result.unavailable = true;
       if (job.suspect) {
         // It has answered, and killed nobody. Kept in memory it would keep all
         // other listeners waiting for the end of its group.
         wait(Mark::Kind::defer, options_.pause);
+      } else if (job.unsaved_progress) {
+        // Whoever delivers it next is to know which handlers have it; perhaps that is somebody
+        // else. It comes back at once, and waits for its listener in memory.
+        wait(Mark::Kind::defer, std::chrono::milliseconds::zero());
       } else {
         result.after = WorkQueue::After::again;
       }

@@ -123,7 +123,7 @@ bool Dispatcher::enqueue_hot(Row row) { return impl_->core().enqueue(std::move(r
 bool Dispatcher::enqueue_cold(Row row) { return impl_->core().enqueue(std::move(row), false); }
 std::size_t Dispatcher::hot_room() const { return impl_->core().hot_room(); }
 std::size_t Dispatcher::cold_room() const { return impl_->core().cold_room(); }
-std::size_t Dispatcher::in_flight() const { return impl_->core().in_flight(); }
+std::size_t Dispatcher::in_flight() const { return impl_->core().unacknowledged(); }
 std::shared_ptr<PollHandler> Dispatcher::poll_handler() { return impl_->poll_handler(); }
 void Dispatcher::close() { impl_->close(); }
 

@@ -75,6 +75,11 @@ bool Gate::contains(std::string_view event_id) const {
   return ids_.find(event_id) != ids_.end();
 }
 
+std::size_t Gate::all() const {
+  MutexLock lock(mutex_);
+  return ids_.size();
+}
+
 std::size_t Gate::size() const {
   MutexLock lock(mutex_);
   return ids_.size() - limbo_.size();

@@ -36,8 +36,9 @@ class Gate final : public InFlightTracker {
   // Whether it is in, or in limbo: while a read is under way, it stays so until that ends.
   bool contains(std::string_view event_id) const;
 
-  // Without those in limbo.
+  // Without those in limbo, and with them.
   std::size_t size() const;
+  std::size_t all() const;
 
  private:
   struct Hash {

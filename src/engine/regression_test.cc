@@ -552,6 +552,45 @@ TEST_F(RegressionTest, AnIdThatWasRolledBackDuringAReadAndWrittenAgainWasDeliver
   EXPECT_EQ(to->count(), 1u);
 }
 
+TEST_F(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenWhenItsShardWasHandedOver) {
+  std::atomic<int> mails{0};
+  Listeners on;
+  on.fan_out("Order", "Happened",
+             {handler("mail", [&](const Event&) { ++mails; }),
+              handler("stock", [](const Event&) { return Outcome::unavailable("away"); })});
+  Outbox box{store, on, {.poll_interval = 10min, .log = log.log()}};
+  box.start();
+  const std::string id = write({order_event("1", "1")}).front();
+  // In the store: whoever delivers it next must know.
+  EXPECT_TRUE(eventually([&] { return store->find(id)->row.progress == "mail"; }));
+  EXPECT_TRUE(eventually([&] { return !box.health().reasons.empty(); }));
+  EXPECT_EQ(mails, 1);
+}
+
+TEST_F(RegressionTest, ReservedRowsKeptOthersFromBeingReadUntilTheirCommitWasAnswered) {
+  constexpr std::size_t kBatch = 5;
+  testing::Barrier answer;
+  faults->after([&](std::string_view call) {
+    if (call == "commit") answer.pass();
+  });
+  auto box =
+      open({.ordering = Ordering::none, .batch = kBatch}, recorder, testing::faulty(store, faults));
+  box->start();
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  std::jthread writer([&] {
+    auto tx = box->begin();
+    tx.write_all(std::vector<Draft>(2 * kBatch, order_event("1", "1")));
+    tx.commit();
+  });
+  const testing::OpenAtEnd at_end(answer);
+  ASSERT_TRUE(answer.reached());
+  write({order_event("2", "2")});  // behind them
+  EXPECT_TRUE(recorder->wait_for(1, 20s));
+  EXPECT_LT(faults->calls("ready"), 100u) << "it was read again and again";
+  answer.open();
+  EXPECT_TRUE(recorder->wait_for(1 + 2 * kBatch, 20s));
+}
+
 TEST_F(RegressionTest, WhatWasDueHadADatabaseAskedInALoopThatWasAway) {
   faults->before(testing::failing({"ready"}));
   auto box = open({}, recorder, testing::faulty(store, faults));

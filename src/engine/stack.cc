@@ -86,7 +86,7 @@ void Stack::close() {
 bool Stack::wait_idle(milliseconds timeout) {
   const auto deadline = SteadyClock::now() + bounded(timeout);
   for (;;) {
-    if (core_->in_flight() == 0 && !store_->has_pending()) return true;
+    if (core_->unacknowledged() == 0 && !store_->has_pending()) return true;
     const auto now = SteadyClock::now();
     if (now >= deadline) return false;
     const auto until = std::min(deadline, now + kIdleCheck);

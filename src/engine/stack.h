@@ -31,7 +31,7 @@ class Stack {
   void pause(const Name& aggregate_type, const Name& type, bool on);
   bool owner() const { return driver_->owner(); }
   const std::string& owner_name() const { return instance_->owner(); }
-  std::size_t in_flight() const { return core_->in_flight(); }
+  std::size_t in_flight() const { return core_->unacknowledged(); }
 
   // Whether this is one of its threads: a listener's, or that of a callback.
   bool on_own_thread() const {

@@ -476,6 +476,11 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
       case Completion::Landing::head:
         lane->frozen = false;
         lane->due = completion.due;
+        if (completion.stale && lane->blocked) {
+          // Somebody else has finished it: no DEAD event stands first.
+          lanes_.unblock(lane);
+          continue;
+        }
         break;
       case Completion::Landing::aside:
         --lane->asides_pending;

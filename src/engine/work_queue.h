@@ -137,6 +137,9 @@ class WorkQueue {
   struct Finished {
     Job job;
     After after = After::next;
+    bool unavailable = false;  // the listener was, though the job is not to come again from here
+
+    bool was_unavailable() const { return unavailable || after == After::again; }
   };
 
   // Jobs that have to leave the queue because an earlier one of their lane waits;

@@ -11,7 +11,7 @@ void WorkQueue::end_call(std::span<const Finished> finished, Followers& follower
   Breaker* route = finished.front().job.route;
   if (route == nullptr) return;
   const bool away = std::any_of(finished.begin(), finished.end(),
-                                [](const Finished& one) { return one.after == After::again; });
+                                [](const Finished& one) { return one.was_unavailable(); });
   const bool was_well = route->well();
   const bool called = std::any_of(finished.begin(), finished.end(),
                                   [](const Finished& one) { return one.after != After::drop; });

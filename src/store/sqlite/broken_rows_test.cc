@@ -138,6 +138,31 @@ TEST_F(BrokenRowsTest, AnEngineDeliversTheOthersOnceAndCloses) {
   EXPECT_EQ(delivered, (Ids{"behind", "last", "new"})) << "the head was said to be DONE";
 }
 
+// By the listener's own hand, or an operator's: the lane is not blocked by what is not DEAD.
+TEST_F(BrokenRowsTest, WhatIsFinishedByHandDuringItsLastAttemptBlocksNobody) {
+  const auto listener =
+      std::make_shared<testing::RecordingListener>([&](const Event& event, const Delivery&) {
+        if (event.id() != "first") return Outcome::done();
+        db_.run("UPDATE outbox_event SET status = 1, hold = NULL WHERE event_id = 'first'");
+        return Outcome::permanent("no");
+      });
+  testing::RecordingLog log;
+  Listeners on;
+  on.add("Order", "Happened", listener);
+  Outbox box(store_, on, {.on_dead = OnDead::block, .poll_interval = 10min, .log = log.log()});
+  box.start();
+  auto tx = box.begin();
+  for (const char* id : {"first", "second"}) {
+    Draft draft{.type = "Happened", .aggregate_type = "Order", .aggregate_id = "1"};
+    draft.payload = json("{}");
+    draft.id = id;
+    tx.write(std::move(draft));
+  }
+  tx.commit();
+  EXPECT_TRUE(box.wait_idle(20s));
+  EXPECT_EQ(listener->ids(), (Ids{"first", "second"}));
+}
+
 TEST_F(BrokenRowsTest, TheSchemaRefusesThem) {
   write_event(*store_, simple_event("e"));
   const auto refused = [&](const std::string& sql) {
