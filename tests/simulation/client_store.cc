@@ -95,14 +95,14 @@ class ClientConnection final : public Connection {
   }
 
   void rollback() override {
-    if (broken_) return;
+    if (broken_ || std::exchange(aborted_, false)) return;
     on_connection("rollback", [&] {
       to_->rollback();
       server_.log->rolled_back(this);
     });
   }
 
-  bool in_transaction() const override { return !broken_ && to_->in_transaction(); }
+  bool in_transaction() const override { return !broken_ && (aborted_ || to_->in_transaction()); }
 
   void savepoint(const std::string& name) override {
     on_connection("savepoint", [&] {
@@ -138,22 +138,32 @@ class ClientConnection final : public Connection {
  private:
   void check() const {
     if (broken_) throw RetryableError("the connection is lost");
+    if (aborted_) throw RetryableError("the transaction was rolled back");
   }
 
-  // A connection that failed is of no use any more: the server rolls back.
-  void give_up() {
-    broken_ = true;
-    serve([&] {
-      if (!to_->in_transaction()) return;
+  // On the server's side. False if there is nothing to roll back.
+  bool abort() {
+    return serve([&] {
+      if (!to_->in_transaction()) return false;
       to_->rollback();
       server_.log->rolled_back(this);
+      return true;
     });
+  }
+
+  // A connection that failed is of no use any more.
+  void give_up() {
+    broken_ = true;
+    abort();
   }
 
   void request(std::string_view call) {
     try {
       server_.network->request(call);
       if (!server_.cluster->answers(*node_)) throw RetryableError("the old primary has ended");
+    } catch (const Deadlocked&) {
+      aborted_ = abort();
+      throw;
     } catch (...) {
       give_up();
       throw;
@@ -183,6 +193,7 @@ class ClientConnection final : public Connection {
   const std::shared_ptr<Node> node_;
   std::unique_ptr<Connection> to_;
   bool broken_ = false;
+  bool aborted_ = false;  // until the client rolls back as well
 };
 
 // What a database store does about failovers (docs/architecture.md, I16): an instance has a

@@ -7,17 +7,25 @@
 #include <string>
 #include <string_view>
 
+#include "outbox/error.h"
 #include "outbox/store.h"
 #include "simulation/cluster.h"
 
 namespace outbox::simulation {
+
+// The server has rolled the transaction back, and the connection is as good as before.
+class Deadlocked final : public RetryableError {
+ public:
+  using RetryableError::RetryableError;
+};
 
 // What may happen around a call. Its functions run on the caller's thread, and may wait.
 class Network {
  public:
   virtual ~Network() = default;
 
-  // Before the server hears of the call. Throws RetryableError if it never does.
+  // Before the server hears of the call. Throws RetryableError if it never does; Deadlocked if it
+  // does, and lets another one go first.
   virtual void request(std::string_view call) = 0;
 
   // Whether there is still somebody to be told of commits.

@@ -46,9 +46,10 @@ struct Environment {
         trace(std::move(on_step)),
         violated(std::move(on_violation)) {}
 
-  void fault() {
+  // Something goes wrong from now on, for so long.
+  void fault(std::chrono::nanoseconds time = {}) {
     ++faults;
-    judge->fault();
+    judge->fault(scheduler.now(), scheduler.now() + time);
   }
 
   std::chrono::microseconds elapsed() const {

@@ -19,11 +19,17 @@ void Judge::inserted(const void* transaction, std::span<const Event> events, std
   if (open.number == 0) open.number = now_;
   for (const Event& event : events) {
     const std::string lane = lane_of(event);
-    events_[event.id()] = {.lane = lane,
-                           .delayed = event.available_at() > event.occurred_at(),
-                           .calm = calm_,
-                           .transaction = open.number,
-                           .inserted_at = begun};
+    if (const auto known = events_.find(event.id()); known != events_.end()) {
+      std::erase(lanes_[known->second.lane], event.id());  // it was rolled back
+    }
+    events_[event.id()] = {
+        .lane = lane,
+        .delayed = event.available_at() > event.occurred_at(),
+        .calm = calm_,
+        .transaction = open.number,
+        .inserted_at = begun,
+        .not_before = event.delay() ? now_in_simulation() + *event.delay() : Instant{},
+        .available_at = event.delay() ? Time{} : event.available_at()};
     lanes_[lane].push_back(event.id());
     open.ids.push_back(event.id());
   }
@@ -108,9 +114,24 @@ void Judge::check_final(const Mark& mark, Told& told) {
     violated_("final: " + mark.event_id + " was " + (*told.final == Kind::done ? "DONE" : "DEAD") +
               ", and is marked otherwise");
   }
+  if (told.answered && (mark.kind == Kind::retry || mark.kind == Kind::defer)) {
+    told.answered = false;
+    told.deaths_before = deaths_;
+  }
+  if (mark.kind == Kind::dead) check_dead(mark, told);
   if (mark.kind != Kind::done && mark.kind != Kind::dead) return;
+  if (mark.kind == Kind::done && !told.done_at) told.done_at = now_in_simulation();
   told.final = mark.kind;
   told.final_at = now_;
+}
+
+void Judge::check_dead(const Mark& mark, const Told& told) {
+  // Two in company, two alone.
+  constexpr int kDeaths = 4;
+  if (told.permanent || told.all_failures >= options_.max_attempts) return;
+  if (deaths_ - told.deaths_before >= kDeaths) return;
+  if (options_.on_dead == OnDead::park || failed_over_) return;  // with another one; as long ago
+  violated_("dead: " + mark.event_id + " is DEAD without a reason");
 }
 
 // --- Listeners ---
@@ -137,8 +158,19 @@ Judge::Told* Judge::begin(int process, const Event& event, const Delivery& deliv
                 std::to_string(owner->second) + " and of " + std::to_string(process));
     }
   }
+  if (told.begun == 0) told.begun_at = now_in_simulation();
+  if (told.begun == 0 && told.delayed) check_time(event, told);
   if (told.begun++ == 0 && !told.delayed && !told.lost) check_order(event.id(), told);
   return &told;
+}
+
+void Judge::check_time(const Event& event, const Told& told) {
+  // The clocks are read one after the other.
+  constexpr std::chrono::milliseconds kSlack{1};
+  if (now_in_simulation() + kSlack < told.not_before ||
+      server_->store().clock().now() + kSlack < told.available_at) {
+    violated_("early: " + event.id() + " is delivered before its time");
+  }
 }
 
 void Judge::begins(int process, const Event& event, const Delivery& delivery) {
@@ -149,8 +181,8 @@ void Judge::begins(int process, const Event& event, const Delivery& delivery) {
     violated_("two at once: " + event.id() + " while " + running->second +
               " of the same lane is being delivered by the same process");
   }
-  if (told->successes > 0 && !excused(*told)) {
-    violated_("repeat: " + event.id() + " is delivered again without any fault");
+  if (told->successes > 0 && !was_in_flight_at_a_fault(*told)) {
+    violated_("repeat: " + event.id() + " is delivered again, and was not in flight at any fault");
   }
   const int counted = delivery.attempt - 1;
   if (counted > told->all_failures || (counted != told->failures && !excused(*told))) {
@@ -162,10 +194,10 @@ void Judge::begins(int process, const Event& event, const Delivery& delivery) {
 void Judge::handler_begins(int process, const Event& event, const Delivery& delivery,
                            const std::string& handler) {
   Told* const told = begin(process, event, delivery);
-  if (told == nullptr || excused(*told)) return;
-  if (told->handlers.contains(handler)) {
-    violated_("repeat: " + event.id() + " goes to " + handler + " again without any fault");
-  }
+  if (told == nullptr || !told->handlers.contains(handler)) return;
+  if (was_in_flight_at_a_fault(*told)) return;
+  violated_("repeat: " + event.id() + " goes to " + handler +
+            " again, and was not in flight at any fault");
 }
 
 void Judge::handler_ends(const Event& event, const std::string& handler, Outcome::Kind outcome) {
@@ -173,6 +205,7 @@ void Judge::handler_ends(const Event& event, const std::string& handler, Outcome
   const auto found = events_.find(event.id());
   if (found == events_.end()) return;
   Told& told = found->second;
+  told.answered = true;
   if (outcome == Outcome::Kind::failed) ++told.all_failures;
   if (outcome == Outcome::Kind::permanent) told.permanent = true;
   if (outcome != Outcome::Kind::done || !told.handlers.insert(handler).second) return;
@@ -185,13 +218,35 @@ void Judge::ends(int process, const Event& event, Outcome::Kind outcome) {
   if (found == events_.end()) return;
   Told& told = found->second;
   running_.erase(std::pair(process, told.lane));
+  told.answered = true;
   if (outcome == Outcome::Kind::done) ++told.successes;
   if (outcome == Outcome::Kind::failed) ++told.failures, ++told.all_failures;
   if (outcome == Outcome::Kind::permanent) told.permanent = true;
 }
 
-void Judge::was_killed(int process) {
+// --- Faults ---
+
+Instant Judge::now_in_simulation() {
+  const Scheduler* const scheduler = Scheduler::here();
+  return scheduler == nullptr ? Instant{} : scheduler->now();
+}
+
+void Judge::fault(Instant from, Instant until) {
   faults_ = true;
+  // Whoever could not renew its lease in time loses it a little later.
+  fault_times_.emplace_back(from, until + options_.lease);
+}
+
+bool Judge::was_in_flight_at_a_fault(const Told& told) const {
+  if (told.calm) return false;
+  const Instant end = told.done_at.value_or(Instant::max());
+  return std::any_of(fault_times_.begin(), fault_times_.end(), [&](const auto& fault) {
+    return fault.first <= end && told.begun_at <= fault.second;
+  });
+}
+
+void Judge::was_killed(int process) {
+  ++deaths_;
   std::erase_if(running_, [&](const auto& entry) { return entry.first.first == process; });
 }
 
@@ -221,8 +276,8 @@ void Judge::owns(int process, const Event& event, Instant now) {
   // Between the last look at the clock and the delivery nobody waits for long.
   constexpr std::chrono::milliseconds kSlack{50};
   const auto renewal = renewals_.find(process);
-  if (!options_.lease || renewal == renewals_.end()) return;
-  if (now <= renewal->second + *options_.lease + kSlack) return;
+  if (options_.row_claims || renewal == renewals_.end()) return;
+  if (now <= renewal->second + options_.lease + kSlack) return;
   violated_("lease: " + event.id() + " is delivered by process " + std::to_string(process) +
             " after the end of its lease");
 }
@@ -237,6 +292,13 @@ void Judge::replayed(const std::string& id) {
   told.final.reset();
 }
 
+void Judge::finished_by_hand(const std::string& id) {
+  ++now_;
+  Told& told = events_[id];
+  told.edited = true;
+  told.was_discarded = true;
+}
+
 void Judge::discarded(const std::string& id) {
   ++now_;
   events_[id].discarded = true;
@@ -249,10 +311,11 @@ void Judge::replication_stops() { replicated_until_ = now_; }
 
 void Judge::promoted() {
   faults_ = true;
+  failed_over_ = true;
   for (auto& [id, told] : events_) {
     const std::optional<EventRecord> record = server_->store().find(id);
     if (told.state == State::committed && !record) told.lost = true;
-    if (told.final_at > replicated_until_) told.final.reset();
+    if (told.final_at > replicated_until_) told.final.reset(), told.done_at.reset();
     if (record && record->row.status != Status::done) told.discarded = false;
   }
   replicated_until_ = std::numeric_limits<std::uint64_t>::max();
@@ -265,7 +328,7 @@ void Judge::conclude() {
     const std::optional<EventRecord> record = server_->store().find(id);
     const bool committed = told.state == State::committed && !told.lost;
     if (!committed && record) violated_("ghost: the table has " + id);
-    if (!committed || told.discarded) continue;
+    if (!committed || told.discarded || told.edited) continue;
     const bool dead = record && record->row.status == Status::dead;
     if (told.successes == 0 && !dead) {
       violated_("lost: " + id + " was committed, and is not delivered; it is " +

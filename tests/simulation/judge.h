@@ -11,6 +11,7 @@
 #include <set>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "outbox/dispatcher.h"
@@ -30,8 +31,9 @@ struct JudgeOptions {
   Ordering ordering = Ordering::per_aggregate;
   OnDead on_dead = OnDead::skip;
   int max_attempts = 10;
-  std::optional<std::chrono::milliseconds> lease{};  // absent: rows are claimed
-  std::vector<std::string> handlers{};               // of a fan-out
+  std::chrono::milliseconds lease{};
+  bool row_claims = false;
+  std::vector<std::string> handlers{};  // of a fan-out
 };
 
 // Hears what the server did and what listeners were given, in the order in which it happened, and
@@ -43,9 +45,12 @@ struct JudgeOptions {
 //   DEAD (with `block` and `park`: or was discarded);
 // - a lane is one at a time, in one process; an epoch belongs to one process, and nothing is
 //   delivered after the end of a lease;
-// - no attempt is counted that did not fail; without faults each failure is counted, and nothing
-//   is delivered again after a success, in a fan-out to none of the handlers;
-// - what is DONE stays so, and what is DEAD until an operator replays it.
+// - no attempt is counted that did not fail; without faults each failure is counted;
+// - nothing is delivered again after a success, in a fan-out to none of the handlers, unless it was
+//   in flight when something went wrong;
+// - what is DONE stays so, and what is DEAD until an operator replays it; and nothing is DEAD that
+//   has not failed as often as it may, and has not seen processes die since it answered;
+// - nothing is delivered before its time.
 //
 // At the end: whatever was committed, and not lost by the server, has been delivered, is DEAD or
 // was discarded, and nothing else is marked.
@@ -98,10 +103,15 @@ class Judge final : public ServerLog {
   void replayed(const std::string& id);
   void discarded(const std::string& id);
 
+  // Somebody has made it DONE by an UPDATE of their own; whoever has it in hand may still deliver
+  // it.
+  void finished_by_hand(const std::string& id);
+
   // --- Faults ---
 
-  // From now on events may be delivered again.
-  void fault() { faults_ = true; }
+  // From then until then something goes wrong. What is in flight meanwhile, or within a lease after
+  // that, may be delivered again; nothing else.
+  void fault(Instant from, Instant until);
   void was_killed(int process);
 
   // What the primary does from now on will be lost; and is.
@@ -140,6 +150,17 @@ class Judge final : public ServerLog {
     bool was_discarded = false;        // perhaps on a server that has lost it
     bool lost = false;                 // by the server
     std::set<std::string> handlers{};  // that have it
+    bool edited = false;               // by hand
+    bool answered = false;             // and the server does not know of it yet
+    int deaths_before = 0;             // of processes, when it had answered last
+
+    // Not to be delivered before.
+    Instant not_before{};  // if it has a delay
+    Time available_at{};   // by the server's clock
+
+    // In flight: since it was first given to a listener, until the server knew that it is DONE.
+    Instant begun_at{};
+    std::optional<Instant> done_at{};
 
     std::optional<Mark::Kind> final{};
     std::uint64_t final_at = 0;
@@ -155,15 +176,22 @@ class Judge final : public ServerLog {
   Told* begin(int process, const Event& event, const Delivery& delivery);
   void check_order(const std::string& id, const Told& told);
   void check_final(const Mark& mark, Told& told);
+  void check_dead(const Mark& mark, const Told& told);
+  void check_time(const Event& event, const Told& told);
   bool is_dead(const std::string& id);
   bool excused(const Told& told) const { return faults_ && !told.calm; }
+  bool was_in_flight_at_a_fault(const Told& told) const;
+  static Instant now_in_simulation();
 
   const std::shared_ptr<Cluster> server_;
   const JudgeOptions options_;
   const OnViolation violated_;
   const std::function<void(const std::string&)> say_;
   bool faults_ = false;
+  std::vector<std::pair<Instant, Instant>> fault_times_;
   bool calm_ = false;
+  bool failed_over_ = false;
+  int deaths_ = 0;  // of processes
   std::uint64_t replicated_until_ = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t now_ = 0;
   std::size_t deliveries_ = 0;

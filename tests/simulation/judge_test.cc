@@ -11,6 +11,8 @@
 namespace outbox::simulation {
 namespace {
 
+using namespace std::chrono_literals;
+
 class SimulationJudgeTest : public testing::Test {
  protected:
   static Event event(const std::string& id, const std::string& aggregate = "a") {
@@ -137,14 +139,73 @@ TEST_F(SimulationJudgeTest, NothingIsRepeatedWithoutAFault) {
 TEST_F(SimulationJudgeTest, AfterAFaultItMay) {
   commit({event("1")});
   delivers(event("1"));
-  judge_->fault();
+  judge_->fault({}, {});
   delivers(event("1"));
+  EXPECT_EQ(seen(), "");
+}
+
+TEST_F(SimulationJudgeTest, WhatWasDoneBeforeTheFaultIsNotRepeated) {
+  commit({event("1")});
+  delivers(event("1"));
+  marks("1", Mark::Kind::done);
+  judge_->fault(Instant{1s}, Instant{2s});
+  delivers(event("1"));
+  EXPECT_EQ(seen(), "repeat");
+}
+
+TEST_F(SimulationJudgeTest, WhatBeginsLongAfterTheFaultIsNotRepeated) {
+  judge_ = make({.lease = 3s});
+  commit({event("1")});
+  judge_->fault(Instant{-5s}, Instant{-4s});
+  delivers(event("1"));
+  delivers(event("1"));
+  EXPECT_EQ(seen(), "repeat");
+}
+
+TEST_F(SimulationJudgeTest, NothingIsDeadWithoutAReason) {
+  commit({event("1"), event("2", "b"), event("3", "c")});
+  delivers(event("1"), Outcome::Kind::permanent);
+  marks("1", Mark::Kind::dead);
+  for (int process = 1; process <= 4; ++process) judge_->was_killed(process);
+  marks("2", Mark::Kind::dead);
+  EXPECT_EQ(seen(), "");
+  delivers(event("3", "c"), Outcome::Kind::failed);
+  marks("3", Mark::Kind::retry);
+  marks("3", Mark::Kind::dead);
+  EXPECT_EQ(seen(), "dead");
+}
+
+TEST_F(SimulationJudgeTest, NothingIsDeliveredBeforeItsTime) {
+  Draft draft{.type = "T", .aggregate_type = "A", .aggregate_id = "a", .payload = json("{}")};
+  draft.id = "1";
+  draft.deliver_after = 1s;
+  const Event late = make_event(std::move(draft));
+  commit({late});
+  delivers(late);
+  EXPECT_EQ(seen(), "early");
+}
+
+TEST_F(SimulationJudgeTest, WhatSomebodyFinishedByHandIsNotMissedAndHoldsNobodyUp) {
+  commit({event("1"), event("2")});
+  judge_->finished_by_hand("1");
+  delivers(event("2"));
+  judge_->conclude();
+  EXPECT_EQ(seen(), "");
+}
+
+TEST_F(SimulationJudgeTest, AnIdThatWasRolledBackMayBeWrittenAgain) {
+  const std::vector<Event> events{event("1")};
+  judge_->inserted(this, events, judge_->now());
+  judge_->rolled_back(this);
+  commit({event("1")});
+  delivers(event("1"));
+  judge_->conclude();
   EXPECT_EQ(seen(), "");
 }
 
 TEST_F(SimulationJudgeTest, AnAttemptThatDidNotFailDoesNotCount) {
   commit({event("1")});
-  judge_->fault();
+  judge_->fault({}, {});
   delivers(event("1"), Outcome::Kind::done, 2);
   EXPECT_EQ(seen(), "attempts");
 }
@@ -192,6 +253,7 @@ TEST_F(SimulationJudgeTest, WhatIsDoneStaysSo) {
 
 TEST_F(SimulationJudgeTest, WhatIsDeadMayBeReplayed) {
   commit({event("1")});
+  delivers(event("1"), Outcome::Kind::permanent);
   marks("1", Mark::Kind::dead);
   judge_->replayed("1");
   marks("1", Mark::Kind::done);
@@ -210,7 +272,7 @@ TEST_F(SimulationJudgeTest, AHandlerHasAnEventOnce) {
 }
 
 TEST_F(SimulationJudgeTest, WhatIsWrittenAfterTheFaultsIsDeliveredOnce) {
-  judge_->fault();
+  judge_->fault({}, {});
   judge_->calm();
   commit({event("1")});
   delivers(event("1"));
@@ -240,7 +302,6 @@ TEST_F(SimulationJudgeTest, WhatWasRolledBackToASavepointIsAGhost) {
 }
 
 TEST_F(SimulationJudgeTest, NothingIsDeliveredAfterTheEndOfALease) {
-  using namespace std::chrono_literals;
   judge_ = make({.lease = 3s});
   const Instant begin{1h};
   judge_->renewed(1, begin);

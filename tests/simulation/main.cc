@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <functional>
 #include <iostream>
 #include <map>
@@ -22,6 +23,7 @@
 #include <vector>
 
 #include "simulation/choices.h"
+#include "simulation/scenarios.h"
 #include "simulation/shrink.h"
 #include "simulation/world.h"
 
@@ -39,15 +41,23 @@ constexpr unsigned kSecondsEach = 20;
 [[noreturn]] void usage(int status) {
   (status == 0 ? std::cout : std::cerr)
       << ("usage: simulate [--seeds N] [--first SEED] [--minutes M] [--jobs N] [--stop]\n"
-          "       simulate --seed SEED [--trace]\n"
+          "                [--scenario NAME] [--record FILE]\n"
+          "       simulate --regressions [--jobs N] [--stop]\n"
+          "       simulate --seed SEED [--scenario NAME] [--trace]\n"
+          "       simulate --list\n"
           "\n"
-          "  --seeds N     play N histories (20000), each from a seed of its own\n"
-          "  --first SEED  the first seed (1)\n"
-          "  --minutes M   stop after M minutes\n"
-          "  --jobs N      so many at once (2)\n"
-          "  --stop        stop at the first that breaks a promise\n"
-          "  --seed SEED   play that one; if it fails, make it simpler and print what happens\n"
-          "  --trace       print what happens in it as it is\n"
+          "  --seeds N        play N histories (20000), each from a seed of its own\n"
+          "  --first SEED     the first seed (1)\n"
+          "  --minutes M      stop after M minutes\n"
+          "  --jobs N         so many at once (2)\n"
+          "  --stop           stop at the first that breaks a promise\n"
+          "  --scenario NAME  only histories of this kind\n"
+          "  --record FILE    go on after the last seed in FILE, and add what was played to it\n"
+          "  --regressions    every scenario, with as many histories as would find its fault "
+          "again\n"
+          "  --seed SEED      play that one; if it fails, make it simpler and print what happens\n"
+          "  --trace          print what happens in it as it is\n"
+          "  --list           print the scenarios, and what went wrong in each\n"
           "\n"
           "Exit code 1 if a history broke a promise. Each is the same whenever it is played.\n");
   std::exit(status);
@@ -72,7 +82,8 @@ Report* shared_report() {
 }
 
 // Each history has a process of its own, which begins where all others began.
-pid_t start(Report& report, const std::function<Choices()>& choose, bool trace) {
+pid_t start(Report& report, const std::function<Choices()>& choose, const Scenario* scenario,
+            bool trace) {
   std::cout.flush();
   const pid_t child = fork();
   if (child != 0) return child;
@@ -93,7 +104,7 @@ pid_t start(Report& report, const std::function<Choices()>& choose, bool trace) 
   };
   std::function<void(const std::string&)> tell;
   if (trace) tell = [](const std::string& line) { std::cout << line << std::endl; };
-  report.figures = play(choices, violated, tell);
+  report.figures = play(choices, scenario, violated, tell);
   leave(0);
   std::abort();  // not reached
 }
@@ -108,8 +119,8 @@ std::optional<std::string> verdict(int status, const Report& report) {
 }
 
 std::optional<std::string> play_one(Report& report, const std::function<Choices()>& choose,
-                                    bool trace) {
-  const pid_t child = start(report, choose, trace);
+                                    const Scenario* scenario, bool trace) {
+  const pid_t child = start(report, choose, scenario, trace);
   int status = 0;
   waitpid(child, &status, 0);
   return verdict(status, report);
@@ -120,10 +131,10 @@ std::string_view kind_of(std::string_view violation) {
   return violation.substr(0, violation.find(':'));
 }
 
-int explain(std::uint64_t seed, bool trace) {
+int explain(std::uint64_t seed, const Scenario* scenario, bool trace) {
   Report& report = *shared_report();
   const auto violation = play_one(
-      report, [&] { return Choices(seed); }, trace);
+      report, [&] { return Choices(seed); }, scenario, trace);
   if (!violation) {
     std::cout << "seed " << seed << " keeps every promise (" << report.figures.steps << " points, "
               << report.figures.deliveries << " deliveries)\n";
@@ -139,13 +150,13 @@ int explain(std::uint64_t seed, bool trace) {
       std::move(answers),
       [&](const Choices::Answers& candidate) {
         const auto found = play_one(
-            report, [&] { return Choices(candidate); }, false);
+            report, [&] { return Choices(candidate); }, scenario, false);
         return found && kind_of(*found) == kind;
       },
       kShrinkBudget);
   std::cout << answers.size() << " answers are enough:\n";
   play_one(
-      report, [&] { return Choices(answers); }, true);
+      report, [&] { return Choices(answers); }, scenario, true);
   return 1;
 }
 
@@ -155,11 +166,66 @@ struct Arguments {
   double minutes = 1e6;
   std::uint64_t jobs = 2;
   std::optional<std::uint64_t> seed{};
+  const Scenario* scenario = nullptr;
+  std::string record{};
+  bool regressions = false;
+  bool list = false;
   bool trace = false;
   bool stop = false;
 };
 
-int play_many(const Arguments& arguments) {
+// --- Records ---
+
+// A line for each run: its first seed, how many histories from there on were played, how many of
+// them broke a promise, and how much happened in them.
+struct Played {
+  std::uint64_t first = 0;
+  std::uint64_t histories = 0;
+  std::uint64_t violations = 0;
+  Figures figures{};
+};
+
+std::vector<Played> read_record(const std::string& path) {
+  std::vector<Played> all;
+  std::ifstream file(path);
+  for (Played one; file >> one.first >> one.histories >> one.violations >> one.figures.events >>
+                   one.figures.deliveries >> one.figures.faults >> one.figures.seconds;) {
+    all.push_back(one);
+  }
+  return all;
+}
+
+void add_to_record(const std::string& path, const Played& one) {
+  std::ofstream file(path, std::ios::app);
+  file << one.first << '\t' << one.histories << '\t' << one.violations << '\t' << one.figures.events
+       << '\t' << one.figures.deliveries << '\t' << one.figures.faults << '\t'
+       << one.figures.seconds << '\n';
+  if (!file.flush()) {
+    std::cerr << "simulate: cannot write to " << path << '\n';
+    std::exit(2);
+  }
+}
+
+void print_record(const std::string& path) {
+  Played sum;
+  for (const Played& one : read_record(path)) {
+    sum.histories += one.histories;
+    sum.violations += one.violations;
+    sum.figures.events += one.figures.events;
+    sum.figures.deliveries += one.figures.deliveries;
+    sum.figures.faults += one.figures.faults;
+  }
+  std::cout << "all in " << path << ": " << sum.histories << " histories, " << sum.figures.events
+            << " events, " << sum.figures.deliveries << " deliveries, " << sum.figures.faults
+            << " faults; " << sum.violations << " histories broke a promise\n";
+}
+
+// --- Many histories ---
+
+int play_many(Arguments arguments) {
+  for (const Played& one : read_record(arguments.record)) {
+    arguments.first = std::max(arguments.first, one.first + one.histories);
+  }
   const auto began = steady_clock::now();
   const auto elapsed = [&] {
     return std::chrono::duration<double>(steady_clock::now() - began).count();
@@ -184,7 +250,7 @@ int play_many(const Arguments& arguments) {
       free.pop_back();
       const std::uint64_t seed = next++;
       running.emplace(start(
-                          *report, [&] { return Choices(seed); }, false),
+                          *report, [&] { return Choices(seed); }, arguments.scenario, false),
                       Running{seed, report});
     }
     if (running.empty()) break;
@@ -222,7 +288,33 @@ int play_many(const Arguments& arguments) {
               << *std::min_element(seeds.begin(), seeds.end()) << '\n';
   }
   if (violations.empty()) std::cout << "no promise was broken\n";
+  if (!arguments.record.empty()) {
+    std::uint64_t violated = 0;
+    for (const auto& [kind, seeds] : violations) violated += seeds.size();
+    add_to_record(arguments.record, {arguments.first, done, violated, all});
+    print_record(arguments.record);
+  }
   return violations.empty() ? 0 : 1;
+}
+
+int play_regressions(Arguments arguments) {
+  int result = 0;
+  for (const Scenario& scenario : scenarios()) {
+    std::cout << scenario.name << ": ";
+    arguments.scenario = &scenario;
+    arguments.seeds = scenario.budget;
+    result = std::max(result, play_many(arguments));
+    if (result != 0 && arguments.stop) break;
+  }
+  return result;
+}
+
+int list_scenarios() {
+  for (const Scenario& scenario : scenarios()) {
+    std::cout << scenario.name << ": " << scenario.story << " (" << scenario.budget
+              << " histories)\n";
+  }
+  return 0;
 }
 
 Arguments parse(int count, char** arguments) {
@@ -235,8 +327,12 @@ Arguments parse(int count, char** arguments) {
     const std::string_view name = arguments[i];
     const char* const value = i + 1 < count ? arguments[i + 1] : nullptr;
     if (name == "--help" || name == "-h") usage(0);
-    if (name == "--trace" || name == "--stop") {
-      (name == "--trace" ? parsed.trace : parsed.stop) = true;
+    const std::map<std::string_view, bool*> flags{{"--trace", &parsed.trace},
+                                                  {"--stop", &parsed.stop},
+                                                  {"--list", &parsed.list},
+                                                  {"--regressions", &parsed.regressions}};
+    if (const auto flag = flags.find(name); flag != flags.end()) {
+      *flag->second = true;
       continue;
     }
     if (name == "--seeds") {
@@ -249,6 +345,14 @@ Arguments parse(int count, char** arguments) {
       number(value, parsed.jobs);
     } else if (name == "--seed") {
       number(value, parsed.seed.emplace());
+    } else if (name == "--record" && value != nullptr) {
+      parsed.record = value;
+    } else if (name == "--scenario" && value != nullptr) {
+      parsed.scenario = find_scenario(value);
+      if (parsed.scenario == nullptr) {
+        std::cerr << "simulate: there is no scenario \"" << value << "\"; see --list\n";
+        std::exit(2);
+      }
     } else {
       usage(2);
     }
@@ -272,5 +376,7 @@ int main(int count, char** arguments) {
   using namespace outbox::simulation;
   without_random_addresses(arguments);
   const Arguments parsed = parse(count, arguments);
-  return parsed.seed ? explain(*parsed.seed, parsed.trace) : play_many(parsed);
+  if (parsed.list) return list_scenarios();
+  if (parsed.seed) return explain(*parsed.seed, parsed.scenario, parsed.trace);
+  return parsed.regressions ? play_regressions(parsed) : play_many(parsed);
 }

@@ -2,11 +2,13 @@
 
 #include <memory>
 
+#include "simulation/scenarios.h"
+
 namespace outbox::simulation {
 
 using namespace std::chrono_literals;
 
-Plan Plan::draw(Choices& choices) {
+Plan Plan::draw(Choices& choices, const Scenario* scenario) {
   Plan plan;
   plan.policy =
       choices.below(2) == 0 ? Scheduler::Policy::random_walk : Scheduler::Policy::priorities;
@@ -33,7 +35,6 @@ Plan Plan::draw(Choices& choices) {
     default:
       break;
   }
-  if (options.mode == Mode::single_node && plan.processes > 1) options.mode = Mode::multi_node;
   if (options.ordering != Ordering::none) {
     constexpr OnDead kOnDead[] = {OnDead::skip, OnDead::skip, OnDead::block, OnDead::park};
     options.on_dead = kOnDead[choices.below(4)];
@@ -65,10 +66,23 @@ Plan Plan::draw(Choices& choices) {
   plan.network_faults = kRates[choices.below(3)];
   constexpr std::uint32_t kFailures[] = {0, 8, 3};
   plan.failures = kFailures[choices.below(3)];
-  plan.disasters = static_cast<int>(choices.below(5));
+  for (auto left = choices.below(5); left > 0; --left) {
+    constexpr Disaster kDisasters[] = {Disaster::kill,  Disaster::outage, Disaster::freeze,
+                                       Disaster::clock, Disaster::stop,   Disaster::failover,
+                                       Disaster::join};
+    plan.disasters.push_back(kDisasters[choices.below(7)]);
+  }
   plan.crashes = choices.below(4) == 3 ? 6 : 0;
   plan.delayed_events = choices.below(3) == 2;
   plan.operators = choices.below(3) == 2;
+  if (scenario == nullptr && choices.below(2) == 1) {
+    const auto all = scenarios();
+    scenario = &all[choices.below(static_cast<std::uint32_t>(all.size()))];
+  }
+  if (scenario != nullptr) scenario->pin(plan, choices);
+  if (plan.options.mode == Mode::single_node && plan.processes > 1) {
+    plan.options.mode = Mode::multi_node;
+  }
   return plan;
 }
 

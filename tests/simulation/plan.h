@@ -3,6 +3,8 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
+#include <vector>
 
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
@@ -10,6 +12,18 @@
 #include "simulation/scheduler.h"
 
 namespace outbox::simulation {
+
+struct Scenario;
+
+// What may happen to a process, or to the server.
+enum class Disaster : std::uint8_t { kill, outage, freeze, clock, stop, failover, join };
+
+// What may happen to a call of the store: before the server hears of it, or to its answer.
+enum class RequestFault : std::uint8_t { lost, slow, silent, deadlock };
+enum class AnswerFault : std::uint8_t { lost, slow };
+
+// What a listener may do instead of taking an event.
+enum class Failure : std::uint8_t { failed, deferred, unavailable, permanent, hang };
 
 struct Plan {
   enum class Receiver : std::uint8_t { listener, batch, fan_out };
@@ -23,15 +37,24 @@ struct Plan {
   Options options{};
   memory::Options server{};
 
-  // One in so many, 0: never.
+  // One in so many, 0: never; and which of them, where it is not any.
   std::uint32_t network_faults = 0;  // calls
-  std::uint32_t failures = 0;        // deliveries
-  int disasters = 0;                 // kills, freezes, outages, failovers, clocks
-  int crashes = 0;                   // deliveries that end their process, at most
-  bool delayed_events = false;
-  bool operators = false;  // who replay, discard and purge in the middle
+  std::vector<RequestFault> request_faults{RequestFault::lost, RequestFault::slow,
+                                           RequestFault::silent, RequestFault::deadlock};
+  std::vector<AnswerFault> answer_faults{AnswerFault::lost, AnswerFault::slow};
+  std::vector<std::string_view> faulty_calls{};  // empty: all
+  std::uint32_t failures = 0;                    // deliveries
+  std::vector<Failure> failure_kinds{Failure::failed, Failure::deferred, Failure::unavailable,
+                                     Failure::permanent, Failure::hang};
 
-  static Plan draw(Choices& choices);
+  std::vector<Disaster> disasters{};  // in this order
+  int crashes = 0;                    // deliveries that end their process, at most
+  bool delayed_events = false;
+  bool operators = false;  // who replay, discard, purge and edit in the middle
+
+  // Without a scenario, every other history has one all the same: what has gone wrong before is
+  // looked at more closely than all else.
+  static Plan draw(Choices& choices, const Scenario* scenario);
   std::string describe() const;
 };
 

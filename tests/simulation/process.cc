@@ -130,35 +130,54 @@ void Process::request(std::string_view call) {
     scheduler.sleep_until(scheduler.now() + 5ms);
     throw RetryableError("the server is away");
   }
-  const std::uint32_t rate = environment_.plan.network_faults;
-  if (environment_.calm || rate == 0 || !choices.one_in(rate)) return;
-  environment_.fault();
-  switch (choices.below(3)) {
-    case 0:
+  const std::vector<RequestFault>& faults = environment_.plan.request_faults;
+  if (!goes_wrong(call, 1) || faults.empty()) return;
+  switch (faults[choices.below(static_cast<std::uint32_t>(faults.size()))]) {
+    case RequestFault::lost:
+      environment_.fault();
       say(std::string(call) + ": does not reach the server");
       throw RetryableError("the connection was lost");
-    case 1: {
+    case RequestFault::slow: {
       const auto time = 200ms * (1 + choices.below(20));
+      environment_.fault(time);
       say(std::string(call) + ": takes " + std::to_string(time.count()) + " ms");
       scheduler.sleep_until(scheduler.now() + time);
       return;
     }
-    default:
+    case RequestFault::silent:
+      environment_.fault(10s);
       say(std::string(call) + ": gets no answer for 10 s");
       scheduler.sleep_until(scheduler.now() + 10s);
       throw RetryableError("no answer");
+    case RequestFault::deadlock:
+      environment_.fault();
+      say(std::string(call) + ": meets a deadlock");
+      throw Deadlocked("deadlock detected");
   }
 }
 
+// One in so many times the plan's rate.
+bool Process::goes_wrong(std::string_view call, std::uint32_t times) {
+  const Plan& plan = environment_.plan;
+  if (environment_.calm || plan.network_faults == 0) return false;
+  if (!plan.faulty_calls.empty() && std::find(plan.faulty_calls.begin(), plan.faulty_calls.end(),
+                                              call) == plan.faulty_calls.end()) {
+    return false;
+  }
+  return environment_.choices.one_in(times * plan.network_faults);
+}
+
 bool Process::loses_answer(std::string_view call) {
-  const std::uint32_t rate = environment_.plan.network_faults;
-  if (environment_.calm || rate == 0 || !environment_.choices.one_in(2 * rate)) return false;
-  environment_.fault();
-  if (environment_.choices.below(2) == 0) {
+  Choices& choices = environment_.choices;
+  const std::vector<AnswerFault>& faults = environment_.plan.answer_faults;
+  if (!goes_wrong(call, 2) || faults.empty()) return false;
+  if (faults[choices.below(static_cast<std::uint32_t>(faults.size()))] == AnswerFault::lost) {
+    environment_.fault();
     say(std::string(call) + ": the answer is lost");
     return true;
   }
-  const auto time = 200ms * (1 + environment_.choices.below(20));
+  const auto time = 200ms * (1 + choices.below(20));
+  environment_.fault(time);
   say(std::string(call) + ": the answer takes " + std::to_string(time.count()) + " ms");
   environment_.scheduler.sleep_until(environment_.scheduler.now() + time);
   return false;
@@ -171,27 +190,39 @@ void Process::write(int writer, int transactions) {
   for (int n = 0; n < transactions; ++n) {
     const std::string prefix =
         std::to_string(id_) + "." + std::to_string(writer) + "." + std::to_string(n) + ".";
-    try {
-      Transaction transaction = box_->begin();
-      write_events(transaction, prefix);
-      if (choices.one_in(8)) {
-        Savepoint savepoint = transaction.savepoint();
-        write_events(transaction, prefix + "s");
-        const bool kept = choices.one_in(2);
-        say(kept ? "releases the savepoint" : "rolls back to the savepoint");
-        kept ? savepoint.release() : savepoint.rollback();
-      }
-      if (choices.one_in(6)) {
-        say("rolls back");
-        transaction.rollback();
-      } else {
-        transaction.commit();
-        say("committed");
-      }
-    } catch (const Error& error) {
-      say(std::string("transaction failed: ") + error.what());
-    }
+    // What was rolled back is sometimes written once more, with the same ids.
+    if (!write_transaction(prefix) && choices.one_in(2)) write_transaction(prefix);
     if (choices.one_in(3)) sleep_for(1ms * (1U << choices.below(12)));
+  }
+}
+
+// False if it was rolled back.
+bool Process::write_transaction(const std::string& prefix) {
+  Choices& choices = environment_.choices;
+  try {
+    Transaction transaction = box_->begin();
+    write_events(transaction, prefix);
+    if (choices.one_in(8)) {
+      Savepoint savepoint = transaction.savepoint();
+      write_events(transaction, prefix + "s");
+      const bool kept = choices.one_in(2);
+      say(kept ? "releases the savepoint" : "rolls back to the savepoint");
+      kept ? savepoint.release() : savepoint.rollback();
+    }
+    if (choices.one_in(6)) {
+      say("rolls back");
+      transaction.rollback();
+      return false;
+    }
+    transaction.commit();
+    say("committed");
+    return true;
+  } catch (const OutcomeUnknownError& error) {
+    say(std::string("nobody knows whether this was committed: ") + error.what());
+    return true;
+  } catch (const Error& error) {
+    say(std::string("transaction failed: ") + error.what());
+    return false;
   }
 }
 
@@ -293,21 +324,22 @@ Outcome Process::draw_outcome(const Event& event, int attempt) {
   }
   const std::uint32_t rate = environment_.plan.failures;
   if (!environment_.calm && rate > 0 && choices.one_in(rate)) {
-    switch (choices.below(5)) {
-      case 0:
+    const std::vector<Failure>& kinds = environment_.plan.failure_kinds;
+    switch (kinds[choices.below(static_cast<std::uint32_t>(kinds.size()))]) {
+      case Failure::failed:
         outcome = Outcome::failed("it failed");
         break;
-      case 1:
+      case Failure::deferred:
         outcome = Outcome::retry_after(30ms);
         break;
-      case 2:
+      case Failure::unavailable:
         outcome = Outcome::unavailable("it is away");
         break;
-      case 3:
+      case Failure::permanent:
         outcome = Outcome::permanent("it is wrong");
         break;
-      default:
-        environment_.fault();
+      case Failure::hang:
+        environment_.fault(20s);
         say("hangs in " + event.id());
         sleep_for(20s);
         break;

@@ -42,7 +42,9 @@ class Process final : public Network, public std::enable_shared_from_this<Proces
 
   void run();
   Listeners listeners();
+  bool goes_wrong(std::string_view call, std::uint32_t times);
   void write(int writer, int transactions);
+  bool write_transaction(const std::string& prefix);
   void write_events(Transaction& transaction, const std::string& prefix);
   Draft draw_event(const std::string& id);
   Outcome deliver(const Event& event, const Delivery& delivery);

@@ -46,7 +46,7 @@ class World {
  private:
   void live();
   void begin();
-  void disaster();
+  void disaster(Disaster kind);
   void fail_over();
   void operate();
   void bury();
@@ -56,6 +56,7 @@ class World {
   Process* any_alive();
   Process* any_crashed();
   void replay(const std::string& id);
+  void finish_by_hand();
 
   void sleep(std::chrono::nanoseconds time) {
     env_.scheduler.sleep_until(env_.scheduler.now() + time);
@@ -82,15 +83,14 @@ void World::begin() {
       env_.say("p" + std::to_string(scheduler.process()) + " " + scheduler.thread_name(), what);
     };
   }
-  env_.judge = std::make_shared<Judge>(
-      env_.cluster,
-      JudgeOptions{.ordering = env_.plan.options.ordering,
-                   .on_dead = env_.plan.options.on_dead,
-                   .max_attempts = env_.plan.options.max_attempts,
-                   .lease = env_.plan.options.row_claims ? std::nullopt
-                                                         : std::optional(env_.plan.options.lease),
-                   .handlers = handlers()},
-      env_.violated, std::move(say));
+  env_.judge = std::make_shared<Judge>(env_.cluster,
+                                       JudgeOptions{.ordering = env_.plan.options.ordering,
+                                                    .on_dead = env_.plan.options.on_dead,
+                                                    .max_attempts = env_.plan.options.max_attempts,
+                                                    .lease = env_.plan.options.lease,
+                                                    .row_claims = env_.plan.options.row_claims,
+                                                    .handlers = handlers()},
+                                       env_.violated, std::move(say));
 }
 
 void World::live() {
@@ -98,9 +98,9 @@ void World::live() {
   for (int i = 0; i < env_.plan.processes; ++i) start_process();
   if (env_.plan.operators) env_.scheduler.start([this] { operate(); });
   if (env_.plan.crashes > 0) env_.scheduler.start([this] { bury(); });
-  for (int i = 0; i < env_.plan.disasters; ++i) {
+  for (const Disaster kind : env_.plan.disasters) {
     sleep(1ms * (1U << env_.choices.below(13)));
-    disaster();
+    disaster(kind);
   }
   sleep(100ms);
   if (any_alive() == nullptr) start_process();
@@ -152,17 +152,16 @@ Process* World::any_alive() {
 
 // --- What goes wrong ---
 
-void World::disaster() {
-  const auto kind = env_.choices.below(7);
-  if (kind == 1) {
+void World::disaster(Disaster kind) {
+  if (kind == Disaster::outage) {
     const auto time = 100ms * (1 + env_.choices.below(60));
     env_.say("world", "the server is away for " + std::to_string(time.count()) + " ms");
-    env_.fault();
+    env_.fault(time);
     env_.server_back = env_.scheduler.now() + time;
     return;
   }
-  if (kind == 5) return fail_over();
-  if (kind == 6) {
+  if (kind == Disaster::failover) return fail_over();
+  if (kind == Disaster::join) {
     env_.say("world", "another instance joins");
     return start_process();
   }
@@ -170,20 +169,20 @@ void World::disaster() {
   if (process == nullptr) return;
   const std::string name = "p" + std::to_string(process->id());
   switch (kind) {
-    case 2: {
+    case Disaster::freeze: {
       const auto time = 500ms * (1 + env_.choices.below(16));
       env_.say("world", name + " is frozen for " + std::to_string(time.count()) + " ms");
-      env_.fault();
+      env_.fault(time);
       env_.scheduler.freeze(process->id(), env_.scheduler.now() + time);
       env_.judge->was_frozen(process->id());
       break;
     }
-    case 3:
+    case Disaster::clock:
       env_.say("world", "the clock of " + name + " is set");
       env_.fault();
       process->clock().set_by(env_.choices.below(2) == 0 ? -1h : 1h);
       break;
-    case 4:
+    case Disaster::stop:
       env_.say("world", name + " is asked to end");
       process->stop();
       start_process();
@@ -197,13 +196,14 @@ void World::disaster() {
 }
 
 void World::fail_over() {
-  env_.say("world", "what is done from now on will be lost");
-  env_.fault();
-  env_.cluster->stop_replication();
-  env_.judge->replication_stops();
-  sleep(10ms * env_.choices.below(100));
+  const auto lag = 10ms * env_.choices.below(100);
   const bool notices = env_.choices.below(2) == 0;
   const auto time = 100ms * (1 + env_.choices.below(30));
+  env_.say("world", "what is done from now on will be lost");
+  env_.fault(lag + time);
+  env_.cluster->stop_replication();
+  env_.judge->replication_stops();
+  sleep(lag);
   env_.say("world", "the standby is promoted; the old primary " +
                         (notices ? std::string("has ended")
                                  : "answers for " + std::to_string(time.count()) + " ms"));
@@ -249,13 +249,27 @@ void World::replay(const std::string& id) {
   env_.cluster->store().replay(id);
 }
 
+// As by an UPDATE that makes a pending event DONE, whoever has it.
+void World::finish_by_hand() {
+  const auto pending =
+      env_.cluster->store().list({.status = {Status::fresh, Status::retry}}, 0, 1'000);
+  if (pending.empty()) return;
+  const Row& row = pending[env_.choices.below(static_cast<std::uint32_t>(pending.size()))].row;
+  env_.say("operator", "finishes " + row.event.id() + " by hand");
+  env_.judge->finished_by_hand(row.event.id());
+  memory::Database& database = *env_.cluster->primary()->database;
+  MutexLock lock(database.mutex);
+  database.table.apply({.row = row.ref, .event_id = row.event.id(), .kind = Mark::Kind::done},
+                       database.now());
+}
+
 void World::operate() {
   name_this_thread("operator");
   while (true) {
     sleep(1ms * (1U << env_.choices.below(13)));
     if (env_.calm) return;
     const std::vector<std::string> ids = dead();
-    switch (env_.choices.below(3)) {
+    switch (env_.choices.below(4)) {
       case 0:
         // In the order in which they were parked.
         if (!ids.empty()) replay(ids.front());
@@ -268,6 +282,9 @@ void World::operate() {
         env_.cluster->store().discard(id);
         break;
       }
+      case 2:
+        finish_by_hand();
+        break;
       default:
         env_.say("operator", "purges");
         env_.cluster->store().purge(Purgeable::done, env_.clock.now() - 1s, 0, 100, false);
@@ -317,9 +334,10 @@ void World::settle(seconds limit, bool operators) {
 
 }  // namespace
 
-Figures play(Choices& choices, std::function<void(const std::string& what)> violated,
+Figures play(Choices& choices, const Scenario* scenario,
+             std::function<void(const std::string& what)> violated,
              std::function<void(const std::string& line)> trace) {
-  World world(choices, Plan::draw(choices), violated, std::move(trace));
+  World world(choices, Plan::draw(choices, scenario), violated, std::move(trace));
   try {
     const Figures figures = world.play();
     if (figures.steps > kMostPoints) {

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "simulation/choices.h"
+#include "simulation/scenarios.h"
 
 namespace outbox::simulation {
 
@@ -17,9 +18,11 @@ struct Figures {
   std::uint64_t seconds = 0;  // of simulated time
 };
 
-// Plays the history that the choices describe. `violated` is called with what is wrong, and does
-// not return; `trace`, unless it is empty, with each thing that happens.
-Figures play(Choices& choices, std::function<void(const std::string& what)> violated,
+// Plays the history that the choices describe, in a scenario unless it is null. `violated` is
+// called with what is wrong, and does not return; `trace`, unless it is empty, with each thing that
+// happens.
+Figures play(Choices& choices, const Scenario* scenario,
+             std::function<void(const std::string& what)> violated,
              std::function<void(const std::string& line)> trace);
 
 }  // namespace outbox::simulation

@@ -1,0 +1,244 @@
+#include "simulation/scenarios.h"
+
+#include <algorithm>
+#include <array>
+#include <chrono>
+
+namespace outbox::simulation {
+namespace {
+
+using namespace std::chrono_literals;
+
+// --- What scenarios have in common ---
+
+void no_faults(Plan& plan) {
+  plan.network_faults = 0;
+  plan.failures = 0;
+  plan.disasters.clear();
+  plan.crashes = 0;
+  plan.delayed_events = false;
+  plan.operators = false;
+}
+
+void in_order(Plan& plan) {
+  plan.options.ordering = Ordering::per_aggregate;
+  plan.options.row_claims = false;
+  if (plan.options.mode == Mode::ordered) plan.options.mode = Mode::single_node;
+}
+
+void without_order(Plan& plan) {
+  in_order(plan);
+  plan.options.ordering = Ordering::none;
+  plan.options.on_dead = OnDead::skip;
+}
+
+void with_claims(Plan& plan) {
+  without_order(plan);
+  plan.options.row_claims = true;
+  plan.options.mode = Mode::multi_node;
+  plan.options.poll_interval = 5s;  // nothing else finds what a dead instance has claimed
+}
+
+// Whatever is found only by the next poll comes too late.
+void without_polls(Plan& plan) { plan.options.poll_interval = 1h; }
+
+void failing(Plan& plan, std::vector<Failure> kinds) {
+  plan.failures = 3;
+  plan.failure_kinds = std::move(kinds);
+}
+
+// Of the calls of these names, one in `rate`.
+void faulty(Plan& plan, std::uint32_t rate, std::vector<std::string_view> calls,
+            std::vector<RequestFault> requests, std::vector<AnswerFault> answers) {
+  plan.network_faults = rate;
+  plan.faulty_calls = std::move(calls);
+  plan.request_faults = std::move(requests);
+  plan.answer_faults = std::move(answers);
+}
+
+// --- Order ---
+
+void batch_rest(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  in_order(plan);
+  plan.receiver = Plan::Receiver::batch;
+  plan.aggregates = 1;
+  plan.transactions = 6;
+  plan.options.on_dead = OnDead::skip;
+  failing(plan, {Failure::permanent, Failure::failed});
+}
+
+void shard_while_restored(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  in_order(plan);
+  plan.processes = 1;
+  plan.transactions = 6;
+  plan.aggregates = 4;
+  plan.server.shards = 4;
+  failing(plan, {Failure::failed});
+  faulty(plan, 2, {"held_lanes"}, {RequestFault::slow}, {});
+  plan.disasters = {Disaster::join, Disaster::kill, Disaster::join};
+  if (choices.one_in(2)) plan.disasters.push_back(Disaster::stop);
+}
+
+void lost_lease(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  in_order(plan);
+  plan.aggregates = 1 + static_cast<int>(choices.below(2));
+  plan.transactions = 6;
+  failing(plan, {Failure::failed, Failure::deferred});
+  faulty(plan, 4, {"renew", "mark"}, {RequestFault::slow, RequestFault::silent},
+         {AnswerFault::slow, AnswerFault::lost});
+}
+
+void hand_over(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  in_order(plan);
+  plan.server.shards = 4;
+  plan.aggregates = 4;
+  plan.transactions = 6;
+  failing(plan, {Failure::failed, Failure::hang, Failure::deferred});
+  plan.disasters = {Disaster::join, Disaster::stop, Disaster::join, Disaster::stop};
+}
+
+void old_primary(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  plan.processes = 2;
+  plan.transactions = 6;
+  if (choices.one_in(2)) failing(plan, {Failure::failed, Failure::deferred});
+  faulty(plan, 8, {"renew", "ready", "mark"}, {RequestFault::slow, RequestFault::lost},
+         {AnswerFault::slow, AnswerFault::lost});
+  plan.disasters = {Disaster::failover, Disaster::failover};
+}
+
+// --- Wake-ups ---
+
+void retry_in_doubt(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  choices.one_in(2) ? without_order(plan) : in_order(plan);
+  without_polls(plan);
+  failing(plan, {Failure::failed, Failure::deferred});
+  faulty(plan, 3, {"mark", "renew"}, {RequestFault::silent, RequestFault::slow},
+         {AnswerFault::lost, AnswerFault::slow});
+}
+
+void direct_path(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  without_order(plan);
+  without_polls(plan);
+  plan.options.hot_capacity = 4;
+  if (choices.one_in(2)) {
+    faulty(plan, 4, {"insert", "commit", "rollback", "rollback_to"},
+           {RequestFault::lost, RequestFault::slow, RequestFault::deadlock},
+           {AnswerFault::lost, AnswerFault::slow});
+  }
+}
+
+void timers(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  without_polls(plan);
+  if (choices.one_in(2)) with_claims(plan);
+  plan.options.poll_interval = 1h;
+  plan.delayed_events = true;
+  failing(plan, {Failure::failed, Failure::deferred});
+}
+
+void blocked_lanes(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  in_order(plan);
+  without_polls(plan);
+  plan.options.on_dead = choices.one_in(2) ? OnDead::park : OnDead::block;
+  plan.operators = true;
+  failing(plan, {Failure::permanent, Failure::failed});
+  if (choices.one_in(2)) plan.disasters = {Disaster::kill, Disaster::join};
+}
+
+// --- Repeats ---
+
+void fan_out_progress(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  plan.receiver = Plan::Receiver::fan_out;
+  failing(plan, {Failure::unavailable, Failure::failed, Failure::deferred});
+  plan.disasters = {Disaster::stop, Disaster::stop};
+}
+
+// --- Loops ---
+
+void poison(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  if (choices.one_in(3)) with_claims(plan);
+  plan.crashes = 6;
+  failing(plan, {Failure::failed, Failure::hang, Failure::unavailable});
+}
+
+void fenced(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  choices.one_in(3) ? without_order(plan) : in_order(plan);
+  plan.processes = 2;
+  plan.transactions = 6;
+  plan.aggregates = 1;
+  failing(plan, {Failure::failed});
+  faulty(plan, 3, {"renew"}, {RequestFault::slow}, {AnswerFault::slow});
+  plan.disasters = {Disaster::freeze, Disaster::failover, Disaster::freeze};
+}
+
+void failing_reads(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  plan.delayed_events = true;
+  failing(plan, {Failure::failed});
+  faulty(plan, 2, {"ready", "due", "held", "claim"}, {RequestFault::lost}, {});
+  plan.disasters = {Disaster::outage};
+}
+
+void claims_of_hung_calls(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  with_claims(plan);
+  plan.transactions = 6;
+  failing(plan, {Failure::hang, Failure::failed});
+  faulty(plan, 4, {"renew", "mark", "claim"}, {RequestFault::silent, RequestFault::slow},
+         {AnswerFault::slow});
+}
+
+constexpr std::array kScenarios{
+    Scenario{"batch_rest", "the rest of a batch was overtaken when its first event was dead",
+             batch_rest, 400},
+    Scenario{"shard_while_restored",
+             "a shard given away while its lanes were being restored was read afterwards",
+             shard_while_restored, 1'500},
+    Scenario{"lost_lease",
+             "an instance lost its lease, got it back, and passed over what was in flight",
+             lost_lease, 600},
+    Scenario{"hand_over", "a shard was handed over while a call hung, and its lane was lost",
+             hand_over, 600},
+    Scenario{"old_primary", "a lease was renewed at an old primary, and rows read at the new one",
+             old_primary, 600},
+    Scenario{"retry_in_doubt", "a retry was recorded, its answer lost, and nobody looked for it",
+             retry_in_doubt, 600},
+    Scenario{"direct_path", "an id stayed reserved, or a row was left to a reader who had passed",
+             direct_path, 600},
+    Scenario{"timers", "only the first of several due times was noted", timers, 400},
+    Scenario{"blocked_lanes", "a replayed head was not found before the next poll", blocked_lanes,
+             400},
+    Scenario{"fan_out_progress", "close() forgot which handlers of a fan-out had an event",
+             fan_out_progress, 400},
+    Scenario{"poison", "two threads kept each other busy while suspects of a crash were delivered",
+             poison, 600},
+    Scenario{"fenced", "a fenced instance read and marked the same rows again and again", fenced,
+             1'500},
+    Scenario{"failing_reads", "a read that fails was repeated without a pause", failing_reads, 400},
+    Scenario{"claims_of_hung_calls",
+             "an event whose call hangs was claimed and given back without end",
+             claims_of_hung_calls, 600},
+};
+
+}  // namespace
+
+std::span<const Scenario> scenarios() { return kScenarios; }
+
+const Scenario* find_scenario(std::string_view name) {
+  const auto* const found = std::find_if(kScenarios.begin(), kScenarios.end(),
+                                         [&](const Scenario& one) { return one.name == name; });
+  return found == kScenarios.end() ? nullptr : found;
+}
+
+}  // namespace outbox::simulation
