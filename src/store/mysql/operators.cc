@@ -230,12 +230,12 @@ std::optional<Seq> Operators::seq_of(std::string_view event_id) {
 
 bool Operators::replay(std::string_view event_id) {
   const auto seq = seq_of(event_id);
-  return seq && replay(std::span(&*seq, 1), kFinished) == 1;
+  return seq && replay(std::span(&*seq, 1), {}, kFinished) == 1;
 }
 
 bool Operators::discard(std::string_view event_id) {
   const auto seq = seq_of(event_id);
-  return seq && discard(std::span(&*seq, 1)) == 1;
+  return seq && discard(std::span(&*seq, 1), {}) == 1;
 }
 
 // As many statements, or transactions, as their numbers need; how many rows they changed.
@@ -247,9 +247,11 @@ std::int64_t Operators::in_parts(const std::vector<Seq>& rows, const Change& cha
   return changed;
 }
 
+// Those of the rows that still match: somebody may have changed them since they were looked for.
 // The server assigns from left to right, and what was assigned is what is read after
 // that: status is the last.
-std::int64_t Operators::replay(std::span<const Seq> rows, StatusBits statuses) {
+std::int64_t Operators::replay(std::span<const Seq> rows, const EventFilter& filter,
+                               StatusBits statuses) {
   Built update = statement("replay events");
   update.sql("UPDATE ")
       .sql(kByNumber)
@@ -260,9 +262,8 @@ std::int64_t Operators::replay(std::span<const Seq> rows, StatusBits statuses) {
           " END, attempts = 0, crashes = 0, available_at = utc_timestamp(6), done_at = NULL, "
           "last_error = NULL, locked_by = NULL, locked_at = NULL, status = 0 WHERE seq IN (")
       .list(rows)
-      .sql(") AND status IN (1, 3) AND (1 << status) & ")
-      .value(statuses)
-      .sql(" <> 0");
+      .sql(") AND status IN (1, 3)");
+  append_filter(update, filter, statuses);
   return change_and_tell(rows, update);
 }
 
@@ -295,10 +296,11 @@ std::int64_t Operators::change_and_tell(std::span<const Seq> rows, const Built& 
   });
 }
 
-std::int64_t Operators::discard(std::span<const Seq> rows) {
+std::int64_t Operators::discard(std::span<const Seq> rows, const EventFilter& filter) {
   Built remove = statement("discard events");
   remove.sql("DELETE event FROM ").sql(kByNumber);
   remove.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3");
+  append_filter(remove, filter, 0);
   return change_and_tell(rows, remove);
 }
 
@@ -310,7 +312,7 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
   append_filter(select, filter, statuses);
   append_page(select, after, one_more(limit));
   Found found(database_.run(select), after, limit);
-  found.step.rows = in_parts(found.seqs, [&](auto part) { return replay(part, statuses); });
+  found.step.rows = in_parts(found.seqs, [&](auto part) { return replay(part, filter, statuses); });
   return found.step;
 }
 
@@ -320,7 +322,7 @@ Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t lim
   append_filter(select, filter, 0);
   append_page(select, after, one_more(limit));
   Found found(database_.run(select), after, limit);
-  found.step.rows = in_parts(found.seqs, [&](auto part) { return discard(part); });
+  found.step.rows = in_parts(found.seqs, [&](auto part) { return discard(part, filter); });
   return found.step;
 }
 

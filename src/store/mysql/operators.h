@@ -46,8 +46,8 @@ class Operators {
   void add_lane(int shard, LaneKey lane, HeldAggregates& held);
   template <class Change>
   std::int64_t in_parts(const std::vector<Seq>& rows, const Change& change);
-  std::int64_t replay(std::span<const Seq> rows, StatusBits statuses);
-  std::int64_t discard(std::span<const Seq> rows);
+  std::int64_t replay(std::span<const Seq> rows, const EventFilter& filter, StatusBits statuses);
+  std::int64_t discard(std::span<const Seq> rows, const EventFilter& filter);
   std::int64_t remove(std::span<const Seq> rows, Purgeable what, Time before, bool archive);
   std::int64_t change_and_tell(std::span<const Seq> rows, const Built& change);
   std::optional<Seq> seq_of(std::string_view event_id);

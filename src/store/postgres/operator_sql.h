@@ -145,8 +145,9 @@ SELECT * FROM (
 ORDER BY seq LIMIT $2
 )sql"};
 
-// Those of the events $1 that still have one of the statuses $2. If one blocked its lane,
-// the lane's owner is told to look at it again. Returns how many there were.
+// Those of the events $1 that still match: somebody may have changed them since they were looked
+// for. If one blocked its lane, the lane's owner is told to look at it again. Returns how many
+// there were; $2 is not used.
 inline constexpr Sql kReplay{"replay events", R"sql(
 WITH changed AS (
   UPDATE {table}
@@ -154,7 +155,7 @@ WITH changed AS (
       hold = CASE WHEN hold > 0 THEN hold ELSE -(extract(epoch FROM now()) * 1000000)::bigint END,
       progress = CASE WHEN status = 3 THEN progress END,
       done_at = NULL, last_error = NULL, locked_by = NULL, locked_at = NULL
-  WHERE event_id = ANY ($1::text[]) AND status IN (1, 3) AND ((1::bigint << status) & $2) <> 0
+  WHERE event_id = ANY ($1::text[]) AND $2::bigint IS NULL AND status IN (1, 3) AND {filter}
   RETURNING shard, hold
 ), told AS (
   INSERT INTO {unblocked} (shard, lane) SELECT DISTINCT shard, hold FROM changed WHERE hold > 0
@@ -164,7 +165,9 @@ SELECT count(*) FROM changed
 
 inline constexpr Sql kDiscard{"discard events", R"sql(
 WITH changed AS (
-  DELETE FROM {table} WHERE event_id = ANY ($1::text[]) AND status = 3 RETURNING shard, hold
+  DELETE FROM {table}
+  WHERE event_id = ANY ($1::text[]) AND $2::bigint IS NULL AND status = 3 AND {filter}
+  RETURNING shard, hold
 ), told AS (
   INSERT INTO {unblocked} (shard, lane) SELECT DISTINCT shard, hold FROM changed WHERE hold > 0
 )

@@ -5,7 +5,6 @@
 #include <string>
 
 #include "core/process.h"
-#include "store/common/operators.h"
 #include "store/postgres/operator_sql.h"
 #include "store/postgres/rows.h"
 #include "store/postgres/statement.h"
@@ -16,7 +15,8 @@ namespace {
 using OptionalInteger = std::optional<std::int64_t>;
 
 // What `{filter}` takes, behind the statement's own two.
-Parameters filtered(OptionalInteger first, OptionalInteger second, const EventFilter& filter,
+template <class First>
+Parameters filtered(const First& first, OptionalInteger second, const EventFilter& filter,
                     StatusBits statuses) {
   return Parameters(first, second, null_if_empty(filter.type), null_if_empty(filter.aggregate_type),
                     null_if_empty(filter.aggregate_id), null_if_empty(filter.tenant_id),
@@ -105,13 +105,13 @@ std::int64_t Operators::count(const EventFilter& filter) {
   const StatusBits statuses = bits(filter.status);
   return database_.session()
       .run(serving(statuses, sql::kCountDead, sql::kCountUnfinished, sql::kCountAny),
-           filtered(std::nullopt, std::nullopt, filter, statuses))
+           filtered(OptionalInteger(), std::nullopt, filter, statuses))
       .integer(0, 0);
 }
 
 std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::size_t limit) {
-  const Result found = database_.session().run(sql::kDeadGroups,
-                                               filtered(std::nullopt, sql_limit(limit), filter, 0));
+  const Result found = database_.session().run(
+      sql::kDeadGroups, filtered(OptionalInteger(), sql_limit(limit), filter, 0));
   std::vector<DeadGroup> groups;
   groups.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
@@ -147,12 +147,25 @@ std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
 
 bool Operators::replay(std::string_view event_id) {
   const std::vector<OptionalText> ids{event_id};
-  return database_.run(sql::kReplay, ids, kFinished).integer(0, 0) == 1;
+  return replay(ids, {}, kFinished) == 1;
 }
 
 bool Operators::discard(std::string_view event_id) {
   const std::vector<OptionalText> ids{event_id};
-  return database_.run(sql::kDiscard, ids).integer(0, 0) == 1;
+  return discard(ids, {}) == 1;
+}
+
+std::int64_t Operators::replay(const std::vector<OptionalText>& ids, const EventFilter& filter,
+                               StatusBits statuses) {
+  return database_.session()
+      .run(sql::kReplay, filtered(ids, std::nullopt, filter, statuses))
+      .integer(0, 0);
+}
+
+std::int64_t Operators::discard(const std::vector<OptionalText>& ids, const EventFilter& filter) {
+  return database_.session()
+      .run(sql::kDiscard, filtered(ids, std::nullopt, filter, bit(Status::dead)))
+      .integer(0, 0);
 }
 
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
@@ -163,7 +176,7 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
                                                 filtered(after, one_more(limit), filter, statuses));
   Found found(result, after, limit);
   if (!found.ids.empty()) {
-    found.step.rows = database_.run(sql::kReplay, found.ids, statuses).integer(0, 0);
+    found.step.rows = replay(found.ids, filter, statuses);
   }
   return found.step;
 }
@@ -173,7 +186,7 @@ Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t lim
       sql::kMatchDead, filtered(after, one_more(limit), filter, bit(Status::dead)));
   Found found(result, after, limit);
   if (!found.ids.empty()) {
-    found.step.rows = database_.run(sql::kDiscard, found.ids).integer(0, 0);
+    found.step.rows = discard(found.ids, filter);
   }
   return found.step;
 }

@@ -8,6 +8,8 @@
 #include <vector>
 
 #include "outbox/store.h"
+#include "store/common/operators.h"
+#include "store/common/rows.h"
 #include "store/postgres/database.h"
 
 namespace outbox::postgres {
@@ -37,6 +39,9 @@ class Operators {
   std::vector<Member> members();
 
  private:
+  std::int64_t replay(const std::vector<OptionalText>& ids, const EventFilter& filter,
+                      StatusBits statuses);
+  std::int64_t discard(const std::vector<OptionalText>& ids, const EventFilter& filter);
   EventRecord decode_record(const Result& result, int row) const;
 
   Database& database_;
