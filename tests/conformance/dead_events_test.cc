@@ -328,6 +328,79 @@ TEST_P(DeadEventsTest, TwoOperatorsReplayEachEventOnce) {
   EXPECT_EQ(store().counts().dead, 0);
 }
 
+// Bulk operations look for their rows first. Between that and the change somebody else may change
+// the rows.
+TEST_P(DeadEventsTest, WhatIsDeliveredBetweenTheSearchAndTheReplayIsNotDeliveredAgain) {
+  write({event({.id = "delivered"}), event({.id = "dead"})});
+  const Owner owner = own_everything();
+  apply(owner, {dead("delivered"), dead("dead")});
+  Changed step;
+  if (!backend().interrupt(
+          store(), "UPDATE {table} SET status = 1, hold = NULL WHERE event_id = 'delivered'",
+          [&] { step = store().replay({.status = {Status::dead}}, 0, 10); })) {
+    GTEST_SKIP() << "a replay is one step in this store";
+  }
+  EXPECT_EQ(step.rows, 1);
+  EXPECT_EQ(record("delivered").row.status, Status::done);
+  EXPECT_EQ(record("dead").row.status, Status::fresh);
+}
+
+TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheReplayIsReplayedOnce) {
+  write({event({.id = "failing"}), event({.id = "dead"})});
+  const Owner owner = own_everything();
+  apply(owner, {dead("failing"), dead("dead")});
+  Changed step;
+  if (!backend().interrupt(store(),
+                           "UPDATE {table} SET status = 2, attempts = 3, hold = -1, done_at = NULL "
+                           "WHERE event_id = 'failing'",
+                           [&] { step = store().replay({}, 0, 10); })) {
+    GTEST_SKIP() << "a replay is one step in this store";
+  }
+  EXPECT_EQ(step.rows, 1);
+  EXPECT_EQ(record("failing").row.attempts, 3) << "its attempts begin anew though it failed";
+  EXPECT_EQ(record("dead").row.status, Status::fresh);
+}
+
+TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheDiscardIsNotLost) {
+  write({event({.id = "replayed"}), event({.id = "dead"})});
+  const Owner owner = own_everything();
+  apply(owner, {dead("replayed"), dead("dead")});
+  Changed step;
+  if (!backend().interrupt(
+          store(),
+          "UPDATE {table} SET status = 0, hold = 0, done_at = NULL WHERE event_id = 'replayed'",
+          [&] { step = store().discard({}, 0, 10); })) {
+    GTEST_SKIP() << "a discard is one step in this store";
+  }
+  EXPECT_EQ(step.rows, 1);
+  EXPECT_TRUE(store().find("replayed"));
+  EXPECT_FALSE(store().find("dead"));
+}
+
+TEST_P(DeadEventsTest, WhatDiedAnewOfAnotherErrorSinceTheSearchIsLeftAlone) {
+  const std::vector<std::function<Changed()>> changes{
+      [&] { return store().replay({.error_contains = "refused"}, 0, 10); },
+      [&] { return store().discard({.error_contains = "refused"}, 0, 10); },
+  };
+  for (const auto& change : changes) {
+    const std::string id = "e" + std::to_string(&change - changes.data());
+    write(event({.id = id}));
+    const Owner owner = own_everything();
+    apply(owner, {dead(id, "connection refused")});
+    owner->leave();
+    Changed step;
+    if (!backend().interrupt(
+            store(),
+            "UPDATE {table} SET last_error = 'no such mailbox' WHERE event_id = '" + id + "'",
+            [&] { step = change(); })) {
+      GTEST_SKIP() << "a change is one step in this store";
+    }
+    EXPECT_EQ(step.rows, 0) << id;
+    ASSERT_TRUE(store().find(id)) << "discarded, though it died of something else";
+    EXPECT_EQ(record(id).row.status, Status::dead);
+  }
+}
+
 TEST_P(DeadEventsTest, BulkReplayTellsTheWatch) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();

@@ -7,17 +7,6 @@ namespace {
 using Kind = Mark::Kind;
 using Stale = std::vector<std::size_t>;
 
-// What must not change when a mark is refused.
-void expect_same(const EventRecord& actual, const EventRecord& expected) {
-  EXPECT_EQ(actual.row.status, expected.row.status);
-  EXPECT_EQ(actual.row.attempts, expected.row.attempts);
-  EXPECT_EQ(actual.row.crashes, expected.row.crashes);
-  EXPECT_EQ(actual.row.progress, expected.row.progress);
-  EXPECT_EQ(actual.hold, expected.hold);
-  EXPECT_EQ(actual.last_error, expected.last_error);
-  EXPECT_EQ(actual.locked_by, expected.locked_by);
-}
-
 TEST_P(MarkingTest, DoneFinishesTheEvent) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();

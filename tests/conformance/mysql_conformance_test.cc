@@ -1,10 +1,12 @@
 // The suite on the MySQL store, each test in a database of its own: with statements that
 // are kept prepared, and without.
+#include <future>
 #include <optional>
 
 #include "outbox/mysql.h"
 #include "store_conformance.h"
 #include "support/mysql.h"
+#include "support/stores.h"
 
 namespace outbox::conformance {
 namespace {
@@ -38,6 +40,20 @@ class MysqlBackend : public Backend {
 
   bool moves_rows() const override { return true; }
   std::chrono::microseconds clock_error() const override { return 2s; }
+
+  // The other one's change is open when the work begins, which waits for it when it changes the
+  // same row.
+  bool interrupt(Store& /*store*/, const std::string& sql,
+                 const std::function<void()>& work) override {
+    test::Mysql other(database_->url());
+    test::Mysql onlooker(database_->url());
+    other.execute("BEGIN; " + for_table(sql, table_));
+    auto working = std::async(std::launch::async, work);
+    EXPECT_TRUE(test::eventually([&] { return test::waiting_transactions(onlooker) == 1; }));
+    other.execute("COMMIT");
+    working.get();
+    return true;
+  }
 
   // On a connection of its own: a server's settings may limit those of a program.
   std::vector<std::string> archived(Store& /*store*/) override {

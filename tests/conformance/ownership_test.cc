@@ -240,6 +240,37 @@ TEST_P(OwnershipTest, AShardThatCameBackIsReadFromItsLowestRow) {
   }
 }
 
+// So many rows, and read so often, that a store that remembers how far it has read does so.
+TEST_P(OwnershipTest, AShardThatCameBackWithinTheEpochIsReadFromItsLowestRowHoweverOftenRenewed) {
+  OUTBOX_NEEDS(capabilities().shards > 1);
+  constexpr std::size_t kRows = 400;
+  std::vector<Event> events;
+  for (std::size_t i = 0; i < kRows; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
+  const std::vector<RowRef> rows = write(events);
+  const Owner first = own_everything();
+  EXPECT_EQ(first->ready(first.shards(), 0, 1'000).rows.size(), kRows);
+  for (int i = 0; i < 3; ++i) first->ready(first.shards(), kRows, 1'000);
+
+  const auto second = store().join({});
+  second->renew();
+  const Shards away = renew_and_release(*first.instance).leaving;
+  ASSERT_FALSE(away.empty());
+  EXPECT_EQ(sorted(second->renew().shards), sorted(away));
+  second->leave();
+  EXPECT_EQ(first->renew().epoch, first.tenure.epoch);
+  EXPECT_EQ(first->renew().shards.size(), first.shards().size()) << "renewed twice before a read";
+
+  std::set<std::string> expected;
+  for (std::size_t i = 0; i < kRows; ++i) {
+    if (std::count(away.begin(), away.end(), rows[i].shard) > 0) expected.insert(events[i].id());
+  }
+  std::set<std::string> read;
+  for (const Row& row : first->ready(first.shards(), kRows, 1'000).rows) {
+    if (std::count(away.begin(), away.end(), row.ref.shard) > 0) read.insert(row.event.id());
+  }
+  EXPECT_EQ(read, expected) << "what the other one read and did not finish is nobody's";
+}
+
 // Joins, leaves and deaths at random; the living renew in any order. Whatever
 // happens, no shard has two owners; and when it is calm, all are shared evenly.
 TEST_P(OwnershipTest, ShardsAreSharedEvenlyWhoeverComesAndGoes) {

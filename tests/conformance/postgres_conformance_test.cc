@@ -1,10 +1,12 @@
 // The suite on the PostgreSQL store, each test in a schema of its own: once on the
 // server itself, and once behind PgBouncer in transaction mode.
+#include <future>
 #include <optional>
 
 #include "outbox/postgres.h"
 #include "store_conformance.h"
 #include "support/postgres.h"
+#include "support/stores.h"
 
 namespace outbox::conformance {
 namespace {
@@ -41,6 +43,20 @@ class PostgresBackend : public Backend {
 
   bool moves_rows() const override { return true; }
   std::chrono::microseconds clock_error() const override { return 2s; }
+
+  // The other one's change is open when the work begins, which waits for it when it changes the
+  // same row.
+  bool interrupt(Store& /*store*/, const std::string& sql,
+                 const std::function<void()>& work) override {
+    test::Sql other(test::postgres_url());
+    test::Sql onlooker(test::postgres_url());
+    other.execute("BEGIN; " + for_table(sql, table_));
+    auto working = std::async(std::launch::async, work);
+    EXPECT_TRUE(test::eventually([&] { return test::is_waited_for(onlooker, other); }));
+    other.execute("COMMIT");
+    working.get();
+    return true;
+  }
 
   std::vector<std::string> archived(Store& store) override {
     std::vector<std::string> rows;

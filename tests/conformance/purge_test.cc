@@ -143,6 +143,75 @@ TEST_P(PurgeTest, WhatIsReplayedInBetweenStays) {
   EXPECT_EQ(store().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "done just now";
 }
 
+// A purge looks for its rows first. Between that and the deletion an operator may replay them.
+TEST_P(PurgeTest, WhatIsReplayedBetweenTheSearchAndTheDeletionStays) {
+  for (const bool archive : {false, true}) {
+    for (const Purgeable what : {Purgeable::done, Purgeable::dead}) {
+      const Kind kind = what == Purgeable::done ? Kind::done : Kind::dead;
+      const std::string suffix =
+          std::to_string(static_cast<int>(what)) + (archive ? "-archived" : "");
+      const Ids names{"replayed" + suffix, "old" + suffix};
+      write({event({.id = names[0]}), event({.id = names[1]})});
+      const Owner owner = own_everything();
+      apply(owner, {mark(names[0], kind), mark(names[1], kind)});
+      owner->leave();
+      advance(1h);
+      Changed step;
+      if (!backend().interrupt(
+              store(),
+              "UPDATE {table} SET status = 0, hold = 0, done_at = NULL WHERE event_id = '" +
+                  names[0] + "'",
+              [&] { step = store().purge(what, now(), 0, 10, archive); })) {
+        GTEST_SKIP() << "a purge is one step in this store";
+      }
+      EXPECT_EQ(step.rows, 1) << suffix;
+      EXPECT_TRUE(store().find(names[0])) << "an event that nobody has delivered is gone";
+      EXPECT_FALSE(store().find(names[1]));
+    }
+  }
+  EXPECT_EQ(backend().archived(store()).size(), 2u) << "what stays is not in the archive";
+}
+
+TEST_P(PurgeTest, WhatIsFinishedAnewBetweenTheSearchAndTheDeletionStays) {
+  for (const bool archive : {false, true}) {
+    const std::string id = archive ? "archived" : "deleted";
+    write(event({.id = id, .occurred_at = now() + 24h}));
+    const Owner owner = own_everything();
+    apply(owner, {mark(id, Kind::done)});
+    owner->leave();
+    advance(10h);
+    Changed step;
+    if (!backend().interrupt(
+            store(), "UPDATE {table} SET done_at = created_at WHERE event_id = '" + id + "'",
+            [&] { step = store().purge(Purgeable::done, now() - 1h, 0, 10, archive); })) {
+      GTEST_SKIP() << "a purge is one step in this store";
+    }
+    EXPECT_EQ(step.rows, 0) << id;
+    EXPECT_TRUE(store().find(id)) << "it was finished just now";
+  }
+  EXPECT_TRUE(backend().archived(store()).empty());
+}
+
+TEST_P(PurgeTest, WhatBlocksItsLaneSinceTheSearchStays) {
+  for (const bool archive : {false, true}) {
+    const std::string id = archive ? "archived" : "deleted";
+    write(event({.id = id}));
+    const Owner owner = own_everything();
+    apply(owner, {dead(id)});
+    owner->leave();
+    advance(1h);
+    Changed step;
+    if (!backend().interrupt(
+            store(), "UPDATE {table} SET hold = 7 WHERE event_id = '" + id + "'",
+            [&] { step = store().purge(Purgeable::dead, now(), 0, 10, archive); })) {
+      GTEST_SKIP() << "a purge is one step in this store";
+    }
+    EXPECT_EQ(step.rows, 0) << id;
+    EXPECT_EQ(record(id).hold, 7) << "the lane has lost its head";
+  }
+  EXPECT_TRUE(backend().archived(store()).empty());
+}
+
 TEST_P(PurgeTest, TwoPurgersRemoveEachRowOnce) {
   constexpr int kEvents = 300;
   std::vector<Event> events;

@@ -1,6 +1,7 @@
 // The suite on the SQLite store, each test on a database file of its own.
 #include "outbox/sqlite.h"
 #include "store_conformance.h"
+#include "support/sqlite_writes.h"
 #include "support/temporary_directory.h"
 
 namespace outbox::conformance {
@@ -25,6 +26,22 @@ class SqliteBackend final : public Backend {
 
   void advance(std::chrono::microseconds by) override { clock_.advance(by); }
 
+  // One transaction writes at a time, so the other one's is over when that of the work begins.
+  bool interrupt(Store& /*store*/, const std::string& sql,
+                 const std::function<void()>& work) override {
+    writes_.before_next([&] {
+      sqlite3* other = nullptr;
+      EXPECT_EQ(sqlite3_open(directory_.file("outbox.db").c_str(), &other), SQLITE_OK);
+      EXPECT_EQ(sqlite3_exec(other, for_table(sql, table_).c_str(), nullptr, nullptr, nullptr),
+                SQLITE_OK)
+          << sqlite3_errmsg(other);
+      sqlite3_close(other);
+    });
+    work();
+    EXPECT_TRUE(writes_.came());
+    return true;
+  }
+
   std::vector<std::string> archived(Store& store) override {
     std::vector<std::string> rows;
     for (const ResultRow& row : store.connect()->query(
@@ -45,6 +62,7 @@ class SqliteBackend final : public Backend {
   }
 
  private:
+  test::SqliteWrites writes_;
   const test::TemporaryDirectory directory_;
   const std::string table_;
   testing::ManualClock clock_;

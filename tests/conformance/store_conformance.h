@@ -87,6 +87,14 @@ class Backend {
   // the tests of such rows are skipped then.
   virtual bool insert_raw(Store& /*store*/, const RawRow& /*row*/) { return false; }
 
+  // Runs `work`, which looks for rows and then changes them, and lets another program make its
+  // own change in between: `sql`, in which {table} stands for the table. False if nobody can:
+  // the tests of what happens in between are skipped then.
+  virtual bool interrupt(Store& /*store*/, const std::string& /*sql*/,
+                         const std::function<void()>& /*work*/) {
+    return false;
+  }
+
   // Ids and payloads ("id=payload") in the archive, sorted.
   virtual std::vector<std::string> archived(Store& store) = 0;
 };
@@ -176,6 +184,12 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
   std::shared_ptr<Store> store_;
 };
 
+// That a refused mark has changed nothing.
+void expect_same(const EventRecord& actual, const EventRecord& expected);
+
+// `sql` with the table's name for each {table}.
+std::string for_table(std::string sql, const std::string& table);
+
 std::vector<std::string> ids(const std::vector<Row>& rows);
 std::vector<std::string> ids(const std::vector<EventRecord>& records);
 
@@ -186,6 +200,7 @@ std::uint64_t test_seed();
 class WritingTest : public StoreTest {};
 class ReadingTest : public StoreTest {};
 class MarkingTest : public StoreTest {};
+class FencingTest : public StoreTest {};
 class OwnershipTest : public StoreTest {};
 class ClaimingTest : public StoreTest {};
 class HoldingTest : public StoreTest {};
@@ -210,6 +225,7 @@ class PurgeTest : public StoreTest {};
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, MarkingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FencingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__);  \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ClaimingTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, HoldingTest, __VA_ARGS__);    \

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <random>
 #include <stdexcept>
+#include <string_view>
 
 namespace outbox::conformance {
 
@@ -89,6 +90,24 @@ void StoreTest::expect_due_in(const EventRecord& record, std::chrono::microsecon
   ASSERT_LT(*record.hold, 0);
   expect_time(std::chrono::microseconds{-*record.hold}, now().time_since_epoch() + delay);
   expect_time(record.row.available_in, delay);
+}
+
+void expect_same(const EventRecord& actual, const EventRecord& expected) {
+  EXPECT_EQ(actual.row.status, expected.row.status);
+  EXPECT_EQ(actual.row.attempts, expected.row.attempts);
+  EXPECT_EQ(actual.row.crashes, expected.row.crashes);
+  EXPECT_EQ(actual.row.progress, expected.row.progress);
+  EXPECT_EQ(actual.hold, expected.hold);
+  EXPECT_EQ(actual.last_error, expected.last_error);
+  EXPECT_EQ(actual.locked_by, expected.locked_by);
+}
+
+std::string for_table(std::string sql, const std::string& table) {
+  constexpr std::string_view kPlaceholder = "{table}";
+  for (auto at = sql.find(kPlaceholder); at != std::string::npos; at = sql.find(kPlaceholder)) {
+    sql.replace(at, kPlaceholder.size(), table);
+  }
+  return sql;
 }
 
 std::vector<std::string> ids(const std::vector<Row>& rows) {

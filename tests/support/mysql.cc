@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <regex>
 #include <stdexcept>
+#include <thread>
 #include <utility>
 
 namespace outbox::test {
@@ -78,6 +79,18 @@ std::vector<Row> Mysql::query(const std::string& statements) {
 
 std::string Mysql::value(const std::string& statements) {
   return only_value(query(statements), statements);
+}
+
+int waiting_transactions(Mysql& sql) {
+  // Those who ask take turns.
+  sql.value("SELECT get_lock('outbox tests look for waiters', 60)");
+  std::this_thread::sleep_for(std::chrono::milliseconds{110});
+  const std::string waiting = sql.value(
+      "SELECT count(*) FROM information_schema.innodb_trx JOIN "
+      "information_schema.processlist ON id = trx_mysql_thread_id "
+      "WHERE trx_state = 'LOCK WAIT' AND db = database()");
+  sql.value("SELECT release_lock('outbox tests look for waiters')");
+  return std::stoi(waiting);
 }
 
 Database::Database(std::string server_url)

@@ -41,6 +41,10 @@ class Mysql {
   std::unique_ptr<st_mysql, Close> connection_;
 };
 
+// How many transactions wait for a lock in the database of the connection. Takes a tenth of a
+// second: the server looks anew only when nobody asked for as long.
+int waiting_transactions(Mysql& sql);
+
 // An empty database with a name of its own, so that tests that run side by side
 // share nothing but the server. Dropped with all that is in it.
 class Database {

@@ -55,6 +55,12 @@ std::string Sql::value(const std::string& statements) {
   return only_value(query(statements), statements);
 }
 
+bool is_waited_for(Sql& onlooker, Sql& holder) {
+  return onlooker.value("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE " +
+                        std::to_string(PQbackendPID(holder.handle())) +
+                        " = ANY (pg_blocking_pids(pid)))") == "t";
+}
+
 Schema::Schema(std::string url) : url_(std::move(url)), name_(fresh_name()) {
   Sql(url_).execute("CREATE SCHEMA " + name_);
 }

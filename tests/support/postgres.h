@@ -36,6 +36,9 @@ class Sql {
   std::unique_ptr<pg_conn, Close> connection_;
 };
 
+// Whether somebody waits for a lock that `holder` has.
+bool is_waited_for(Sql& onlooker, Sql& holder);
+
 // An empty schema with a name of its own, so that tests that run side by side
 // share nothing but the server. Dropped with all that is in it.
 class Schema {
