@@ -1,6 +1,8 @@
 #include "store/mysql/ownership.h"
 
-#include "store/mysql/test_support.h"
+#include <future>
+
+#include "store/mysql/lock_test_support.h"
 #include "support/tcp_proxy.h"
 
 namespace outbox::mysql {
@@ -145,6 +147,35 @@ TEST_F(MysqlOwnershipTest, WhoLeavesLeavesAloneWhatIsSomebodyElsesNow) {
   instance->leave();
   EXPECT_EQ(instances(), "1");
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch IS NOT NULL"), "16");
+}
+
+TEST_F(MysqlOwnershipTest, WhoGivesAShardBackLeavesAloneWhatIsSomebodyElsesNow) {
+  const auto instance = store_->join({.lease = 60s});
+  instance->renew();
+  const auto other = store_->join({.lease = 60s});
+  other->renew();
+  const Tenure tenure = instance->renew();
+  ASSERT_FALSE(tenure.leaving.empty());
+  sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else' WHERE epoch = " +
+                std::to_string(tenure.epoch));
+  instance->release(tenure.leaving.front());
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch IS NOT NULL"), "16");
+}
+
+// Its lease had expired when somebody looked, and it has renewed it since.
+TEST_F(MysqlOwnershipTest, WhoRenewsItsLeaseBetweenTheLookAndTheTakeOverIsNotBuried) {
+  leave_a_dead_one();
+  test::Mysql late(url());
+  late.execute(
+      "BEGIN; UPDATE outbox_event_instance SET beat_at = utc_timestamp(6), lease = 3600000000 "
+      "WHERE epoch = 5");
+  const auto heir = store_->join({.lease = 60s});
+  auto renewing = std::async(std::launch::async, [&] { return heir->renew(); });
+  EXPECT_TRUE(wait_for_waiters(sql(), 1));
+  late.execute("COMMIT");
+  EXPECT_EQ(renewing.get().epoch, 0) << "it stands by";
+  EXPECT_EQ(instances(), "2");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch = 5"), "16");
 }
 
 // They may lead to a server that is the primary no more.

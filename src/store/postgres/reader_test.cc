@@ -1,5 +1,6 @@
 // Rows whose transactions end late, while the floor rises: none is ever passed over.
 #include <algorithm>
+#include <future>
 
 #include "store/postgres/test_support.h"
 
@@ -11,8 +12,12 @@ class PostgresReaderTest : public PostgresTest {
   void SetUp() override {
     PostgresTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
-    store_ = open_store({.notify = false});
-    instance_ = store_->join({});
+    open_at(test::postgres_url());
+  }
+
+  void open_at(const std::string& url) {
+    store_ = open_store_at(url, {.notify = false});
+    instance_ = store_->join({.lease = 60s});
     tenure_ = instance_->renew();
   }
 
@@ -47,6 +52,17 @@ class PostgresReaderTest : public PostgresTest {
       const std::string prefix = name + std::to_string(round) + "_";
       sql().execute(insert_rows(prefix, 2'000));
       EXPECT_TRUE(deliver(prefix).empty());
+    }
+  }
+
+  // As an engine does: again if a lock was not to be had in time.
+  std::vector<std::string> read_patiently() {
+    for (;;) {
+      try {
+        return ids(instance_->ready(tenure_.shards, 0, 500).rows);
+      } catch (const RetryableError&) {
+        // A read waits for a lock only in these tests.
+      }
     }
   }
 
@@ -112,6 +128,59 @@ TEST_F(PostgresReaderTest, AWriterWhoseLockIsTakenBeforeItsNumberIsWaitedFor) {
   EXPECT_EQ(found.size(), 2U);
 }
 
+// First the last number is looked up, then who writes. The other way round, somebody who begins in
+// between has a number up to that one and is waited for by nobody.
+TEST_F(PostgresReaderTest, AWriterWhoBeginsBetweenTheTwoLooksIsNotPassedOver) {
+  // The look for writers calls current_database(), which waits here for the test to go on. It
+  // does so when it has the list of locks and finds one of the table in it: a reader's.
+  const std::string gate = "pg_advisory_lock(hashtext('" + schema() + "'))";
+  sql().execute("CREATE FUNCTION " + schema() +
+                ".current_database() RETURNS name VOLATILE LANGUAGE plpgsql AS $$ BEGIN PERFORM "
+                "pg_advisory_xact_lock_shared(hashtext('" +
+                schema() + "')); RETURN pg_catalog.current_database(); END $$");
+  instance_->leave();
+  open_at(test::postgres_url() + "?options=-csearch_path%3D" + schema() + ",pg_catalog,public");
+  sql().execute(insert_rows("warm", 300));
+  EXPECT_TRUE(deliver("warm").empty());
+  test::Sql keeper;
+  keeper.execute("SELECT " + gate);
+  test::Sql reader;
+  reader.execute("BEGIN; SELECT FROM " + table() + " LIMIT 1");
+
+  auto reading = std::async(std::launch::async, [&] { return read_patiently(); });
+  EXPECT_TRUE(eventually([&] { return test::is_waited_for(sql(), keeper); }));
+  test::Sql late;
+  late.execute("BEGIN");
+  late.execute(insert_rows("late", 1));
+  sql().execute(insert_rows("after", 1));
+  keeper.execute("SELECT pg_advisory_unlock_all()");
+  EXPECT_EQ(reading.get(), std::vector<std::string>{"after1"});
+  EXPECT_EQ(deliver("after"), std::vector<std::string>{});
+  late.execute("COMMIT");
+  EXPECT_EQ(deliver("none"), std::vector<std::string>{"late1"});
+}
+
+// The looks come before the read that relies on them. The other way round, what is committed in
+// between is below the floor, and was not returned.
+TEST_F(PostgresReaderTest, ARowThatIsCommittedBeforeTheLooksIsInTheReadThatReliesOnThem) {
+  sql().execute(insert_rows("warm", 300));
+  EXPECT_TRUE(deliver("warm").empty());
+  // The look for the last number waits for whoever changes the sequence.
+  const std::string sequence =
+      sql().value("SELECT pg_get_serial_sequence('" + table() + "', 'seq')");
+  const std::string name = sequence.substr(sequence.find('.') + 1);
+  test::Sql writer;
+  writer.execute("BEGIN; ALTER SEQUENCE " + sequence + " RENAME TO other; ALTER SEQUENCE " +
+                 schema() + ".other RENAME TO " + name);
+  auto reading = std::async(std::launch::async, [&] { return read_patiently(); });
+  EXPECT_TRUE(eventually([&] { return test::is_waited_for(sql(), writer); }));
+  writer.execute(insert_rows("between", 1));
+  writer.execute("COMMIT");
+  std::vector<std::string> found = reading.get();
+  if (found.empty()) found = deliver("none");
+  EXPECT_EQ(found, std::vector<std::string>{"between1"});
+}
+
 TEST_F(PostgresReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
   sql().execute(insert_rows("early", 3));
   const Rows read = instance_->ready(tenure_.shards, 0, 10);
@@ -134,6 +203,23 @@ TEST_F(PostgresReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
   for (const Row& row : read.rows) lowest = std::min(lowest, row.ref.seq);
   instance_->rewind(lowest);
   EXPECT_EQ(deliver("more").size(), 3U);
+}
+
+// Notes take their numbers when they are written, and are seen when they are committed.
+TEST_F(PostgresReaderTest, ANoteOfAFreedLaneThatIsCommittedLateIsNotForgotten) {
+  const auto freed = [&] {
+    std::vector<LaneKey> lanes;
+    for (const LaneRef& lane : instance_->unblocked(tenure_.shards, 10)) lanes.push_back(lane.key);
+    return lanes;
+  };
+  const std::string note = "INSERT INTO " + table() + "_unblocked (shard, lane) VALUES (0, ";
+  test::Sql late;
+  late.execute("BEGIN; " + note + "7)");
+  sql().execute(note + "8)");
+  EXPECT_EQ(freed(), std::vector<LaneKey>{8});
+  late.execute("COMMIT");
+  EXPECT_EQ(freed(), std::vector<LaneKey>{7}) << "its lane waits until somebody sweeps";
+  EXPECT_EQ(freed(), std::vector<LaneKey>{});
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "store/sqlite/marks.h"
 
 #include "store/sqlite/test_support.h"
+#include "support/sqlite_writes.h"
 
 namespace outbox::sqlite {
 namespace {
@@ -26,6 +27,7 @@ class MarksTest : public SqliteTest {
         id + "'");
   }
 
+  test::SqliteWrites writes_;
   const std::shared_ptr<Store> store_ = open_store();
   const ForeignConnection db_{path()};
 };
@@ -77,6 +79,46 @@ TEST_F(MarksTest, WhereDeliveredEventsAreDeletedTheOtherOneStays) {
   replace("old", "new");
   EXPECT_TRUE(instance->mark(epoch, {&mark, 1}).stale.empty()) << "it is gone, as it should";
   EXPECT_TRUE(store->find("new"));
+}
+
+TEST_F(MarksTest, OfManyThatAreDeletedTheOtherOneStays) {
+  const auto store = open_store({.on_done = OnDone::remove});
+  const auto instance = store->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  std::vector<Mark> marks;
+  for (const std::string id : {"a", "b", "c"}) {
+    write_event(*store, simple_event(id));
+    marks.push_back({.row = store->find(id)->row.ref, .event_id = id});
+  }
+  replace("b", "new");
+  EXPECT_FALSE(instance->mark(epoch, marks).fenced);
+  EXPECT_TRUE(store->find("new")) << "an event that nobody has delivered is gone";
+  EXPECT_EQ(store->count({}), 1);
+}
+
+// Where the lock file does not keep the two apart, because somebody deleted it.
+TEST_F(MarksTest, ATakeOverWhileAMarkWaitsForTheLockFencesIt) {
+  const auto instance = store_->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  for (const Mark::Kind kind : kKinds) {
+    const std::string id = "e" + std::to_string(static_cast<int>(kind));
+    const bool unblocks = kind == Mark::Kind::unblock;
+    write_event(*store_, simple_event(id));
+    if (unblocks) replace(id, id, "3", "5");
+    const std::string before = row(id);
+    db_.run("UPDATE outbox_event_instance SET epoch = " + std::to_string(epoch));
+    writes_.before_next([&] { db_.run("UPDATE outbox_event_instance SET epoch = epoch + 1"); });
+    const Mark late{.row = store_->find(id)->row.ref,
+                    .event_id = id,
+                    .kind = kind,
+                    .lane = 7,
+                    .attempts = 3,
+                    .crashes = 3,
+                    .delay = 1s};
+    EXPECT_TRUE(instance->mark(epoch, {&late, 1}).fenced) << id;
+    EXPECT_TRUE(writes_.came());
+    EXPECT_EQ(row(id), before) << id;
+  }
 }
 
 // An id that another program stored as a BLOB was compared with a text, and never found.
