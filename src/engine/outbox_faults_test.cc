@@ -1,6 +1,7 @@
 // What the engine does when the database or a listener is away, when its lease
 // is lost, and when an event kills the process.
 #include <set>
+#include <stop_token>
 
 #include "engine/test_fixture.h"
 #include "outbox/error.h"
@@ -322,6 +323,92 @@ TEST_F(KillerTest, SoItIsWithRowClaims) {
                       .ordering = Ordering::none,
                       .row_claims = true,
                       .lock_timeout = 20s});
+}
+
+// --- Whom a count of deaths is held against ---
+
+class SuspectTest : public FaultsTest {
+ protected:
+  // Somebody died with these events in its hands, and not for the first time.
+  void die_with(const Texts& ids, int deaths_before) {
+    const auto owner = bare_store->join({.lease = 1s, .whole = true});
+    const Tenure tenure = owner->renew();
+    for (const std::string& id : ids) {
+      const Mark suspect{.row = bare_store->find(id)->row.ref,
+                         .event_id = id,
+                         .kind = Mark::Kind::suspect,
+                         .crashes = deaths_before};
+      ASSERT_TRUE(owner->mark(tenure.epoch, {&suspect, 1}).stale.empty());
+    }
+    clock.advance(2s);
+  }
+  int deaths(const std::string& id) { return bare_store->find(id)->row.crashes; }
+
+  void close_with_suspects_in_the_queue(Options options);
+};
+
+// Else it would be DEAD after five answers, and none of them a death.
+TEST_F(SuspectTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
+  const std::vector<std::function<Outcome()>> answers{
+      [] { return Outcome::retry_after(1h); },
+      []() -> Outcome { throw UnavailableError("no broker"); },
+      []() -> Outcome { throw std::runtime_error("not yet"); },
+  };
+  for (const auto& answer : answers) {
+    const std::string id = write_elsewhere(order_event("1", "1"));
+    die_with({id}, 2);
+    auto listener = std::make_shared<RecordingListener>(
+        [&](const Event&, const Delivery&) { return answer(); });
+    auto box = open({.retry = retry_every(1h), .pause = 1h, .max_pause = 1h}, listener);
+    ASSERT_TRUE(in_time(*box, [&] { return bare_store->find(id)->hold.value_or(0) != 0; }));
+    EXPECT_EQ(listener->count(), 1u);
+    EXPECT_EQ(deaths(id), 0) << "answer " << &answer - answers.data();
+    box->close();
+    Mark done{.row = bare_store->find(id)->row.ref, .event_id = id};
+    const auto owner = bare_store->join({.whole = true});
+    ASSERT_TRUE(owner->mark(owner->renew().epoch, {&done, 1}).stale.empty());
+    owner->leave();
+  }
+}
+
+// One is inside its listener when the engine is closed, the others wait behind it: their count was
+// raised for a delivery that never began.
+void SuspectTest::close_with_suspects_in_the_queue(Options options) {
+  Texts ids;
+  for (int n = 0; n < 3; ++n) ids.push_back(write_elsewhere(order_event(std::to_string(n), "1")));
+  die_with(ids, 1);
+  Barrier inside;
+  auto listener = std::make_shared<RecordingListener>([&](const Event&, const Delivery& delivery) {
+    const std::stop_callback at_close(delivery.stop, [&] { inside.open(); });
+    inside.pass();
+    return Outcome::done();
+  });
+  options.workers = 1;
+  options.drain_timeout = 0ms;
+  auto box = open(options, listener);
+  const OpenAtEnd at_end(inside);
+  ASSERT_TRUE(inside.reached());
+  for (const auto& id : ids) {
+    ASSERT_TRUE(eventually([&] { return deaths(id) == 2; })) << "it is tried as a suspect";
+  }
+  box->close();
+  int pending = 0;
+  for (const auto& id : ids) {
+    if (status(id) == Status::done) continue;
+    ++pending;
+    EXPECT_EQ(deaths(id), 1) << "nobody has died of it";
+    EXPECT_EQ(attempts(id), 0);
+  }
+  EXPECT_EQ(pending, 2);
+}
+
+TEST_F(SuspectTest, ACleanCloseIsNoDeathForThoseThatWereNotStarted) {
+  close_with_suspects_in_the_queue({});
+}
+
+TEST_F(SuspectTest, NorIsItWithRowClaims) {
+  close_with_suspects_in_the_queue(
+      {.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true});
 }
 
 }  // namespace
