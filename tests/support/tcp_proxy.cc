@@ -79,6 +79,8 @@ struct Way {
 };
 
 struct Connection {
+  explicit Connection(Wire wire) : commits(wire), answer(wire) {}
+
   Descriptor client, server;
   bool connected = false;  // to the server
   bool broken = false;
@@ -88,6 +90,10 @@ struct Connection {
   std::optional<std::string> end_of_lost_reply;  // set while the reply is being lost
   Tail lost_reply;
   std::optional<std::string> other_reply;  // to what was asked last
+  CommitScanner commits;
+  CommitAnswer answer;
+  bool in_commit = false;  // the client waits for the answer
+  bool loses_answer = false;
 };
 
 struct LostReply {
@@ -104,7 +110,7 @@ struct OtherReply {
 
 class TcpProxy::Loop {
  public:
-  Loop(const std::string& address, int port);
+  Loop(const std::string& address, int port, Wire wire);
   ~Loop();
 
   int port() const { return port_; }
@@ -118,6 +124,8 @@ class TcpProxy::Loop {
   void set_stalled(bool on) { stalled_ = on; }
   void drop_request(const std::string& text) { lost_request_ = text; }
   void drop_reply(LostReply reply) { lost_reply_ = std::move(reply); }
+  void cut_commit(CommitCut where) { commit_cut_ = where; }
+  CommitCuts commit_cuts() const { return commit_cuts_; }
   void hold_request(const std::string& text) { held_request_ = text; }
   int held() const {
     return static_cast<int>(std::count_if(connections_.begin(), connections_.end(),
@@ -135,6 +143,7 @@ class TcpProxy::Loop {
   void finish_connecting(Connection& connection);
   void from_client(Connection& connection, std::string_view bytes);
   void from_server(Connection& connection, std::string_view bytes);
+  bool begins_commit(Connection& connection, std::string_view bytes);
   void remove_ended();
   void accept_one();
   void run_tasks() OUTBOX_EXCLUDES(mutex_);
@@ -146,6 +155,7 @@ class TcpProxy::Loop {
   Descriptor reserved_;
   Descriptor wake_;
   int port_ = 0;
+  const Wire wire_;
 
   // Of the loop's thread.
   Descriptor listener_;
@@ -157,6 +167,8 @@ class TcpProxy::Loop {
   std::optional<std::string> held_request_;
   std::optional<LostReply> lost_reply_;
   std::optional<OtherReply> other_reply_;
+  std::optional<CommitCut> commit_cut_;
+  CommitCuts commit_cuts_;
   std::list<Connection> connections_;
 
   Mutex mutex_;
@@ -223,10 +235,11 @@ void send_without_delay(const Descriptor& socket) {
 
 }  // namespace
 
-TcpProxy::Loop::Loop(const std::string& address, int port)
+TcpProxy::Loop::Loop(const std::string& address, int port, Wire wire)
     : reserved_(bind_loopback(0)),
       wake_(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      port_(local_port(reserved_)) {
+      port_(local_port(reserved_)),
+      wire_(wire) {
   addrinfo hints{};
   hints.ai_flags = AI_NUMERICHOST;
   hints.ai_socktype = SOCK_STREAM;
@@ -273,7 +286,10 @@ void TcpProxy::Loop::run_tasks() {
 }
 
 void TcpProxy::Loop::cut() {
-  for (Connection& connection : connections_) connection.broken = true;
+  for (Connection& connection : connections_) {
+    commit_cuts_.during += connection.in_commit ? 1 : 0;
+    connection.broken = true;
+  }
   remove_ended();
 }
 
@@ -341,7 +357,35 @@ void TcpProxy::Loop::finish_connecting(Connection& connection) {
   connection.broken = error != 0;
 }
 
+// False if it does not arrive.
+bool TcpProxy::Loop::begins_commit(Connection& connection, std::string_view bytes) {
+  if (!connection.commits.take(bytes)) return true;
+  connection.in_commit = true;
+  connection.answer.begin();
+  if (!commit_cut_) return true;
+  switch (*std::exchange(commit_cut_, std::nullopt)) {
+    case CommitCut::before:
+      ++commit_cuts_.before;
+      ++drops_;
+      connection.broken = true;
+      return false;
+    case CommitCut::during:
+      connection.up.buffer.append(bytes);
+      // What does not fit into the socket is lost with it: then it did not arrive.
+      send_buffered(connection, connection.server, connection.up);
+      ++(connection.up.buffer.empty() ? commit_cuts_.during : commit_cuts_.before);
+      ++drops_;
+      connection.broken = true;
+      return false;
+    case CommitCut::after:
+      connection.loses_answer = true;
+      return true;
+  }
+  return true;
+}
+
 void TcpProxy::Loop::from_client(Connection& connection, std::string_view bytes) {
+  if (!begins_commit(connection, bytes)) return;
   if (lost_request_ && connection.requests.completes(bytes, *lost_request_)) {
     lost_request_.reset();
     ++drops_;
@@ -366,6 +410,15 @@ void TcpProxy::Loop::from_client(Connection& connection, std::string_view bytes)
 }
 
 void TcpProxy::Loop::from_server(Connection& connection, std::string_view bytes) {
+  const bool answered = connection.in_commit && connection.answer.take(bytes);
+  connection.in_commit = connection.in_commit && !answered;
+  if (connection.loses_answer) {
+    if (!answered) return;
+    ++commit_cuts_.after;
+    ++drops_;
+    connection.broken = true;
+    return;
+  }
   if (!connection.end_of_lost_reply) {
     connection.down.buffer.append(connection.other_reply.value_or(std::string(bytes)));
     connection.other_reply.reset();
@@ -390,7 +443,7 @@ void TcpProxy::Loop::remove_ended() {
 }
 
 void TcpProxy::Loop::accept_one() {
-  Connection connection;
+  Connection connection(wire_);
   connection.client =
       Descriptor(accept4(listener_.number(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK));
   if (!connection.client.open()) return;
@@ -407,8 +460,8 @@ void TcpProxy::Loop::accept_one() {
   remove_ended();
 }
 
-TcpProxy::TcpProxy(const std::string& target_address, int target_port)
-    : loop_(std::make_unique<Loop>(target_address, target_port)) {}
+TcpProxy::TcpProxy(const std::string& target_address, int target_port, Wire wire)
+    : loop_(std::make_unique<Loop>(target_address, target_port, wire)) {}
 
 TcpProxy::~TcpProxy() = default;
 
@@ -443,6 +496,16 @@ void TcpProxy::drop_reply(const std::string& text, const std::string& until) {
   check_text(text);
   if (!until.empty()) check_text(until);
   loop_->perform([&] { loop_->drop_reply({.request = text, .until = until}); });
+}
+
+void TcpProxy::cut_commit(CommitCut where) {
+  loop_->perform([&] { loop_->cut_commit(where); });
+}
+
+CommitCuts TcpProxy::commit_cuts() const {
+  CommitCuts result;
+  loop_->perform([&] { result = loop_->commit_cuts(); });
+  return result;
 }
 
 void TcpProxy::hold_request(const std::string& text) {

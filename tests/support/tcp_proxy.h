@@ -4,7 +4,23 @@
 #include <memory>
 #include <string>
 
+#include "support/commit_scanner.h"
+
 namespace outbox::test {
+
+// Where a connection is lost around a COMMIT: it does not arrive; it arrives, and nobody
+// waits for what comes of it; it was answered, and the answer does not arrive. The client
+// has sent it and hears nothing in all three.
+enum class CommitCut { before, during, after };
+
+// How many connections were lost so.
+struct CommitCuts {
+  int before = 0;
+  int during = 0;
+  int after = 0;
+
+  int all() const { return before + during + after; }
+};
 
 // Listens on a port of the loopback, passes on what it gets, and breaks
 // connections as networks do. A call has taken effect when it returns.
@@ -13,7 +29,8 @@ class TcpProxy {
  public:
   // The address is a numeric one; it need not have a listener yet. Throws
   // std::runtime_error if it is none, std::system_error if it cannot listen itself.
-  TcpProxy(const std::string& target_address, int target_port);
+  // A `wire` is needed for what is said of COMMIT.
+  TcpProxy(const std::string& target_address, int target_port, Wire wire = Wire::unknown);
   ~TcpProxy();  // cuts all connections
   TcpProxy(const TcpProxy&) = delete;
   TcpProxy& operator=(const TcpProxy&) = delete;
@@ -42,6 +59,14 @@ class TcpProxy {
   // still be answering something earlier. Once, for one connection.
   void drop_reply(const std::string& text, const std::string& until = "");
 
+  // The next time that a client sends a COMMIT, its connection is cut there. Once, for one
+  // connection.
+  void cut_commit(CommitCut where);
+
+  // All connections that were cut while they waited for the answer to a COMMIT: by
+  // cut_commit(), and by cut(), which count as `during`.
+  CommitCuts commit_cuts() const;
+
   // The next time that a client sends the text: what comes behind it does not arrive, nor
   // does any answer, and nobody is told: the connection stays open at both ends. Once, for
   // one connection; the others go on.
@@ -54,7 +79,7 @@ class TcpProxy {
   // place of what the server sends next, in one piece. Once, for one connection.
   void replace_reply(const std::string& text, const std::string& reply);
 
-  // How many requests and replies were dropped so far.
+  // How many requests and replies were dropped so far; those of a cut_commit() are among them.
   int drops() const;
 
   // How many are open now.

@@ -259,6 +259,63 @@ TEST_F(TcpProxyTest, RefusesToLookForNothing) {
   EXPECT_THROW(proxy_.drop_reply(std::string(1025, 'x')), std::invalid_argument);
 }
 
+// --- COMMIT, as MySQL's protocol has it ---
+
+class CommitCutTest : public ::testing::Test {
+ protected:
+  static std::string query(const std::string& sql) {
+    const std::string header{static_cast<char>(sql.size() + 1), 0, 0, 0, 3};
+    return header + sql;
+  }
+  void expect_cuts(int before, int during, int after) {
+    const CommitCuts cuts = proxy_.commit_cuts();
+    EXPECT_EQ(cuts.before, before);
+    EXPECT_EQ(cuts.during, during);
+    EXPECT_EQ(cuts.after, after);
+  }
+
+  EchoServer server_;
+  TcpProxy proxy_{"127.0.0.1", server_.port(), Wire::mysql};
+  Client client_{proxy_.port()};
+};
+
+TEST_F(CommitCutTest, LosesTheConnectionAtACommitAndAtNothingElse) {
+  for (const CommitCut where : {CommitCut::before, CommitCut::during, CommitCut::after}) {
+    const int drops = proxy_.drops();
+    proxy_.cut_commit(where);
+    Client client(proxy_.port());
+    const std::string other = query("SELECT 'COMMIT', 'READ COMMITTED'");
+    EXPECT_EQ(client.echo_of(other), other);
+    client.say(query("COMMIT"));
+    EXPECT_EQ(client.hear(1), kReset);
+    EXPECT_EQ(proxy_.drops(), drops + 1);
+    EXPECT_EQ(client_.echo_of(query("COMMIT")), query("COMMIT")) << "only once";
+  }
+  expect_cuts(1, 1, 1);
+}
+
+TEST_F(CommitCutTest, CountsWhoWaitedForTheAnswerWhenAllWereCut) {
+  // It answers nothing.
+  const Descriptor silent = listen_on_loopback(0);
+  TcpProxy proxy("127.0.0.1", local_port(silent), Wire::mysql);
+  Client waits(proxy.port());
+  Client other(proxy.port());
+  const Descriptor at_server(accept4(silent.number(), nullptr, nullptr, SOCK_CLOEXEC));
+  waits.say(query("COMMIT"));
+  other.say(query("SELECT 1"));
+  std::array<char, 64> bytes;
+  ASSERT_GT(recv(at_server.number(), bytes.data(), bytes.size(), 0), 0);
+  proxy.cut();
+  EXPECT_EQ(waits.hear(1), kReset);
+  EXPECT_EQ(proxy.commit_cuts().during, 1);
+}
+
+TEST_F(CommitCutTest, DoesNotCountWhoHasTheAnswer) {
+  EXPECT_EQ(client_.echo_of(query("COMMIT")), query("COMMIT"));
+  proxy_.cut();
+  expect_cuts(0, 0, 0);
+}
+
 TEST(TcpProxy, CutsTheClientOfAServerThatIsNotThere) {
   const Descriptor nobody = bind_loopback(0);
   TcpProxy proxy("127.0.0.1", local_port(nobody));
