@@ -24,6 +24,7 @@ class Deliverer {
  public:
   explicit Deliverer(const Settings& settings)
       : courier_(socket_path(settings.directory)),
+        process_(settings.incarnation),
         seed_(settings.seed * 7'919 + static_cast<std::uint64_t>(settings.incarnation)) {}
 
   Outcome operator()(const Event& event, const Delivery& delivery) {
@@ -35,6 +36,7 @@ class Deliverer {
                       .aggregate = event.aggregate_id(),
                       .number = movement.number,
                       .epoch = delivery.epoch,
+                      .process = process_,
                       .attempt = delivery.attempt});
     return Outcome::done();
   }
@@ -46,6 +48,7 @@ class Deliverer {
   }
 
   Courier courier_;
+  const int process_;
   const std::uint64_t seed_;
   std::atomic<std::uint64_t> calls_{0};
 };

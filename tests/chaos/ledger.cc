@@ -31,15 +31,16 @@ std::string to_line(const Arrival& arrival) {
   std::ostringstream line;
   line << arrival.id << ' '
        << (arrival.aggregate.empty() ? kNone : std::string_view(arrival.aggregate)) << ' '
-       << arrival.number << ' ' << arrival.epoch << ' ' << arrival.attempt << ' ' << arrival.at;
+       << arrival.number << ' ' << arrival.epoch << ' ' << arrival.process << ' ' << arrival.attempt
+       << ' ' << arrival.at;
   return line.str();
 }
 
 Arrival parse_line(std::string_view line) {
   std::istringstream in{std::string(line)};
   Arrival arrival;
-  in >> arrival.id >> arrival.aggregate >> arrival.number >> arrival.epoch >> arrival.attempt >>
-      arrival.at;
+  in >> arrival.id >> arrival.aggregate >> arrival.number >> arrival.epoch >> arrival.process >>
+      arrival.attempt >> arrival.at;
   std::string rest;
   if (!in || in >> rest) throw std::runtime_error("not a line of a ledger: " + std::string(line));
   if (arrival.aggregate == kNone) arrival.aggregate.clear();

@@ -12,8 +12,13 @@
 namespace outbox::chaos {
 namespace {
 
-const Arrival kArrival{
-    .id = "01A", .aggregate = "a7", .number = 42, .epoch = 3, .attempt = 2, .at = 123456789};
+const Arrival kArrival{.id = "01A",
+                       .aggregate = "a7",
+                       .number = 42,
+                       .epoch = 3,
+                       .process = 5,
+                       .attempt = 2,
+                       .at = 123456789};
 
 TEST(Ledger, GivesBackWhatWasWritten) {
   const test::TemporaryDirectory directory;
@@ -40,7 +45,7 @@ TEST(Ledger, CutsALineThatADeathLeftTorn) {
 
 TEST(Ledger, RefusesALineThatIsNoArrival) {
   EXPECT_THROW(parse_line(""), std::runtime_error);
-  EXPECT_THROW(parse_line("01A a7 many 3 2 1"), std::runtime_error);
+  EXPECT_THROW(parse_line("01A a7 many 3 5 2 1"), std::runtime_error);
   EXPECT_THROW(parse_line(to_line(kArrival) + " more"), std::runtime_error);
 }
 

@@ -17,12 +17,12 @@ constexpr std::size_t kExamples = 10;
 std::string named(const Arrival& arrival, std::size_t index) {
   return arrival.id + " (aggregate '" + arrival.aggregate + "', number " +
          std::to_string(arrival.number) + ", epoch " + std::to_string(arrival.epoch) +
-         ", attempt " + std::to_string(arrival.attempt) + ", arrival " + std::to_string(index) +
-         ")";
+         ", process " + std::to_string(arrival.process) + ", attempt " +
+         std::to_string(arrival.attempt) + ", arrival " + std::to_string(index) + ")";
 }
 
 using Figure = std::pair<std::string_view, std::size_t Verdict::*>;
-constexpr std::array<Figure, 15> kFigures{
+constexpr std::array<Figure, 16> kFigures{
     {{"committed", &Verdict::committed},
      {"delivered", &Verdict::delivered},
      {"lost", &Verdict::lost},
@@ -33,6 +33,7 @@ constexpr std::array<Figure, 15> kFigures{
      {"duplicates", &Verdict::duplicates},
      {"duplicate_bound", &Verdict::duplicate_bound},
      {"order_breaks", &Verdict::order_breaks},
+     {"double_owners", &Verdict::double_owners},
      {"garbled", &Verdict::garbled},
      {"early", &Verdict::early},
      {"longest_pause_ms", &Verdict::longest_pause_ms},
@@ -82,6 +83,11 @@ class Judge {
     std::size_t times = 0;
   };
 
+  struct Owner {
+    int process = 0;
+    bool disputed = false;
+  };
+
   void example(std::string text) {
     if (verdict_.examples.size() < kExamples) verdict_.examples.push_back(std::move(text));
   }
@@ -108,6 +114,7 @@ class Judge {
 
   void take(const Arrival& arrival) {
     ++index_;
+    take_owner(arrival);
     Seen& event = seen_.try_emplace(arrival.id).first->second;
     const bool first = event.times++ == 0;
     if (!first) ++verdict_.duplicates;
@@ -119,6 +126,19 @@ class Judge {
     if (!first) return;
     ++verdict_.delivered;
     if (expected_.ordered && event.row->ordered) take_in_order(arrival, *event.row);
+  }
+
+  // An epoch is one process's. Where commits are lost, so are registrations, and their
+  // epochs are given out again.
+  void take_owner(const Arrival& arrival) {
+    if (!expected_.epochs || expected_.may_lose_commits) return;
+    if (arrival.epoch == 0 || arrival.process == 0) return;
+    Owner& owner = owners_.try_emplace(arrival.epoch, Owner{arrival.process, false}).first->second;
+    if (owner.process == arrival.process || owner.disputed) return;
+    owner.disputed = true;
+    ++verdict_.double_owners;
+    example("two owners: " + named(arrival, index_) + " came in an epoch of process " +
+            std::to_string(owner.process));
   }
 
   void take_ghost(const Arrival& arrival) {
@@ -165,6 +185,7 @@ class Judge {
 
   // The greatest number of each aggregate that has arrived so far.
   std::unordered_map<std::string_view, std::int64_t> reached_;
+  std::unordered_map<std::int64_t, Owner> owners_;  // of epochs
   std::size_t index_ = 0;
 };
 
@@ -172,8 +193,8 @@ class Judge {
 
 bool Verdict::clean() const {
   return lost == 0 && ghosts == 0 && duplicates <= duplicate_bound && order_breaks == 0 &&
-         garbled == 0 && early == 0 && dead == 0 && pending == 0 && misreported == 0 &&
-         (commits_lost == 0 || may_lose_commits);
+         double_owners == 0 && garbled == 0 && early == 0 && dead == 0 && pending == 0 &&
+         misreported == 0 && (commits_lost == 0 || may_lose_commits);
 }
 
 std::size_t Verdict::figure(std::string_view name) const {

@@ -35,6 +35,7 @@ struct Arrival {
   std::string aggregate{};
   std::int64_t number = 0;
   std::int64_t epoch = 0;
+  int process = 0;  // which dispatcher delivered it; 0: nobody says
   int attempt = 1;
   std::int64_t at = 0;  // microseconds since 1970
 };
@@ -53,6 +54,9 @@ struct Expected {
 
   // Whether the database may lose commits that it has acknowledged.
   bool may_lose_commits = false;
+
+  // Whether an epoch is one process's. Not with row claims, which own rows, and no shards.
+  bool epochs = true;
 };
 
 struct Verdict {
@@ -71,6 +75,7 @@ struct Verdict {
   std::size_t duplicates = 0;
   std::size_t duplicate_bound = 0;
   std::size_t order_breaks = 0;      // first arrivals behind a later one of their aggregate
+  std::size_t double_owners = 0;     // epochs in which more than one process delivered
   std::size_t garbled = 0;           // arrived with another aggregate or number
   std::size_t early = 0;             // arrived before their time
   std::size_t longest_pause_ms = 0;  // between two arrivals

@@ -87,6 +87,39 @@ TEST(Oracle, CountsWhatArrivedBeforeItsTime) {
   EXPECT_EQ(judged({"a1", "a2", "a3", "b1"}, {}, rows).early, 0u);
 }
 
+// --- Owners ---
+
+Verdict judged_owners(const std::vector<std::pair<std::int64_t, int>>& epochs_and_processes,
+                      bool may_lose_commits = false) {
+  std::vector<Arrival> arrivals;
+  for (const auto& [epoch, process] : epochs_and_processes) {
+    arrivals.push_back(
+        {.id = "b1", .aggregate = "b", .number = 1, .epoch = epoch, .process = process});
+  }
+  return judge(std::vector{kRows[3]}, arrivals,
+               {.duplicate_bound = 9, .may_lose_commits = may_lose_commits});
+}
+
+TEST(Oracle, CountsAnEpochInWhichTwoProcessesDeliveredOnce) {
+  const Verdict verdict = judged_owners({{1, 7}, {2, 8}, {1, 8}, {1, 7}, {1, 8}});
+  EXPECT_EQ(verdict.double_owners, 1u) << verdict;
+  EXPECT_FALSE(verdict.clean());
+}
+
+TEST(Oracle, AllowsAProcessToHaveSeveralEpochsAndToDeliverLate) {
+  EXPECT_TRUE(judged_owners({{1, 7}, {2, 8}, {3, 7}, {1, 7}}).clean());
+}
+
+TEST(Oracle, DoesNotCompareOwnersOfEpochsThatMayBeGivenOutAgain) {
+  EXPECT_TRUE(judged_owners({{1, 7}, {1, 8}}, true).clean());
+  EXPECT_TRUE(judged_owners({{0, 7}, {0, 8}}).clean()) << "no epoch";
+  const std::vector<Arrival> arrivals{
+      {.id = "b1", .aggregate = "b", .number = 1, .epoch = 1, .process = 7},
+      {.id = "b1", .aggregate = "b", .number = 1, .epoch = 1, .process = 8}};
+  EXPECT_TRUE(
+      judge(std::vector{kRows[3]}, arrivals, {.duplicate_bound = 1, .epochs = false}).clean());
+}
+
 // --- What the database lost ---
 
 Verdict judged_after(const std::vector<Attempt>& attempts, const std::vector<std::string>& ids,
