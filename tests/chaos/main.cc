@@ -1,11 +1,13 @@
 // Chaos: see print_help() in settings.cc, or call it with --help.
 #include <cstdlib>
 #include <exception>
+#include <filesystem>
 #include <iostream>
 #include <optional>
 #include <span>
 #include <stdexcept>
 
+#include "campaign.h"
 #include "roles.h"
 #include "settings.h"
 #include "supervisor.h"
@@ -22,10 +24,29 @@ bool as_expected(const Settings& settings, const Verdict& verdict, const Supervi
   return verdict.figure(settings.expect) > limit;
 }
 
+// Where what is left of the run is now.
+std::filesystem::path keep(const Settings& settings, test::TemporaryDirectory& directory) {
+  if (settings.evidence.empty()) {
+    directory.keep();
+    return directory.path();
+  }
+  const std::filesystem::path place =
+      std::filesystem::path(settings.evidence) / ("seed-" + std::to_string(settings.seed));
+  std::filesystem::create_directories(place);
+  for (const auto& entry : std::filesystem::directory_iterator(directory.path())) {
+    if (entry.is_regular_file()) {
+      std::filesystem::copy_file(entry.path(), place / entry.path().filename(),
+                                 std::filesystem::copy_options::overwrite_existing);
+    }
+  }
+  return place;
+}
+
 // What ctest takes for "skipped".
 constexpr int kSkipped = 77;
 
 int supervise(Settings settings) {
+  if (settings.campaign) return run_campaign(settings, std::cout);
   if (has_server(settings) && !test::services_required()) {
     std::cout << "skipped: nobody said that servers may be started here; scripts/chaos and"
                  " scripts/test do, with OUTBOX_TEST_REQUIRE_SERVICES=1"
@@ -57,8 +78,7 @@ int supervise(Settings settings) {
   std::cout << verdict;
   const bool good = as_expected(settings, verdict, supervisor);
   if (settings.keep || !good) {
-    directory.keep();
-    std::cout << "kept: " << directory.path().string() << '\n';
+    std::cout << "kept: " << keep(settings, directory).string() << '\n';
   }
   std::cout << (good ? settings.expect.empty() ? "all is well" : "found, as it should be"
                 : settings.expect.empty() ? "VIOLATED"

@@ -124,6 +124,14 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.wrong_clock = true;
       continue;
     }
+    if (option == "--in-memory") {
+      settings.in_memory = true;
+      continue;
+    }
+    if (option == "--long") {
+      settings.campaign = true;
+      continue;
+    }
     const auto value = [&]() -> std::string_view {
       if (++i < arguments.size()) return arguments[i];
       throw std::invalid_argument(std::string(option) + " needs a value; try --help");
@@ -155,8 +163,16 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.isolations = number_of<int>(option, value(), 0);
     } else if (option == "--lease") {
       settings.lease = std::chrono::seconds{number_of<int>(option, value(), 1)};
+    } else if (option == "--rate") {
+      settings.rate = number_of<int>(option, value(), 0);
     } else if (option == "--record") {
       settings.record = value();
+    } else if (option == "--commit") {
+      settings.commit = value();
+    } else if (option == "--evidence") {
+      settings.evidence = value();
+    } else if (option == "--minutes") {
+      settings.minutes = number_of<int>(option, value(), 1);
     } else if (option == "--fault") {
       settings.fault = value();
       settings.faults = fault_named(settings.fault);
@@ -192,6 +208,7 @@ std::vector<std::string> arguments_for(const Settings& settings, Role role, int 
                                      "--store",       std::string(to_string(settings.store)),
                                      "--servers",     std::string(to_string(settings.servers)),
                                      "--lease",       std::to_string(settings.lease.count()),
+                                     "--rate",        std::to_string(settings.rate),
                                      "--seed",        std::to_string(settings.seed),
                                      "--incarnation", std::to_string(incarnation)};
   const auto add = [&arguments](const char* option, const std::string& value) {
@@ -204,6 +221,35 @@ std::vector<std::string> arguments_for(const Settings& settings, Role role, int 
   add("--fault", settings.fault);
   if (settings.wrong_clock) arguments.emplace_back("--wrong-clock");
   return arguments;
+}
+
+std::string description_of(const Settings& settings) {
+  const Settings usual;
+  std::string text = "--store " + std::string(to_string(settings.store));
+  const auto add = [&text](const char* option, const auto& value) {
+    text.append(" ").append(option).append(" ").append(value);
+  };
+  const auto add_number = [&](const char* option, auto value, auto otherwise) {
+    if (value != otherwise) add(option, std::to_string(value));
+  };
+  if (settings.servers != Servers::one) add("--servers", to_string(settings.servers));
+  add("--mode", to_string(settings.mode));
+  add("--kills", std::to_string(settings.kills));
+  add("--seconds", std::to_string(settings.seconds.count()));
+  if (has_server(settings)) {
+    const bool one = settings.servers == Servers::one;
+    add_number("--cuts", settings.cuts, one ? usual.cuts : 0);
+    add_number("--server-kills", settings.server_kills, one ? usual.server_kills : 0);
+    add_number("--promotions", settings.promotions, 0);
+    add_number("--freezes", settings.freezes, 0);
+    add_number("--isolations", settings.isolations, 0);
+    add_number("--lease", settings.lease.count(), usual.lease.count());
+    if (!settings.binlog) text += " --no-binlog";
+    if (settings.in_memory) text += " --in-memory";
+  }
+  add_number("--rate", settings.rate, 0);
+  if (!settings.fault.empty()) add("--fault", settings.fault);
+  return text;
 }
 
 std::string_view to_string(Mode mode) { return name_of(kModes, mode); }
@@ -258,6 +304,8 @@ void print_help(std::ostream& out) {
          "  --isolations N  on several servers: how often one hears nothing of the others\n"
          "  --lease N     of the dispatchers, in seconds (default 3): short, so that stops outlast "
          "it\n"
+         "  --rate N      also write so many events a second, in large transactions (default 0)\n"
+         "  --in-memory   keep the servers' data in memory if there is plenty\n"
          "  --record F    add the figures to that file, as a line of tab-separated values\n"
          "  --no-binlog   on mysql: without a binary log, with which the server shows commits\n"
          "                before they are on its disk\n"
@@ -266,7 +314,14 @@ void print_help(std::ostream& out) {
          "  --fault F     break the dispatchers' store on purpose: mark_before_delivery,\n"
          "                lose_marks, reread, hook_on_rollback, drop_fence\n"
          "  --expect X    succeed only if the verdict shows that figure above its limit: lost,\n"
-         "                ghosts, duplicates, order_breaks, commits_lost, misreported\n";
+         "                ghosts, duplicates, order_breaks, double_owners, commits_lost, "
+         "misreported\n"
+         "  --evidence D  move the files of a run that was violated to a folder in there\n"
+         "\n"
+         "  --long        runs of all kinds, one after the other, with new seeds, until so many\n"
+         "                faults and events are in the file of --record that its goals are\n"
+         "                reached; it goes on where it was interrupted\n"
+         "  --minutes N   begins no run after that time\n";
 }
 
 std::string database_path(const std::string& directory) { return directory + "/shop.db"; }

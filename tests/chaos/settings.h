@@ -53,8 +53,24 @@ struct Settings {
   // Of the dispatchers. Short, so that stops outlast it; or long, so that a failover does not.
   std::chrono::seconds lease{3};
 
-  // Where the figures of the run are added, a line of tab-separated values.
+  // How many events a second are written in large transactions, besides the small ones.
+  int rate = 0;
+
+  // Whether the servers' data is in memory, where no commit waits for a disk: what is killed
+  // here is processes.
+  bool in_memory = false;
+
+  // Where the figures of the run are added, a line of tab-separated values; and what they
+  // say of the code that ran.
   std::string record{};
+  std::string commit{};
+
+  // Where the files of a run that was violated go; empty: they stay where they are.
+  std::string evidence{};
+
+  // Many runs, one after the other; see campaign.h.
+  bool campaign = false;
+  int minutes = 0;  // after which no run begins; 0: never
 
   // Of MariaDB: without it, the server shows commits before they are on its disk.
   bool binlog = true;
@@ -82,6 +98,9 @@ Settings parse_settings(std::span<const char* const> arguments);
 
 // The command line of one of the processes.
 std::vector<std::string> arguments_for(const Settings& settings, Role role, int incarnation);
+
+// What to tell it to play such a run again, but for the seed.
+std::string description_of(const Settings& settings);
 
 std::string_view to_string(Mode mode);
 std::string_view to_string(Role role);

@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <sstream>
 #include <stdexcept>
 
 namespace outbox::chaos {
@@ -36,6 +37,7 @@ TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   settings.direct_url = "postgresql://around";
   settings.wrong_clock = true;
   settings.lease = std::chrono::seconds{12};
+  settings.rate = 300;
   const std::vector<std::string> told = arguments_for(settings, Role::dispatcher, 12);
   std::vector<const char*> arguments;
   for (const std::string& argument : told) arguments.push_back(argument.c_str());
@@ -50,7 +52,35 @@ TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   EXPECT_EQ(child.direct_url, "postgresql://around");
   EXPECT_TRUE(child.wrong_clock);
   EXPECT_EQ(child.lease, std::chrono::seconds{12});
+  EXPECT_EQ(child.rate, 300);
   EXPECT_TRUE(child.faults.lose_marks);
+}
+
+TEST(ChaosSettings, ReadsWhatALongRunIsTold) {
+  const Settings settings = parsed(
+      {"--long", "--minutes", "5", "--record", "runs", "--commit", "abc", "--evidence", "e"});
+  EXPECT_TRUE(settings.campaign);
+  EXPECT_EQ(settings.minutes, 5);
+  EXPECT_EQ(settings.record, "runs");
+  EXPECT_EQ(settings.commit, "abc");
+  EXPECT_EQ(settings.evidence, "e");
+  EXPECT_TRUE(parsed({"--in-memory"}).in_memory);
+}
+
+TEST(ChaosSettings, SaysHowToPlayARunAgain) {
+  for (const char* text :
+       {"--store sqlite --mode none --kills 3 --seconds 2 --rate 5",
+        "--store postgres --mode ordered --kills 3 --seconds 2 --cuts 7 --server-kills 0 --lease 2"
+        " --in-memory --fault lose_marks",
+        "--store mysql --servers async --mode ordered --kills 0 --seconds 2 --promotions 4",
+        "--store mysql --mode claims --kills 60 --seconds 40 --freezes 1 --no-binlog"}) {
+    std::istringstream words(text);
+    std::vector<std::string> arguments;
+    for (std::string word; words >> word;) arguments.push_back(word);
+    std::vector<const char*> pointers;
+    for (const std::string& argument : arguments) pointers.push_back(argument.c_str());
+    EXPECT_EQ(description_of(parsed(pointers)), text);
+  }
 }
 
 TEST(ChaosSettings, SeveralServersAreNotCutOffUnlessTheyAreAskedTo) {

@@ -4,7 +4,6 @@
 #include <array>
 #include <csignal>
 #include <filesystem>
-#include <fstream>
 #include <ostream>
 #include <thread>
 #include <unordered_set>
@@ -143,7 +142,8 @@ Verdict Supervisor::run() {
   const auto arrivals = read_ledger(ledger_path(settings_.directory));
   const Expected expected{.ordered = settings_.mode == Mode::ordered,
                           .duplicate_bound = duplicate_bound(arrivals),
-                          .may_lose_commits = may_lose_commits(settings_)};
+                          .may_lose_commits = may_lose_commits(settings_),
+                          .epochs = settings_.mode != Mode::claims};
   Verdict verdict = judge(committed, arrivals, expected, attempts());
   verdict.dead = observer_.dead();
   verdict.pending = observer_.pending();
@@ -152,7 +152,7 @@ Verdict Supervisor::run() {
   }
   check_outcomes(committed);
   report_progress();
-  record(verdict);
+  if (!settings_.record.empty()) append_record(settings_.record, record(verdict));
   return verdict;
 }
 
@@ -167,24 +167,43 @@ std::vector<Attempt> Supervisor::attempts() const {
   return result;
 }
 
-// The database, what was done to it, and what came of that.
-void Supervisor::record(const Verdict& verdict) const {
-  if (settings_.record.empty()) return;
-  constexpr std::string_view kColumns =
-      "store\tservers\tpromotions\tfreezes\tisolations\tserver kills\tkills\tseed\tcommitted\t"
-      "commits lost\tlost\tghosts\tghosts of lost commits\trepeats\torder breaks\tmisreported\t"
-      "longest pause (ms)\tpending\tdead\tverdict";
-  const bool empty = !std::filesystem::exists(settings_.record);
-  std::ofstream file(settings_.record, std::ios::app);
-  if (empty) file << kColumns << '\n';
-  file << to_string(settings_.store) << '\t' << to_string(settings_.servers) << '\t'
-       << faulted_.promotions << '\t' << faulted_.freezes << '\t' << faulted_.isolations << '\t'
-       << faulted_.server_kills << '\t' << faulted_.kills << '\t' << settings_.seed << '\t'
-       << verdict.committed << '\t' << verdict.commits_lost << '\t' << verdict.lost << '\t'
-       << verdict.ghosts << '\t' << verdict.ghosts_of_lost_commits << '\t' << verdict.duplicates
-       << '\t' << verdict.order_breaks << '\t' << verdict.misreported << '\t'
-       << verdict.longest_pause_ms << '\t' << verdict.pending << '\t' << verdict.dead << '\t'
-       << (verdict.clean() && violations_.empty() ? "clean" : "violated") << '\n';
+// The code, the database, what was done to it, and what came of that.
+RunRecord Supervisor::record(const Verdict& verdict) const {
+  RunRecord columns{{"commit", settings_.commit},
+                    {"run", description_of(settings_)},
+                    {"store", std::string(to_string(settings_.store))},
+                    {"servers", std::string(to_string(settings_.servers))},
+                    {"mode", std::string(to_string(settings_.mode))},
+                    {"seed", std::to_string(settings_.seed)}};
+  const auto add = [&columns](const char* name, auto value) {
+    columns.emplace_back(name, std::to_string(value));
+  };
+  const test::CommitCuts cut =
+      surroundings_ != nullptr ? surroundings_->network().commit_cuts() : test::CommitCuts{};
+  add("kills", faulted_.kills);
+  add("server kills", faulted_.server_kills);
+  add("promotions", faulted_.promotions);
+  add("freezes", faulted_.freezes);
+  add("stops beyond the lease", faulted_.long_stops);
+  add("isolations", faulted_.isolations);
+  add("cuts", surroundings_ != nullptr ? cuts() : 0);
+  add("commits cut before", cut.before);
+  add("commits cut during", cut.during);
+  add("commits cut after", cut.after);
+  add("committed", verdict.committed);
+  add("commits lost", verdict.commits_lost);
+  add("lost", verdict.lost);
+  add("ghosts", verdict.ghosts);
+  add("ghosts of lost commits", verdict.ghosts_of_lost_commits);
+  add("repeats", verdict.duplicates);
+  add("order breaks", verdict.order_breaks);
+  add("double owners", verdict.double_owners);
+  add("misreported", verdict.misreported);
+  add("longest pause (ms)", verdict.longest_pause_ms);
+  add("pending", verdict.pending);
+  add("dead", verdict.dead);
+  columns.emplace_back("verdict", verdict.clean() && violations_.empty() ? "clean" : "violated");
+  return columns;
 }
 
 void Supervisor::report_progress() {
@@ -194,8 +213,9 @@ void Supervisor::report_progress() {
        << faulted_.restarts << ", kills put off " << faulted_.spared << ", rolled back "
        << lines_of(kRollbacks, settings_.directory).size() << std::endl;
   if (surroundings_ == nullptr) return;
-  out_ << "cuts " << cuts() << " (of all connections " << faulted_.cuts
-       << ", a request or a reply lost " << surroundings_->network().drops()
+  const test::CommitCuts cut = surroundings_->network().commit_cuts();
+  out_ << "cuts " << cuts() << " (of all connections " << faulted_.cuts << "; COMMITs cut before "
+       << cut.before << ", during " << cut.during << ", after " << cut.after
        << "), kills of the server " << faulted_.server_kills << ", promotions "
        << faulted_.promotions << ", freezes " << faulted_.freezes << ", isolations "
        << faulted_.isolations << ", stops beyond the lease " << faulted_.long_stops
@@ -259,17 +279,23 @@ bool Supervisor::server_is_due() const {
          all * static_cast<int>(server_faults_done_ + 1);
 }
 
-// The requests and replies are those of the next COMMIT, whoever sends it.
+// All connections, or that of the next COMMIT, whoever sends it.
 void Supervisor::hurt_network() {
   test::TcpProxy& network = surroundings_->network();
-  const int kind = dice(3);
-  if (kind == 0) {
-    network.cut();
-    ++faulted_.cuts;
-  } else if (kind == 1) {
-    network.drop_request("COMMIT");
-  } else {
-    surroundings_->drop_reply_of_commit();
+  switch (dice(4)) {
+    case 0:
+      network.cut();
+      ++faulted_.cuts;
+      break;
+    case 1:
+      network.cut_commit(test::CommitCut::before);
+      break;
+    case 2:
+      network.cut_commit(test::CommitCut::during);
+      break;
+    default:
+      network.cut_commit(test::CommitCut::after);
+      break;
   }
 }
 
@@ -448,11 +474,22 @@ void Supervisor::stop(Slot& slot) {
   if (!slot.process) return;
   slot.process->signal(SIGSTOP);
   slot.stopped = true;
+  slot.stopped_at = Clock::now();
   slot.due = Clock::now() +
              (outlasts ? settings_.lease + between(kShortestBeyondTheLease, kLongestBeyondTheLease)
                        : between(kShortestStop, kLongestStop));
   ++faulted_.stops;
-  faulted_.long_stops += outlasts ? 1 : 0;
+}
+
+// Only who goes on after its lease can do harm; who was killed meanwhile does not count.
+void Supervisor::resume(Slot& slot) {
+  const bool outlasted = slot.stopped && surroundings_ != nullptr &&
+                         slot.role == Role::dispatcher &&
+                         Clock::now() - slot.stopped_at > settings_.lease;
+  faulted_.long_stops += outlasted ? 1 : 0;
+  slot.process->signal(SIGCONT);
+  slot.stopped = false;
+  slot.due.reset();
 }
 
 void Supervisor::restart(Slot& slot) {
@@ -479,9 +516,7 @@ void Supervisor::serve_until(Clock::time_point time) {
         if (!slot.process) {
           start(slot);
         } else {
-          slot.process->signal(SIGCONT);
-          slot.stopped = false;
-          slot.due.reset();
+          resume(slot);
         }
       }
       if (slot.due) next = std::min(next, *slot.due);
@@ -502,9 +537,7 @@ void Supervisor::heal() {
 
 void Supervisor::end(Slot& slot) {
   if (!slot.process) return;
-  slot.process->signal(SIGCONT);
-  slot.stopped = false;
-  slot.due.reset();
+  resume(slot);
   slot.process->signal(SIGTERM);
   // The others go on meanwhile: it may wait for a lock of one that was stopped inside a
   // transaction.

@@ -14,6 +14,7 @@
 #include "observer.h"
 #include "oracle.h"
 #include "process.h"
+#include "run_record.h"
 #include "settings.h"
 #include "surroundings.h"
 
@@ -27,7 +28,7 @@ struct Faulted {
   int dispatcher_kills = 0;
   int owner_kills = 0;  // of those, the ones that could have had events in flight
   int stops = 0;
-  int long_stops = 0;  // of those, the ones that outlast a lease
+  int long_stops = 0;  // of those, the dispatchers on a server that went on after their lease
   int restarts = 0;    // asked to end, and started again
   int restarts_of_stopped = 0;
   int spared = 0;  // kills put off, see Supervisor::may_kill_a_dispatcher()
@@ -62,6 +63,7 @@ class Supervisor {
     int incarnation = 0;
     std::unique_ptr<Process> process{};
     bool stopped = false;
+    Clock::time_point stopped_at{};
     std::optional<Clock::time_point> due{};  // when it is started or continued
   };
 
@@ -80,6 +82,7 @@ class Supervisor {
   Slot& victim();
   void kill(Slot& slot);
   void stop(Slot& slot);
+  void resume(Slot& slot);
   void restart(Slot& slot);
   bool owns(const Slot& slot);
   bool may_kill_a_dispatcher();
@@ -91,7 +94,7 @@ class Supervisor {
   int cuts() const;
   std::size_t duplicate_bound(const std::vector<Arrival>& arrivals);
   std::vector<Attempt> attempts() const;
-  void record(const Verdict& verdict) const;
+  RunRecord record(const Verdict& verdict) const;
   void check_outcomes(const std::vector<Committed>& committed);
   void report_progress();
   void violation(std::string what);

@@ -98,6 +98,10 @@ std::string url_of_all(const Settings& settings, const std::vector<std::string>&
   return settings.store == StoreKind::postgres ? url + "&target_session_attrs=read-write" : url;
 }
 
+test::Wire wire_of(StoreKind store) {
+  return store == StoreKind::postgres ? test::Wire::postgres : test::Wire::mysql;
+}
+
 }  // namespace
 
 Server::Server(const Settings& settings) : settings_(settings), names_(names_of(settings)) {
@@ -206,6 +210,9 @@ bool Server::leads([[maybe_unused]] std::size_t server) const {
 
 void Server::run(const std::string& command, const std::vector<std::string>& arguments) const {
   std::vector<std::string> texts{kScript, command, "--name", kName};
+  if (settings_.in_memory && (command == "start" || command == "follow")) {
+    texts.emplace_back("--in-memory");
+  }
   texts.insert(texts.end(), arguments.begin(), arguments.end());
   std::vector<char*> argv;
   argv.reserve(texts.size() + 1);
@@ -227,18 +234,12 @@ void Server::run(const std::string& command, const std::vector<std::string>& arg
 }
 
 Surroundings::Surroundings(const Settings& settings)
-    : store_(settings.store),
-      direct_(settings.servers != Servers::one),
+    : direct_(settings.servers != Servers::one),
       server_(settings),
-      network_("127.0.0.1", direct_ ? 1 : test::port_of(server_.url())) {}
+      network_("127.0.0.1", direct_ ? 1 : test::port_of(server_.url()), wire_of(settings.store)) {}
 
 std::string Surroundings::url() const {
   return direct_ ? server_.url() : test::with_port(server_.url(), network_.port());
-}
-
-void Surroundings::drop_reply_of_commit() {
-  // PostgreSQL may still be answering what was sent before.
-  network_.drop_reply("COMMIT", store_ == StoreKind::postgres ? "COMMIT" : "");
 }
 
 }  // namespace outbox::chaos

@@ -83,11 +83,7 @@ class Surroundings {
   Server& server() { return server_; }
   test::TcpProxy& network() { return network_; }  // if there are several, nobody uses it
 
-  // Of the next COMMIT, whoever sends it.
-  void drop_reply_of_commit();
-
  private:
-  const StoreKind store_;
   const bool direct_;
   Server server_;
   test::TcpProxy network_;

@@ -19,6 +19,10 @@ using namespace std::chrono_literals;
 using std::chrono::microseconds;
 
 constexpr int kBusyAggregates = 16;
+
+// Of a large transaction, and how many events of each it writes.
+constexpr int kBulkAggregates = 8;
+constexpr int kBulkEvents = 25;
 constexpr microseconds kAfterAFailure{20'000};
 
 constexpr std::string_view kThere = " there";
@@ -47,13 +51,20 @@ std::int64_t next_numbers(Connection& connection, const std::string& aggregate, 
   return std::get<std::int64_t>(connection.query("SELECT last FROM counter" + row, {}).at(0).at(0));
 }
 
-void record(Connection& connection, const Committed& row) {
-  connection.execute(
-      "INSERT INTO business (event_id, aggregate, number, ordered, not_before) VALUES (" +
-          in_quotes(row.id) + ", " + in_quotes(row.aggregate) + ", " + std::to_string(row.number) +
-          ", " + (row.ordered ? "1" : "0") + ", " + std::to_string(row.not_before) + ")",
-      {});
+void record(Connection& connection, std::span<const Committed> rows) {
+  std::string sql =
+      "INSERT INTO business (event_id, aggregate, number, ordered, not_before) VALUES ";
+  const char* separator = "(";
+  for (const Committed& row : rows) {
+    sql += separator + in_quotes(row.id) + ", " + in_quotes(row.aggregate) + ", " +
+           std::to_string(row.number) + ", " + (row.ordered ? "1" : "0") + ", " +
+           std::to_string(row.not_before) + ")";
+    separator = ", (";
+  }
+  connection.execute(sql, {});
 }
+
+void record(Connection& connection, const Committed& row) { record(connection, {&row, 1}); }
 
 std::string to_line(const Resolved& outcome) {
   return outcome.id + std::string(outcome.happened ? kThere : kAbsent);
@@ -206,6 +217,19 @@ void Workload::run(const std::stop_token& stop) {
   }
 }
 
+void Workload::run_in_bulk(const std::stop_token& stop, int rate) {
+  const auto interval =
+      std::chrono::microseconds{std::chrono::seconds{1}} * (kBulkAggregates * kBulkEvents) / rate;
+  auto due = std::chrono::steady_clock::now();
+  while (!stop.stop_requested()) {
+    attempt(stop, [this] { bulk_transaction(); });
+    // What an outage has kept back is not made up for.
+    const auto now = std::chrono::steady_clock::now();
+    due = std::max(due + interval, now);
+    pause(stop, std::chrono::duration_cast<microseconds>(due - now));
+  }
+}
+
 void Workload::run_slowly(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     attempt(stop, [&] { slow_transaction(stop); });
@@ -300,6 +324,30 @@ void Workload::by_plain_sql() {
       in_quotes(event.payload.data()) + ")");
   record(connection, id, event);
   try_to_commit([&] { own_->commit(); });
+}
+
+void Workload::bulk_transaction() {
+  auto tx = writer_.begin();
+  std::vector<Draft> drafts;
+  std::vector<Committed> rows;
+  // In one order, beginning anywhere, so that two at once do not wait for each other.
+  const int first = kBusyAggregates + dice(kAggregates - kBusyAggregates - kBulkAggregates);
+  for (int n = first; n < first + kBulkAggregates; ++n) {
+    const std::string aggregate = "a" + std::to_string(n);
+    const std::int64_t last = next_numbers(tx.connection(), aggregate, kBulkEvents);
+    for (std::int64_t number = last - kBulkEvents + 1; number <= last; ++number) {
+      drafts.push_back({.type = kEventType,
+                        .aggregate_type = kAggregateType,
+                        .aggregate_id = aggregate,
+                        .payload = json(to_payload({.aggregate = aggregate, .number = number}))});
+      rows.push_back({.aggregate = aggregate, .number = number});
+    }
+  }
+  ids_ = tx.write_all(drafts);
+  first_aggregate_ = rows.front().aggregate;
+  for (std::size_t i = 0; i < ids_.size(); ++i) rows[i].id = ids_[i];
+  chaos::record(tx.connection(), rows);
+  try_to_commit([&] { tx.commit(); });
 }
 
 // Its aggregates are its own: nobody waits seconds for their lock.

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 #include <random>
+#include <span>
 #include <stop_token>
 #include <string>
 #include <vector>
@@ -34,7 +35,8 @@ std::string fill_counters();  // one statement
 std::int64_t next_numbers(Connection& connection, const std::string& aggregate,
                           std::size_t count = 1);
 
-// Adds the business row.
+// Adds the business rows, in one statement.
+void record(Connection& connection, std::span<const Committed> rows);
 void record(Connection& connection, const Committed& row);
 
 // What a transaction whose COMMIT was not answered did, as the database said
@@ -82,6 +84,10 @@ class Workload {
   // of what plain SQL has written before.
   void run(const std::stop_token& stop);
 
+  // Large transactions, so many events a second in all, instead of all others. Their
+  // aggregates are their own, so that nobody waits for them.
+  void run_in_bulk(const std::stop_token& stop, int rate);
+
   // Transactions that take their place in the table early and commit seconds
   // later, instead of all others. Where writers do not keep each other out.
   void run_slowly(const std::stop_token& stop);
@@ -104,6 +110,7 @@ class Workload {
   void roll_back_a_part();
   void on_own_connection(bool tell, bool commit);
   void by_plain_sql();
+  void bulk_transaction();
   void slow_transaction(const std::stop_token& stop);
   void resolve(const std::stop_token& stop);
 

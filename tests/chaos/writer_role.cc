@@ -28,7 +28,7 @@ int run_writer(const Settings& settings) {
   Writer writer{store};
   {
     std::vector<std::jthread> threads;
-    threads.reserve(kThreads + 1);
+    threads.reserve(kThreads + 2);
     for (int n = 0; n < kThreads; ++n) {
       threads.emplace_back([&, n](const std::stop_token& stop) {
         Workload(writer, connect_patiently(*database, *store), options_of(settings, n)).run(stop);
@@ -40,6 +40,12 @@ int run_writer(const Settings& settings) {
         const auto direct = database_of(around_the_network(settings));
         Workload(writer, connect_patiently(*direct, *store), options_of(settings, kThreads))
             .run_slowly(stop);
+      });
+    }
+    if (settings.rate > 0) {
+      threads.emplace_back([&](const std::stop_token& stop) {
+        Workload(writer, connect_patiently(*database, *store), options_of(settings, kThreads + 1))
+            .run_in_bulk(stop, settings.rate);
       });
     }
     while (signals.wait() != SIGTERM) {
