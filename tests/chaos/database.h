@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "outbox/sqlite.h"
 #include "outbox/store.h"
 #include "settings.h"
 
@@ -55,7 +56,8 @@ class Database {
 
 // Each with the tables in the folder, in the first schema of the search path, or in the
 // database of the URL.
-std::unique_ptr<Database> sqlite_database(const std::string& path);
+std::unique_ptr<Database> sqlite_database(
+    const std::string& path, sqlite::Durability durability = sqlite::Durability::normal);
 std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock = nullptr);
 std::unique_ptr<Database> mysql_database(const std::string& url, const Clock* clock = nullptr);
 

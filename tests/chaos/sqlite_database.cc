@@ -58,10 +58,11 @@ class SqliteConnection final : public OwnConnection {
 
 class SqliteDatabase final : public Database {
  public:
-  explicit SqliteDatabase(std::string path) : path_(std::move(path)) {}
+  SqliteDatabase(std::string path, sqlite::Durability durability)
+      : path_(std::move(path)), durability_(durability) {}
 
   std::shared_ptr<Store> open() override {
-    return sqlite::open(path_, {.durability = sqlite::Durability::normal});
+    return sqlite::open(path_, {.durability = durability_});
   }
   std::unique_ptr<OwnConnection> connect(Store& store) override {
     return std::make_unique<SqliteConnection>(path_, store);
@@ -71,6 +72,7 @@ class SqliteDatabase final : public Database {
 
  private:
   const std::string path_;
+  const sqlite::Durability durability_;
 };
 
 class TemporarySqliteDatabase final : public Database {
@@ -84,13 +86,13 @@ class TemporarySqliteDatabase final : public Database {
 
  private:
   const test::TemporaryDirectory directory_;
-  SqliteDatabase database_{directory_.file("shop.db")};
+  SqliteDatabase database_{directory_.file("shop.db"), sqlite::Durability::normal};
 };
 
 }  // namespace
 
-std::unique_ptr<Database> sqlite_database(const std::string& path) {
-  return std::make_unique<SqliteDatabase>(path);
+std::unique_ptr<Database> sqlite_database(const std::string& path, sqlite::Durability durability) {
+  return std::make_unique<SqliteDatabase>(path, durability);
 }
 
 std::unique_ptr<Database> temporary_sqlite_database() {
