@@ -83,31 +83,31 @@ const std::vector<Kind>& kinds() {
   static const std::vector<Kind> all = [] {
     std::vector<Kind> result;
     for (const std::string mode : {"ordered", "none", "claims"}) {
-      result.push_back({"--store sqlite --mode " + mode + " --kills 80 --seconds 30 --rate 3000",
+      result.push_back({"--store sqlite --mode " + mode + " --kills 120 --seconds 30 --rate 2000",
                         {kKills, kEvents}});
     }
     for (const std::string mode : {"ordered", "none", "claims"}) {
       for (const std::string store : {"postgres", "mysql"}) {
         result.push_back({"--store " + store + " --mode " + mode +
-                              " --kills 60 --cuts 40 --server-kills 5 --freezes 1 --lease 2"
-                              " --seconds 40 --rate 3000 --in-memory",
+                              " --kills 80 --cuts 60 --server-kills 8 --freezes 3 --lease 2"
+                              " --seconds 40 --rate 1200 --in-memory",
                           {kKills, kServerKills, kCommitCuts, kFreezes, kEvents}});
       }
     }
     result.push_back(
         {"--store mysql --no-binlog --mode ordered --kills 20 --cuts 20"
-         " --server-kills 8 --lease 2 --seconds 25 --rate 1500 --in-memory",
+         " --server-kills 10 --lease 2 --seconds 25 --rate 1200 --in-memory",
          {kServerKills, kCommitCuts}});
     for (const std::string servers : {"--store postgres --servers sync --freezes 1 --lease 2",
                                       "--store postgres --servers async --lease 15",
                                       "--store mysql --servers async --lease 15"}) {
-      result.push_back({servers + " --mode ordered --kills 20 --promotions 6 --seconds 25"
+      result.push_back({servers + " --mode ordered --kills 30 --promotions 8 --seconds 25"
                                   " --rate 800 --in-memory",
                         {kPromotions}});
     }
     result.push_back(
         {"--store postgres --servers sync --mode ordered --kills 10 --freezes 4"
-         " --lease 2 --seconds 20 --rate 1500 --in-memory",
+         " --lease 2 --seconds 20 --rate 800 --in-memory",
          {kFreezes}});
     return result;
   }();

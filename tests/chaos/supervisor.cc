@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <csignal>
+#include <cstdint>
 #include <filesystem>
 #include <ostream>
 #include <thread>
@@ -19,7 +20,7 @@ using namespace std::chrono_literals;
 using std::chrono::milliseconds;
 
 // How long a process may take to end when it is asked to, and the dispatchers
-// to deliver what is left.
+// to deliver the next of what is left.
 constexpr milliseconds kEndTimeout{60'000};
 constexpr milliseconds kDrainTimeout{120'000};
 constexpr milliseconds kObserveInterval{10};
@@ -571,7 +572,15 @@ void Supervisor::drain() {
     if (slots_[n].process) slots_[n].process->signal(SIGUSR1);
   }
   const auto begin = Clock::now();
-  while ((!all_written() || observer_.pending() > 0) && Clock::now() < begin + kDrainTimeout) {
+  // A long backlog may take its time, as long as it gets shorter.
+  auto progressed = begin;
+  for (std::size_t least = SIZE_MAX;;) {
+    const bool written = all_written();  // before it is counted what is left
+    const std::size_t pending = observer_.pending();
+    if (written && pending == 0) break;
+    if (pending < least) progressed = Clock::now();
+    least = std::min(least, pending);
+    if (Clock::now() >= progressed + kDrainTimeout) break;
     serve_until(Clock::now() + kObserveInterval);
   }
   out_ << "drained in " << std::chrono::duration_cast<milliseconds>(Clock::now() - begin).count()
