@@ -152,7 +152,7 @@ std::string Trial::judge(std::size_t arrivals_before, const std::set<std::string
 }
 
 int Trial::fail(long n, const std::string& what) {
-  directory_.keep();
+  if (arguments_.fault.empty()) directory_.keep();  // else it is what was asked for
   std::cout << name() << ": the process that was to die at call " << n << " " << what << "; see "
             << log() << std::endl;
   return 1;
