@@ -5,6 +5,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 
 #include "faulty_store.h"
 #include "scenario.h"
@@ -17,6 +18,8 @@ namespace {
 
 // What ctest takes for "skipped".
 constexpr int kSkipped = 77;
+
+constexpr std::string_view kTwoTransactions = "two_transactions";
 void print_help() {
   std::cout
       << "Kills a process at its Nth write, send, fsync and the like, for N = 1, 2, 3 ... until\n"
@@ -30,8 +33,10 @@ void print_help() {
          "  --cut C     before the call (default); when a few bytes or half of it have been\n"
          "              written; after it\n"
          "  --every N   leave calls out: a shorter run\n"
-         "  --fault F   break the store on purpose, to see whether it is found out: see\n"
-         "              outbox_chaos --help\n";
+         "  --fault F   a bug on purpose, to see whether it is found out: two_transactions (of "
+         "the\n"
+         "              application that writes), or one of those of outbox_chaos --help (of the\n"
+         "              store that delivers)\n";
 }
 
 long number_of(const std::string& option, const std::string& text) {
@@ -80,9 +85,10 @@ int play(const Arguments& arguments) {
   if (arguments.role != "finish") count_calls(arguments.die_at, cut_named(arguments.cut));
   const auto database = open(arguments);
   Work work{.database = *database, .folder = arguments.folder, .process = arguments.process};
-  if (!arguments.fault.empty()) {
+  if (arguments.fault == kTwoTransactions) {
+    work.two_transactions = true;
+  } else if (!arguments.fault.empty()) {
     work.faults = chaos::fault_named(arguments.fault);
-    work.faulty = true;
   }
   if (arguments.role == "write") write_some(work);
   if (arguments.role == "deliver") deliver_all(work);

@@ -37,6 +37,16 @@ class Application {
     commit([&] { tx.commit(); });
   }
 
+  void in_two_transactions() {
+    auto first = writer_.begin();
+    const Draft event = draft(first.connection(), kAggregates[0]);
+    const std::string id = first.write(event);
+    first.commit();
+    auto second = writer_.begin();
+    record(second.connection(), id, event);
+    second.commit();
+  }
+
   void several_events() {
     auto tx = writer_.begin();
     std::vector<Draft> drafts;
@@ -120,6 +130,7 @@ std::string attempts_path(const std::string& folder) { return folder + "/attempt
 
 void write_some(const Work& work) {
   Application application(work);
+  if (work.two_transactions) application.in_two_transactions();
   application.one_event();
   application.several_events();
   application.part_of_a_transaction();
@@ -131,7 +142,7 @@ void write_some(const Work& work) {
 void deliver_all(const Work& work) {
   const std::shared_ptr<Store> sound = chaos::open_patiently(work.database);
   const std::shared_ptr<Store> store =
-      work.faulty ? std::make_shared<chaos::FaultyStore>(sound, work.faults) : sound;
+      work.faults ? std::make_shared<chaos::FaultyStore>(sound, *work.faults) : sound;
   chaos::Ledger ledger(ledger_path(work.folder));
   Listeners on;
   on.add(chaos::kAggregateType, chaos::kEventType,

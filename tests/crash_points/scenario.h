@@ -1,7 +1,7 @@
 // What the processes do that die, and those that come after them.
 #pragma once
 
-#include <cstddef>
+#include <optional>
 #include <string>
 
 #include "database.h"
@@ -13,13 +13,16 @@ namespace outbox::crash_points {
 std::string ledger_path(const std::string& folder);    // what was delivered
 std::string attempts_path(const std::string& folder);  // what was to be committed
 
-// What a process works with. The fault is for deliveries.
+// What a process works with.
 struct Work {
   chaos::Database& database;
   std::string folder;
-  chaos::Faults faults{};
-  bool faulty = false;
   int process = 0;
+
+  // To test the test: faults of the store that delivers, and an application that writes the
+  // business row in another transaction than its event.
+  std::optional<chaos::Faults> faults{};
+  bool two_transactions = false;
 };
 
 // Transactions of several kinds, each a business row and an event for each of its events: by

@@ -99,7 +99,7 @@ std::optional<std::string> Trial::start(const std::string& role, long die_at) {
     if (!value.empty()) words.insert(words.end(), {option, value});
   };
   add("--url", arguments_.url);
-  if (role == "deliver") add("--fault", arguments_.fault);
+  if (role != "finish") add("--fault", arguments_.fault);
   chaos::Process process(words, log());
   return process.wait(kLimit);
 }
