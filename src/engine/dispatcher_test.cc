@@ -230,8 +230,8 @@ TEST_F(DispatcherTest, TakesNothingOnceItIsClosed) {
 }
 
 TEST_F(DispatcherTest, ClosingItInAListenerIsRefusedAndChangesNothing) {
-  std::unique_ptr<Dispatcher> on;
   std::atomic<int> refused{0};
+  std::unique_ptr<Dispatcher> on;  // last: its listener uses the rest
   on = dispatcher({}, std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
                     try {
                       on->close();

@@ -196,8 +196,8 @@ TEST_F(FacadeTest, PurgesAndReplaysOnScheduleWhileItRuns) {
 }
 
 TEST_F(FacadeTest, ACloseInACallbackOfTheHousekeepingIsRefusedAndChangesNothing) {
-  std::unique_ptr<Outbox> box;
   std::atomic<int> refused{0};
+  std::unique_ptr<Outbox> box;  // last: its callback uses the rest
   const auto close_it = [&](std::int64_t) {
     try {
       box->close();
@@ -591,6 +591,7 @@ TEST_F(OwnThreadTest, AListenerMayCloseAnotherOutbox) {
              }));
   write(*box, order_event("1", "1"));
   EXPECT_TRUE(box->wait_idle(20s));
+  box->close();  // the fixture's box would outlive the other one
   EXPECT_EQ(other, nullptr);
 }
 

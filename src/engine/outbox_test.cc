@@ -39,25 +39,24 @@ std::shared_ptr<const RetryPolicy> at_once() {
 // An outbox on a store in memory whose events all go to one listener.
 class OutboxTest : public ::testing::Test {
  protected:
-  Outbox& open(Options options = {}, std::shared_ptr<Listener> to = {}) {
+  // The test's own, and no member: it has to end before the variables that its listener uses.
+  std::unique_ptr<Outbox> open(Options options = {}, std::shared_ptr<Listener> to = {}) {
     options.log = log.log();
-    if (to) recorder = nullptr;
     Listeners on;
     on.add("Order", "Happened", to ? to : std::static_pointer_cast<Listener>(recorder));
-    box = std::make_unique<Outbox>(store, on, options);
+    auto box = std::make_unique<Outbox>(store, on, options);
     box->start();
-    return *box;
+    return box;
   }
 
   RecordingLog log;
   testing::ManualClock clock;  // for those who open a store with it
   std::shared_ptr<RecordingListener> recorder = std::make_shared<RecordingListener>();
   std::shared_ptr<Store> store = memory::open();
-  std::unique_ptr<Outbox> box;
 };
 
 TEST_F(OutboxTest, DeliversWhatWasCommitted) {
-  open();
+  const auto box = open();
   write(*box, order_event("42", "1"));
   ASSERT_TRUE(recorder->wait_for(1));
   EXPECT_EQ(recorder->payloads(), std::vector<std::string>{"1"});
@@ -66,14 +65,14 @@ TEST_F(OutboxTest, DeliversWhatWasCommitted) {
 }
 
 TEST_F(OutboxTest, DeliversWithoutOrderAsWell) {
-  open({.ordering = Ordering::none});
+  const auto box = open({.ordering = Ordering::none});
   write(*box, order_event("42", "1"));
   ASSERT_TRUE(recorder->wait_for(1));
   EXPECT_TRUE(box->wait_idle(20s));
 }
 
 TEST_F(OutboxTest, DeliversNothingOfARollback) {
-  open();
+  const auto box = open();
   {
     auto tx = box->begin();
     tx.write(order_event("42", "1"));
@@ -90,7 +89,7 @@ TEST_F(OutboxTest, DeliversWhatWasWrittenBeforeItStarted) {
     for (int n = 0; n < 2000; ++n) tx.write(order_event("42", std::to_string(n)));
     tx.commit();
   }
-  open();
+  const auto box = open();
   ASSERT_TRUE(box->wait_idle(20s));
   const auto payloads = recorder->payloads();
   ASSERT_EQ(payloads.size(), 2000u);
@@ -106,7 +105,7 @@ TEST_F(OutboxTest, KeepsTheOrderOverFailures) {
     const std::lock_guard lock(mutex);
     done[event.aggregate_id()].push_back(std::stoi(event.payload()));
   });
-  open({.poll_interval = 60s, .retry = at_once(), .max_attempts = 1000}, flaky);
+  const auto box = open({.poll_interval = 60s, .retry = at_once(), .max_attempts = 1000}, flaky);
   for (int n = 0; n < 300; ++n) {
     auto tx = box->begin();
     for (int a = 0; a < 5; ++a) tx.write(order_event(std::to_string(a), std::to_string(n)));
@@ -128,7 +127,7 @@ TEST_F(OutboxTest, EventsWaitedBecauseTheClockWasSetBack) {
     tx.commit();
   }
   clock.step(-1h);
-  open();
+  const auto box = open();
   write(*box, order_event("42", "2"));
   ASSERT_TRUE(recorder->wait_for(2));
   EXPECT_EQ(recorder->payloads(), (std::vector<std::string>{"1", "2"}));
@@ -137,7 +136,7 @@ TEST_F(OutboxTest, EventsWaitedBecauseTheClockWasSetBack) {
 TEST_F(OutboxTest, GivesUpAfterTheLastAttempt) {
   auto failing = std::make_shared<RecordingListener>(
       [](const Event&, const Delivery&) -> Outcome { throw std::runtime_error("no way"); });
-  open({.retry = at_once(), .max_attempts = 3}, failing);
+  const auto box = open({.retry = at_once(), .max_attempts = 3}, failing);
   write(*box, order_event("42", "1"));
   ASSERT_TRUE(box->wait_idle(20s));
   ASSERT_EQ(failing->count(), 3u);
