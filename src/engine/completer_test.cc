@@ -51,6 +51,12 @@ class MarkingInstance final : public Instance {
 
 class CompleterTest : public ::testing::Test {
  protected:
+  // However the test ends: before what the completer's thread looks at goes away.
+  void TearDown() override {
+    slow.open();
+    completer.close(std::chrono::steady_clock::now());
+  }
+
   Completion completion(const std::string& id, std::int64_t epoch = 1) {
     return {.job = {.row = {.event = Event::restore({.id = id})}, .epoch = epoch},
             .mark = {.event_id = id}};
@@ -63,6 +69,7 @@ class CompleterTest : public ::testing::Test {
 
   RecordingLog log;
   std::shared_ptr<MarkingInstance> store = std::make_shared<MarkingInstance>();
+  Barrier slow;
   Signal landed;
   Signal stale;
   Signal fenced;
@@ -86,7 +93,6 @@ TEST_F(CompleterTest, AnIdleOneMarksAtOnce) {
 }
 
 TEST_F(CompleterTest, WhateverFinishedDuringAFlushGoesInOne) {
-  Barrier slow;
   store->on_mark = [&](std::span<const Mark> marks) {
     if (marks[0].event_id == "first") slow.pass();
     return MarkResult{};
@@ -103,8 +109,7 @@ TEST_F(CompleterTest, WhateverFinishedDuringAFlushGoesInOne) {
 }
 
 TEST_F(CompleterTest, AMarkThatFailsIsRepeatedUntilItLandsAndCountsOnlyThen) {
-  std::atomic<int> failures{5};
-  store->on_mark = [&](std::span<const Mark>) -> MarkResult {
+  store->on_mark = [failures = 5](std::span<const Mark>) mutable -> MarkResult {
     if (failures-- > 0) throw RetryableError("locked");
     return {};
   };
@@ -128,9 +133,6 @@ class RefusalTest : public CompleterTest {
       return {};
     };
   }
-  // Before what its thread looks at goes away.
-  void TearDown() override { completer.close(std::chrono::steady_clock::now()); }
-
   Completion of_lane(LaneKey lane, const std::string& id, Mark::Kind kind) {
     Completion result = completion(id);
     result.job.lane = lane;
@@ -265,7 +267,6 @@ TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
 }
 
 TEST_F(RefusalTest, ClosingMarksWhateverIsNotRefused) {
-  Barrier slow;
   store->on_mark = [&](std::span<const Mark> marks) -> MarkResult {
     for (const Mark& mark : marks) {
       if (mark.event_id == "slow") slow.pass();
@@ -273,7 +274,6 @@ TEST_F(RefusalTest, ClosingMarksWhateverIsNotRefused) {
     }
     return {};
   };
-  const testing::OpenAtEnd at_end(slow);
   submit({completion("bad"), completion("good")});
   ASSERT_TRUE(landed.wait(1));
   ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
@@ -338,7 +338,6 @@ TEST_F(CompleterTest, ALostTenureEndsTheRepeating) {
 }
 
 TEST_F(CompleterTest, ClosingFlushes) {
-  Barrier slow;
   store->on_mark = [&](std::span<const Mark> marks) {
     if (marks[0].event_id == "first") slow.pass();
     return MarkResult{};
