@@ -227,6 +227,7 @@ function(outbox_program name)
   _outbox_inside(inside ${ARG_LINK})
   target_link_libraries(${name} PRIVATE outbox_build_flags ${inside})
   outbox_compile_as_test(${name})
+  set_property(GLOBAL APPEND PROPERTY OUTBOX_PROGRAMS ${name})
 endfunction()
 
 # What tests find in their environment. Without it libmariadb would read all certificates
@@ -274,6 +275,9 @@ function(_outbox_test_program program program_sources labels timeout)
   # Not by PROPERTIES: that keeps only the first label of a list.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake")
   file(CONFIGURE OUTPUT "${labels_file}" @ONLY CONTENT [[
+if(NOT DEFINED @program@_TESTS)
+  set(@program@_TESTS @program@_NOT_BUILT)  # what gtest_discover_tests registers then
+endif()
 foreach(test IN LISTS @program@_TESTS)
   set(labels "@labels@")
   if(test MATCHES "^(Postgres|Mysql|Redis)")
