@@ -4,8 +4,25 @@
 #include "outbox/memory.h"
 #include "support/tcp_proxy.h"
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#include <sanitizer/lsan_interface.h>
+#define OUTBOX_TEST_LEAKS
+#endif
+#endif
+
 namespace outbox::adapters {
 namespace {
+
+// libpqxx 6.4 never frees the result of a statement that lost its connection: leaks of this
+// thread are not counted meanwhile.
+class LossyStatement {
+#ifdef OUTBOX_TEST_LEAKS
+  __lsan::ScopedDisabler disabler_;
+#endif
+ public:
+  LossyStatement() {}
+};
 
 class PostgresPqxxTest : public PostgresAdapterTest {
  protected:
@@ -139,6 +156,7 @@ TEST_F(PostgresPqxxTest, ALostCommitIsInDoubtAndALostTransactionIsNot) {
     pqxx::work tx(lossy);
     writer_->write(*borrow(tx, *store_), draft("unknown"));
     proxy.drop_reply("COMMIT");
+    const LossyStatement commit;
     EXPECT_THROW(tx.commit(), pqxx::in_doubt_error);
   }
   EXPECT_EQ(rows(), 1);
@@ -146,6 +164,7 @@ TEST_F(PostgresPqxxTest, ALostCommitIsInDoubtAndALostTransactionIsNot) {
   pqxx::work tx(lossy);
   writer_->write(*borrow(tx, *store_), draft("lost"));
   proxy.cut();
+  const LossyStatement insert;
   EXPECT_THROW(writer_->write(*borrow(tx, *store_), draft("more")), pqxx::broken_connection);
 }
 
