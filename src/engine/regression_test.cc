@@ -591,6 +591,31 @@ TEST_F(RegressionTest, ReservedRowsKeptOthersFromBeingReadUntilTheirCommitWasAns
   EXPECT_TRUE(recorder->wait_for(1 + 2 * kBatch, 20s));
 }
 
+// See the invariants of Lanes: a crash in between must not leave followers aside without their
+// head.
+TEST_F(RegressionTest, TheHoldOfFollowersCouldBeRecordedBeforeThatOfTheirHead) {
+  std::mutex mutex;
+  std::vector<std::string> marked;
+  faults->on_mark([&](std::span<const Mark> marks) -> std::optional<MarkResult> {
+    const std::lock_guard lock(mutex);
+    for (const Mark& mark : marks) marked.push_back(mark.event_id);
+    return std::nullopt;
+  });
+  std::atomic<bool> failed{false};
+  const auto to = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    return failed.exchange(true) ? Outcome::done() : Outcome::failed("once", 1ms);
+  });
+  const std::vector<std::string> ids =
+      write({order_event("1", "1"), order_event("1", "2"), order_event("1", "3")});
+  auto box = open({.workers = 1}, to, testing::faulty(store, faults));
+  box->start();
+  EXPECT_TRUE(box->wait_idle(20s));
+  const std::lock_guard lock(mutex);
+  ASSERT_GE(marked.size(), ids.size());
+  marked.resize(ids.size());
+  EXPECT_EQ(marked, ids);
+}
+
 TEST_F(RegressionTest, WhatWasDueHadADatabaseAskedInALoopThatWasAway) {
   faults->before(testing::failing({"ready"}));
   auto box = open({}, recorder, testing::faulty(store, faults));
