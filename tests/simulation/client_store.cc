@@ -224,6 +224,7 @@ class ClientInstance final : public Instance {
         marking_.reset();
       }
       Tenure tenure = instance->renew();
+      server_.log->renewed(tenure.epoch, member_);
       server_.network->renewed();
       return tenure;
     });

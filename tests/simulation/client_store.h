@@ -54,6 +54,9 @@ class ServerLog {
   virtual void savepoint(const void* transaction, const std::string& name) = 0;
   virtual void rolled_back_to(const void* transaction, const std::string& name) = 0;
 
+  // An instance has renewed its lease, under this epoch.
+  virtual void renewed(std::int64_t epoch, memory::MemberId member) = 0;
+
   // An instance has read or marked rows.
   virtual void read(std::string_view call, std::span<const Row> rows) = 0;
   virtual void marked(int history, std::int64_t epoch, std::span<const Mark> marks,

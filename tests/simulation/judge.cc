@@ -265,6 +265,27 @@ void Judge::check_order(const std::string& id, const Told& told) {
   }
 }
 
+// An instance whose epoch counts delivers only of shards that it has not released.
+void Judge::check_owner(const std::string& id, std::int64_t epoch) {
+  // A server that takes the place of another one may not know of a shard's last owner.
+  if (options_.row_claims || failed_over_) return;
+  // Whoever delivers may be killed; the server's locks are not to die with it.
+  std::optional<Scheduler::ServerCall> in_server;
+  if (Scheduler::here() != nullptr) in_server.emplace();
+  const auto member = members_.find(epoch);
+  const std::optional<EventRecord> record = server_->store().find(id);
+  if (member == members_.end() || !record) return;
+  memory::Database& database = *server_->primary()->database;
+  const bool released = [&] {
+    MutexLock lock(database.mutex);
+    return database.members.holds(member->second, epoch) &&
+           !database.members.owns(member->second, record->row.ref.shard);
+  }();
+  if (released) {
+    violated_("released: " + id + " is delivered by whoever has released its shard");
+  }
+}
+
 bool Judge::is_dead(const std::string& id) {
   const std::optional<EventRecord> record = server_->store().find(id);
   return record && record->row.status == Status::dead;
@@ -272,7 +293,8 @@ bool Judge::is_dead(const std::string& id) {
 
 // --- Leases ---
 
-void Judge::owns(int process, const Event& event, Instant now) {
+void Judge::owns(int process, const Event& event, std::int64_t epoch, Instant now) {
+  check_owner(event.id(), epoch);
   // Between the last look at the clock and the delivery nobody waits for long.
   constexpr std::chrono::milliseconds kSlack{50};
   const auto renewal = renewals_.find(process);

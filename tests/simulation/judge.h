@@ -44,7 +44,7 @@ struct JudgeOptions {
 //   the same transaction) is delivered for the first time after that one has been delivered, or is
 //   DEAD (with `block` and `park`: or was discarded);
 // - a lane is one at a time, in one process; an epoch belongs to one process, and nothing is
-//   delivered after the end of a lease;
+//   delivered after the end of a lease, nor of a shard that was released within its epoch;
 // - no attempt is counted that did not fail; without faults each failure is counted;
 // - nothing is delivered again after a success, in a fan-out to none of the handlers, unless it was
 //   in flight when something went wrong;
@@ -75,6 +75,7 @@ class Judge final : public ServerLog {
   void savepoint(const void* transaction, const std::string& name) override;
   void rolled_back_to(const void* transaction, const std::string& name) override;
 
+  void renewed(std::int64_t epoch, memory::MemberId member) override { members_[epoch] = member; }
   void read(std::string_view call, std::span<const Row> rows) override;
   void marked(int history, std::int64_t epoch, std::span<const Mark> marks,
               const MarkResult& result) override;
@@ -93,9 +94,9 @@ class Judge final : public ServerLog {
   // --- Leases ---
 
   // A process has renewed its lease; and begins to deliver. (Of a batch this is about the first:
-  // the lease may end in the middle.)
+  // the lease may end in the middle, and the shard be released while the call hangs.)
   void renewed(int process, Instant now) { renewals_[process] = now; }
-  void owns(int process, const Event& event, Instant now);
+  void owns(int process, const Event& event, std::int64_t epoch, Instant now);
   void was_frozen(int process) { renewals_.erase(process); }
 
   // --- Operators ---
@@ -175,6 +176,7 @@ class Judge final : public ServerLog {
   std::string lane_of(const Event& event) const;
   Told* begin(int process, const Event& event, const Delivery& delivery);
   void check_order(const std::string& id, const Told& told);
+  void check_owner(const std::string& id, std::int64_t epoch);
   void check_final(const Mark& mark, Told& told);
   void check_dead(const Mark& mark, const Told& told);
   void check_time(const Event& event, const Told& told);
@@ -201,6 +203,7 @@ class Judge final : public ServerLog {
   std::map<const void*, Open> open_;                            // by transaction
   std::map<int, Instant> renewals_;                             // by process
   std::map<std::int64_t, int> epochs_;                          // whose
+  std::map<std::int64_t, memory::MemberId> members_;            // by epoch
   std::map<std::pair<int, std::string>, std::string> running_;  // by process and lane
 };
 

@@ -162,6 +162,19 @@ TEST_F(SimulationJudgeTest, WhatBeginsLongAfterTheFaultIsNotRepeated) {
   EXPECT_EQ(seen(), "repeat");
 }
 
+TEST_F(SimulationJudgeTest, NothingIsDeliveredOfAShardThatWasReleased) {
+  commit({event("1")});
+  memory::Database& database = *cluster_->primary()->database;
+  const memory::MemberId member = database.members.new_id();
+  const Tenure lease = database.members.renew(member, {.lease = 1h}, database.now());
+  judge_->renewed(lease.epoch, member);
+  judge_->owns(1, event("1"), lease.epoch, {});
+  EXPECT_EQ(seen(), "");
+  for (const int shard : lease.shards) database.members.release(member, shard);
+  judge_->owns(1, event("1"), lease.epoch, {});
+  EXPECT_EQ(seen(), "released");
+}
+
 TEST_F(SimulationJudgeTest, NothingIsDeadWithoutAReason) {
   commit({event("1"), event("2", "b"), event("3", "c")});
   delivers(event("1"), Outcome::Kind::permanent);
@@ -305,10 +318,10 @@ TEST_F(SimulationJudgeTest, NothingIsDeliveredAfterTheEndOfALease) {
   judge_ = make({.lease = 3s});
   const Instant begin{1h};
   judge_->renewed(1, begin);
-  judge_->owns(1, event("1"), begin + 3s);
-  judge_->owns(2, event("1"), begin + 9s);  // it has never renewed, or was frozen since
+  judge_->owns(1, event("1"), 1, begin + 3s);
+  judge_->owns(2, event("1"), 1, begin + 9s);  // it has never renewed, or was frozen since
   EXPECT_EQ(seen(), "");
-  judge_->owns(1, event("1"), begin + 4s);
+  judge_->owns(1, event("1"), 1, begin + 4s);
   EXPECT_EQ(seen(), "lease");
 }
 

@@ -258,7 +258,7 @@ Listeners Process::listeners() {
   switch (environment_.plan.receiver) {
     case Plan::Receiver::listener:
       listeners.add("Order", "Changed", [this](const Event& event, const Delivery& delivery) {
-        environment_.judge->owns(id_, event, environment_.scheduler.now());
+        environment_.judge->owns(id_, event, delivery.epoch, environment_.scheduler.now());
         return deliver(event, delivery);
       });
       break;
@@ -292,7 +292,8 @@ Outcome Process::deliver(const Event& event, const Delivery& delivery) {
 std::vector<Outcome> Process::deliver_batch(std::span<const BatchListener::Item> items) {
   std::vector<Outcome> outcomes;
   std::set<std::string> failed;
-  environment_.judge->owns(id_, items.front().event, environment_.scheduler.now());
+  environment_.judge->owns(id_, items.front().event, items.front().delivery.epoch,
+                           environment_.scheduler.now());
   for (const BatchListener::Item& item : items) {
     const bool waits = environment_.plan.options.ordering == Ordering::total
                            ? !failed.empty()
