@@ -50,7 +50,8 @@ struct Plan {
   std::vector<Disaster> disasters{};  // in this order
   int crashes = 0;                    // deliveries that end their process, at most
   bool delayed_events = false;
-  bool operators = false;  // who replay, discard, purge and edit in the middle
+  bool operators = false;   // who replay, discard, purge and edit in the middle
+  bool only_edits = false;  // all that they do, and often
 
   // Without a scenario, every other history has one all the same: what has gone wrong before is
   // looked at more closely than all else.

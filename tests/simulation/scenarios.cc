@@ -18,6 +18,7 @@ void no_faults(Plan& plan) {
   plan.crashes = 0;
   plan.delayed_events = false;
   plan.operators = false;
+  plan.only_edits = false;
 }
 
 void in_order(Plan& plan) {
@@ -127,6 +128,7 @@ void direct_path(Plan& plan, Choices& choices) {
   without_order(plan);
   without_polls(plan);
   plan.options.hot_capacity = 4;
+  if (choices.one_in(2)) plan.options.batch = 1;
   if (choices.one_in(2)) {
     faulty(plan, 4, {"insert", "commit", "rollback", "rollback_to"},
            {RequestFault::lost, RequestFault::slow, RequestFault::deadlock},
@@ -151,6 +153,17 @@ void blocked_lanes(Plan& plan, Choices& choices) {
   plan.operators = true;
   failing(plan, {Failure::permanent, Failure::failed});
   if (choices.one_in(2)) plan.disasters = {Disaster::kill, Disaster::join};
+}
+
+void finished_by_hand(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  in_order(plan);
+  without_polls(plan);
+  plan.transactions = 6;
+  plan.options.on_dead = choices.one_in(2) ? OnDead::park : OnDead::block;
+  plan.operators = true;
+  plan.only_edits = true;
+  failing(plan, {Failure::permanent, Failure::failed, Failure::deferred});
 }
 
 // --- Repeats ---
@@ -215,10 +228,13 @@ constexpr std::array kScenarios{
     Scenario{"retry_in_doubt", "a retry was recorded, its answer lost, and nobody looked for it",
              retry_in_doubt, 600},
     Scenario{"direct_path", "an id stayed reserved, or a row was left to a reader who had passed",
-             direct_path, 600},
+             direct_path, 3'000},
     Scenario{"timers", "only the first of several due times was noted", timers, 400},
     Scenario{"blocked_lanes", "a replayed head was not found before the next poll", blocked_lanes,
              400},
+    Scenario{"finished_by_hand",
+             "an event that was finished by hand during its last attempt blocked its aggregate",
+             finished_by_hand, 600},
     Scenario{"fan_out_progress", "close() forgot which handlers of a fan-out had an event",
              fan_out_progress, 400},
     Scenario{"poison", "two threads kept each other busy while suspects of a crash were delivered",

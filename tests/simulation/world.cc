@@ -266,8 +266,12 @@ void World::finish_by_hand() {
 void World::operate() {
   name_this_thread("operator");
   while (true) {
-    sleep(1ms * (1U << env_.choices.below(13)));
+    sleep(1ms * (1U << env_.choices.below(env_.plan.only_edits ? 4 : 13)));
     if (env_.calm) return;
+    if (env_.plan.only_edits) {
+      finish_by_hand();
+      continue;
+    }
     const std::vector<std::string> ids = dead();
     switch (env_.choices.below(4)) {
       case 0:
