@@ -500,9 +500,9 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
 }
 
 // What is noted of events in flight goes with the last of them: what stays would hold up their
-// lanes for ever, or fill the memory.
+// lanes for ever, or fill the memory. (Whoever closes has forgotten the lanes already.)
 void WorkQueue::check_rest() const {
-  if (hot_load_.held + cold_load_.held > 0) return;
+  if (draining_ || hot_load_.held + cold_load_.held > 0) return;
   assert(held_bytes_ == 0 && running_ == 0 && in_line() == 0);
   assert(away_.empty() && orphans_.empty() && hung_.empty());
   assert(lanes_.at_rest());
