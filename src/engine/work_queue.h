@@ -371,6 +371,7 @@ class WorkQueue {
   bool reading_quietly_ OUTBOX_GUARDED_BY(mutex_) = false;  // see admit_quietly()
   bool paused_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool draining_ OUTBOX_GUARDED_BY(mutex_) = false;
+  bool lanes_forgotten_ OUTBOX_GUARDED_BY(mutex_) = false;  // in the middle of an epoch
   bool stopped_ OUTBOX_GUARDED_BY(mutex_) = false;
 };
 
