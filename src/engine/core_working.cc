@@ -342,6 +342,9 @@ void Core::on_landed(std::span<Completion> completions) {
           waits = true;
           break;
         case Mark::Kind::dead:
+          // An operator may have replayed it already, and a reader passed it while it was in the
+          // gate.
+          if (alone) rows_due.push_back(now);
           waits = waits || !alone;  // for an operator: see Reader::next_due()
           break;
         case Mark::Kind::done:

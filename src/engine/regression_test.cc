@@ -591,6 +591,27 @@ TEST_F(RegressionTest, ReservedRowsKeptOthersFromBeingReadUntilTheirCommitWasAns
   EXPECT_TRUE(recorder->wait_for(1 + 2 * kBatch, 20s));
 }
 
+TEST_F(RegressionTest, AnEventReplayedBeforeItsDeathWasAcknowledgedWaitedForTheSweep) {
+  testing::Barrier answer;
+  faults->after([&](std::string_view call) {
+    if (call == "mark") answer.pass();
+  });
+  std::atomic<bool> wrong{true};
+  const auto to = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
+    return wrong.exchange(false) ? Outcome::permanent("wrong") : Outcome::done();
+  });
+  auto box = open({}, to, testing::faulty(store, faults));
+  box->start();
+  const testing::OpenAtEnd at_end(answer);
+  const std::string id = write({order_event("1", "1")}).front();
+  ASSERT_TRUE(answer.reached());
+  const std::size_t looks = faults->calls("due");
+  ASSERT_TRUE(store->replay(id));
+  ASSERT_TRUE(eventually([&] { return faults->calls("due") > looks; }));
+  answer.open();
+  EXPECT_TRUE(to->wait_for(2, 20s));
+}
+
 // See the invariants of Lanes: a crash in between must not leave followers aside without their
 // head.
 TEST_F(RegressionTest, TheHoldOfFollowersCouldBeRecordedBeforeThatOfTheirHead) {

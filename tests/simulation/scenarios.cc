@@ -153,6 +153,18 @@ void blocked_lanes(Plan& plan, Choices& choices) {
   plan.operators = true;
   failing(plan, {Failure::permanent, Failure::failed});
   if (choices.one_in(2)) plan.disasters = {Disaster::kill, Disaster::join};
+  if (choices.one_in(2)) faulty(plan, 3, {"mark"}, {RequestFault::slow}, {AnswerFault::slow});
+}
+
+void replayed_in_doubt(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  choices.one_in(2) ? without_order(plan) : in_order(plan);
+  without_polls(plan);
+  plan.transactions = 6;
+  plan.options.on_dead = OnDead::skip;
+  plan.operators = true;
+  failing(plan, {Failure::permanent});
+  faulty(plan, 3, {"mark"}, {RequestFault::slow}, {AnswerFault::slow});
 }
 
 void finished_by_hand(Plan& plan, Choices& choices) {
@@ -232,6 +244,9 @@ constexpr std::array kScenarios{
     Scenario{"timers", "only the first of several due times was noted", timers, 400},
     Scenario{"blocked_lanes", "a replayed head was not found before the next poll", blocked_lanes,
              400},
+    Scenario{"replayed_in_doubt",
+             "an event that was replayed before its death was acknowledged was not looked for",
+             replayed_in_doubt, 600},
     Scenario{"finished_by_hand",
              "an event that was finished by hand during its last attempt blocked its aggregate",
              finished_by_hand, 600},
