@@ -411,8 +411,8 @@ Core::Condition Core::condition() const {
 }
 
 std::vector<RowRef> Core::close() {
+  queue_.enable_polling(false);  // first: while closing there is no room for what is read
   if (closing_.exchange(true)) return {};
-  queue_.enable_polling(false);
   const auto deadline = SteadyClock::now() + options_.drain_timeout;
   if (!workers_.empty() && !queue_.drain(deadline)) {
     log_(LogLevel::warning, "closing: events were still queued or running after " +

@@ -96,6 +96,8 @@ void Reader::leave_behind(const RowRef& row) {
   MutexLock lock(mutex_);
   if (options_.row_claims) orders_.unclaim.push_back(row);
   orders_.rewind = std::min(orders_.rewind.value_or(row.seq), row.seq);
+  Seq& first = left_behind_.try_emplace(row.shard, row.seq).first->second;
+  first = std::min(first, row.seq);
   if (row.hold < 0) orders_.due = true;
 }
 
@@ -146,6 +148,7 @@ Reader::Orders Reader::take_orders() {
 bool Reader::round() {
   Orders orders = take_orders();
   refused_ = false;
+  meet_left_behind();
   try {
     orders.unblocked = orders.unblocked && handler_.any_blocked();
     if (orders.tenure && enter(*orders.tenure)) {
@@ -326,9 +329,31 @@ bool Reader::look_for_unblocked() {
   return true;
 }
 
+// Rows that were left behind have not been met after all.
+void Reader::meet_left_behind() {
+  MutexLock lock(mutex_);
+  for (const auto& [shard, seq] : left_behind_) {
+    const auto index = static_cast<std::size_t>(shard);
+    if (index >= read_through_.size()) continue;
+    read_through_[index] = std::min(read_through_[index], seq - 1);
+  }
+  left_behind_.clear();
+}
+
+// A row is left behind before its lane may go on. So whatever lets this lane be read now has told
+// of the rows that were left behind in it.
+PollHandler::Wanted Reader::next_lane() {
+  PollHandler::Wanted lane = handler_.next_lane(read_through_);
+  if (lane.key == kNoLane) return lane;
+  meet_left_behind();
+  lane.read_through =
+      std::min(lane.read_through, read_through_[static_cast<std::size_t>(lane.shard)]);
+  return lane;
+}
+
 bool Reader::read_lanes() {
   for (std::size_t n = 0; n < options_.batch; ++n) {
-    const PollHandler::Wanted lane = handler_.next_lane(read_through_);
+    const PollHandler::Wanted lane = next_lane();
     if (lane.key == kNoLane) return false;
     read_lane(lane, false);
   }
@@ -446,7 +471,7 @@ bool Reader::read_suspects() {
         instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes()));
     if (try_suspects(std::move(due.rows))) return false;
   }
-  if (PollHandler::Wanted lane = handler_.next_lane(read_through_); lane.key != kNoLane) {
+  if (PollHandler::Wanted lane = next_lane(); lane.key != kNoLane) {
     // Only the head of a lane can have been under way.
     const bool first_time = probed_.insert(lane.key).second;
     if (first_time) lane.limit = 1;

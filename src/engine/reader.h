@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <optional>
 #include <set>
@@ -74,6 +75,7 @@ class Reader {
   Orders take_orders();
 
   void give_back(Orders orders);
+  void meet_left_behind();
   bool enter(const Tenure& tenure);
   void restore_lanes(int shard);
   bool read_ready();
@@ -81,6 +83,7 @@ class Reader {
   bool read_due();
   bool look_for_unblocked();
   bool read_lanes();
+  PollHandler::Wanted next_lane();
   void read_lane(const PollHandler::Wanted& lane, bool suspect);
   bool is_fenced() const;
   bool read_claims();
@@ -111,7 +114,7 @@ class Reader {
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
   bool refused_ = false;
-  std::vector<Seq> read_through_;      // by shard
+  std::vector<Seq> read_through_;      // by shard: ready rows up to here have been met
   std::size_t suspects_left_ = 0;      // not yet tried
   std::vector<Row> claimed_suspects_;  // with row claims: to be tried next
   std::set<LaneKey> probed_;           // lanes whose head has been tried
@@ -122,6 +125,7 @@ class Reader {
   std::int64_t fenced_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_ and those to be, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
+  std::map<int, Seq> left_behind_ OUTBOX_GUARDED_BY(mutex_);  // the first, by shard
   std::set<Clock::Steady> due_times_ OUTBOX_GUARDED_BY(mutex_);  // the earliest
   Clock::Steady look_for_unblocked_at_ OUTBOX_GUARDED_BY(mutex_){};
 };

@@ -270,6 +270,7 @@ class ClientInstance final : public Instance {
   }
   MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
     return change(marking_, "mark", [&](Node& node) {
+      MutexLock lock(node.telling);
       MarkResult result = on_node(node)->mark(epoch, marks);
       server_.log->marked(node.history, epoch, marks, result);
       return result;

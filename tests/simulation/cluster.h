@@ -9,6 +9,7 @@
 #include "outbox/store.h"
 #include "simulation/scheduler.h"
 #include "store/memory/database.h"
+#include "threads/mutex.h"
 
 namespace outbox::simulation {
 
@@ -17,6 +18,9 @@ struct Node : std::enable_shared_from_this<Node> {
   int history = 0;
   std::shared_ptr<memory::Database> database;
   std::shared_ptr<Store> store;
+
+  // Held by whoever changes the state of events and tells the judge so: both happen at once.
+  Mutex telling;
 };
 
 // A primary with asynchronous replication. Connections lead to one node: after a failover those to

@@ -112,6 +112,17 @@ void old_primary(Plan& plan, Choices& choices) {
   plan.disasters = {Disaster::failover, Disaster::failover};
 }
 
+void acknowledged_and_lost(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  in_order(plan);
+  plan.processes = 2;
+  plan.transactions = 6;
+  plan.aggregates = 1 + static_cast<int>(choices.below(2));
+  failing(plan, {Failure::failed, Failure::deferred});
+  faulty(plan, 3, {"mark"}, {}, {AnswerFault::slow});
+  plan.disasters = {Disaster::failover, Disaster::failover};
+}
+
 // --- Wake-ups ---
 
 void retry_in_doubt(Plan& plan, Choices& choices) {
@@ -237,6 +248,9 @@ constexpr std::array kScenarios{
              hand_over, 600},
     Scenario{"old_primary", "a lease was renewed at an old primary, and rows read at the new one",
              old_primary, 600},
+    Scenario{"acknowledged_and_lost",
+             "an update was acknowledged after a failover that had lost it, and its row was passed",
+             acknowledged_and_lost, 1'500},
     Scenario{"retry_in_doubt", "a retry was recorded, its answer lost, and nobody looked for it",
              retry_in_doubt, 600},
     Scenario{"direct_path", "an id stayed reserved, or a row was left to a reader who had passed",

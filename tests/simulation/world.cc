@@ -56,6 +56,7 @@ class World {
   Process* any_alive();
   Process* any_crashed();
   void replay(const std::string& id);
+  void discard(const std::string& id);
   void finish_by_hand();
 
   void sleep(std::chrono::nanoseconds time) {
@@ -234,6 +235,11 @@ Process* World::any_crashed() {
 
 // --- Operators ---
 
+bool is_dead(Store& store, const std::string& id) {
+  const std::optional<EventRecord> found = store.find(id);
+  return found && found->row.status == Status::dead;
+}
+
 std::vector<std::string> World::dead() {
   std::vector<std::string> ids;
   for (const EventRecord& record :
@@ -244,20 +250,33 @@ std::vector<std::string> World::dead() {
 }
 
 void World::replay(const std::string& id) {
+  const std::shared_ptr<Node> primary = env_.cluster->primary();
+  MutexLock lock(primary->telling);
+  if (!is_dead(*primary->store, id)) return;
   env_.say("operator", "replays " + id);
-  env_.judge->replayed(id);
-  env_.cluster->store().replay(id);
+  env_.judge->replayed(id);  // first: whoever reads it now may deliver it
+  primary->store->replay(id);
+}
+
+void World::discard(const std::string& id) {
+  const std::shared_ptr<Node> primary = env_.cluster->primary();
+  MutexLock lock(primary->telling);
+  if (!is_dead(*primary->store, id)) return;
+  env_.say("operator", "discards " + id);
+  env_.judge->discarded(id);
+  primary->store->discard(id);
 }
 
 // As by an UPDATE that makes a pending event DONE, whoever has it.
 void World::finish_by_hand() {
-  const auto pending =
-      env_.cluster->store().list({.status = {Status::fresh, Status::retry}}, 0, 1'000);
+  const std::shared_ptr<Node> primary = env_.cluster->primary();
+  MutexLock telling(primary->telling);
+  const auto pending = primary->store->list({.status = {Status::fresh, Status::retry}}, 0, 1'000);
   if (pending.empty()) return;
   const Row& row = pending[env_.choices.below(static_cast<std::uint32_t>(pending.size()))].row;
   env_.say("operator", "finishes " + row.event.id() + " by hand");
   env_.judge->finished_by_hand(row.event.id());
-  memory::Database& database = *env_.cluster->primary()->database;
+  memory::Database& database = *primary->database;
   MutexLock lock(database.mutex);
   database.table.apply({.row = row.ref, .event_id = row.event.id(), .kind = Mark::Kind::done},
                        database.now());
@@ -281,9 +300,7 @@ void World::operate() {
       case 1: {
         if (ids.empty()) break;
         const auto& id = ids[env_.choices.below(static_cast<std::uint32_t>(ids.size()))];
-        env_.say("operator", "discards " + id);
-        env_.judge->discarded(id);
-        env_.cluster->store().discard(id);
+        discard(id);
         break;
       }
       case 2:
