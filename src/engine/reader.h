@@ -125,7 +125,7 @@ class Reader {
   std::int64_t fenced_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_ and those to be, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);
-  std::map<int, Seq> left_behind_ OUTBOX_GUARDED_BY(mutex_);  // the first, by shard
+  std::map<int, Seq> left_behind_ OUTBOX_GUARDED_BY(mutex_);     // the first, by shard
   std::set<Clock::Steady> due_times_ OUTBOX_GUARDED_BY(mutex_);  // the earliest
   Clock::Steady look_for_unblocked_at_ OUTBOX_GUARDED_BY(mutex_){};
 };

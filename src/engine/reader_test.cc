@@ -2,6 +2,7 @@
 
 #include <functional>
 
+#include "engine/driver.h"
 #include "engine/test_fixture.h"
 #include "outbox/memory.h"
 
@@ -85,6 +86,19 @@ TEST_F(ReaderTest, ARowIsLeftBehindWhileARoundIsUnderWay) {
   handler_.on_next_lane = [&] { reader_.leave_behind(handler_.rows[0]); };
   read_lane();
   EXPECT_LT(handler_.lane_read_through, handler_.rows[0].seq);
+}
+
+// Until the keeper, which is another thread, has registered it anew: what it would find could not
+// be marked, and would be found again and again.
+TEST_F(ReaderTest, AFencedInstanceReadsNothing) {
+  internal::Driver driver{
+      instance_, handler_, {.log = standard_error_log(), .clock = &host_clock()}, {}};
+  handler_.rows.clear();
+  driver.read_now();
+  ASSERT_EQ(handler_.rows.size(), 3u);
+  driver.fenced(instance_->renew().epoch);
+  driver.read_now();
+  EXPECT_EQ(handler_.rows.size(), 3u);
 }
 
 }  // namespace
