@@ -109,16 +109,19 @@ TEST_F(CompleterTest, WhateverFinishedDuringAFlushGoesInOne) {
 }
 
 TEST_F(CompleterTest, AMarkThatFailsIsRepeatedUntilItLandsAndCountsOnlyThen) {
-  store->on_mark = [failures = 5](std::span<const Mark>) mutable -> MarkResult {
-    if (failures-- > 0) throw RetryableError("locked");
+  const auto locked = std::make_shared<std::atomic<bool>>(true);
+  store->on_mark = [locked](std::span<const Mark>) -> MarkResult {
+    if (*locked) throw RetryableError("locked");
     return {};
   };
   start();
   completer.submit(completion("a"));
   ASSERT_TRUE(store->marked.wait(3));
   EXPECT_EQ(landed.count(), 0u);
+  *locked = false;
   ASSERT_TRUE(landed.wait(1));
-  EXPECT_EQ(store->ids, std::vector<std::string>(6, "a"));
+  EXPECT_GE(store->ids.size(), 4u);
+  EXPECT_EQ(store->ids, std::vector<std::string>(store->ids.size(), "a"));
   EXPECT_TRUE(log.contains("cannot mark 1 events, will try again: locked"));
 }
 
@@ -257,8 +260,8 @@ TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
   submit({completion("bad 1"), completion("good 1"), completion("bad 2"), completion("good 2"),
           completion("bad 3"), completion("good 3")});
   ASSERT_TRUE(testing::eventually([&] { return completer.refused().size() == 3; }));
+  slow_once = true;  // first: what is sent before it does not count
   const std::size_t before = sent().size();
-  slow_once = true;
   ASSERT_TRUE(landed.wait(4));
   std::vector<std::string> since = sent();
   since.erase(since.begin(), since.begin() + static_cast<std::ptrdiff_t>(before));

@@ -172,10 +172,17 @@ bool Core::admitted(Job& job, WorkQueue::Admission admission) {
 
 void Core::set_aside(Job job) {
   Completion completion{.job = std::move(job), .landing = Completion::Landing::aside};
-  completion.mark = {.row = completion.job.row.ref,
-                     .event_id = completion.job.row.event.id(),
+  const Row& row = completion.job.row;
+  completion.mark = {.row = row.ref,
+                     .event_id = row.event.id(),
                      .kind = Mark::Kind::aside,
                      .lane = completion.job.lane};
+  if (completion.job.suspect) {
+    // Its count was raised for a delivery that does not begin now, and is raised again then.
+    completion.mark.kind = Mark::Kind::defer;
+    completion.mark.crashes = row.crashes;
+    completion.mark.progress = row.progress;
+  }
   completer_.submit(std::move(completion));
 }
 

@@ -406,7 +406,7 @@ void Core::report(const Completion& completion) const {
       count(Counter::failure);
       break;
     case Mark::Kind::defer:
-      count(Counter::deferred);
+      if (completion.landing != Completion::Landing::aside) count(Counter::deferred);
       break;
     case Mark::Kind::dead:
       report_dead(completion);

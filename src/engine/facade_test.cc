@@ -325,6 +325,7 @@ class TwoListenersTest : public FacadeTest {
   // Not started.
   std::unique_ptr<Outbox> make_two(Options options) {
     options.log = log.log();
+    options.stalled_after = 24h;  // see EngineTest
     Listeners on;
     on.add("Order", "Happened", std::static_pointer_cast<Listener>(recorder));
     on.add("Order", "Mailed", std::static_pointer_cast<Listener>(mail));

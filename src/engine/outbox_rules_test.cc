@@ -48,10 +48,11 @@ TEST_F(RulesTest, EachOfSeveralDelayedEventsIsDeliveredWhenItIsDueNotAtTheNextSw
   // By the host's clock, because that is what the timer waits by.
   bare_store = memory::open();
   store = faulty(bare_store, faults);
-  auto box = open({.poll_interval = 60s});
+  auto box = open({.workers = 1, .poll_interval = 60s});
+  const Time base = host_clock().now() + 2s;  // all are written by then
   for (int n = 5; n > 0; --n) {
     Draft late = order_event(std::to_string(n), std::to_string(n));
-    late.deliver_after = std::chrono::milliseconds{20 * n};
+    late.deliver_at = base + std::chrono::milliseconds{20 * n};
     write(*box, late);
   }
   ASSERT_TRUE(recorder->wait_for(5));
@@ -170,7 +171,7 @@ TEST_F(RulesTest, AnErrorWithItsOwnDelayUsesThatDelayAndSpendsAnAttempt) {
   });
   auto box = open({.retry = retry_every(1h)}, failing_once);
   const auto id = write(*box, order_event("1", "1"));
-  ASSERT_TRUE(eventually([&] { return status(id) == Status::retry; }));
+  ASSERT_TRUE(eventually([&] { return status(id) == Status::retry && box->in_flight() == 0; }));
   EXPECT_EQ(attempts(id), 1);
   EXPECT_EQ(store->find(id)->last_error, "come back");
   clock.advance(6'999ms);

@@ -67,28 +67,31 @@ TEST_F(ProgressTest, WhoIsFencedAgainAndAgainComesBackEverMoreRarely) {
     box->wake();
     std::this_thread::sleep_for(1ms);
   }
-  EXPECT_GE(recorder->count(), 2u);
   EXPECT_LE(recorder->count(), 10u) << "0, 0.25, 0.5, 1, 2, ... 30 s";
-  EXPECT_FALSE(box->health().reasons.empty());
+  EXPECT_TRUE(in_time(*box, [&] { return recorder->count() >= 2; }));
+  EXPECT_TRUE(in_time(*box, [&] { return !box->health().reasons.empty(); }));
 }
 
 // --- A watchdog on progress ---
 
 TEST_F(ProgressTest, WhoCannotMarkForLongLetsAnotherDeliver) {
   faults->before(failing({"mark"}));
-  auto a = open({.lease = 15s, .stalled_after = 60s});
+  auto a = open({.lease = 1h, .stalled_after = 59s});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
-  auto b = open_other({.lease = 15s});
+  auto b = open_other({.lease = 1h});
+  const auto began = clock.steady();
   const std::string id = write(*a, order_event("a", "1"));
   ASSERT_TRUE(recorder->wait_for(1));
   EXPECT_FALSE(other->wait_for(1, 50ms));
   ASSERT_TRUE(soon(*a, *b, [&] { return is_done(id); }));
   EXPECT_EQ(other->payloads(), Texts{"1"});
-  EXPECT_TRUE(log.contains("no mark has landed for 60 s: the database is away: mark"));
+  EXPECT_GE(clock.steady() - began, 59s);
+  EXPECT_TRUE(log.contains("no mark has landed for "));
+  EXPECT_TRUE(log.contains(" s: the database is away: mark"));
 }
 
 TEST_F(ProgressTest, WhoCannotReadForLongLetsAnotherDeliver) {
-  auto a = open({.lease = 15s, .stalled_after = 60s});
+  auto a = open({.lease = 15s, .stalled_after = 59s});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   ASSERT_TRUE(a->wait_idle(20s));
   faults->before(failing({"ready"}));
@@ -106,9 +109,9 @@ TEST_F(ProgressTest, WhoseWorkersAllHangLetsAnotherDeliverTheRest) {
     hang.pass();
     return Outcome::done();
   });
-  auto a = open({.workers = 2, .hung_after = 30s, .stalled_after = 60s}, hanging);
+  auto a = open({.workers = 2, .lease = 1h, .hung_after = 30s, .stalled_after = 59s}, hanging);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
-  auto b = open_other();
+  auto b = open_other({.lease = 1h});
   const OpenAtEnd at_end(hang);
   Texts ids;
   for (int n = 0; n < 6; ++n) {
@@ -134,7 +137,7 @@ TEST_F(ProgressTest, WhoseWorkersAllHangKeepsWhatItHasWhereNothingElseIsToDo) {
     hang.pass();
     return Outcome::done();
   });
-  auto a = open({.workers = 1, .lease = 1h, .hung_after = 30s, .stalled_after = 60s}, hanging);
+  auto a = open({.workers = 1, .lease = 1h, .hung_after = 30s, .stalled_after = 59s}, hanging);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   auto b = open_other({.lease = 1h});
   const OpenAtEnd at_end(hang);
@@ -289,14 +292,14 @@ TEST_F(DrainTest, AShardWithACallThatHangsIsGivenUpAndTheEventIsHeld) {
     return Outcome::done();
   });
   auto a =
-      open({.mode = Mode::multi_node, .workers = 40, .lease = 15s, .hung_after = 30s}, hanging);
+      open({.mode = Mode::multi_node, .workers = 40, .lease = 2min, .hung_after = 2min}, hanging);
   const OpenAtEnd at_end(hang);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   Texts hung;
   for (int n = 0; n < 32; ++n) hung.push_back(write(*a, order_event(std::to_string(n), "0")));
   ASSERT_TRUE(hang.reached(32)) << "in every shard, as good as certainly";
 
-  auto b = open_other({.mode = Mode::multi_node, .lease = 15s});
+  auto b = open_other({.mode = Mode::multi_node, .lease = 2min});
   const std::size_t renewals = faults->calls("renew");
   ASSERT_TRUE(soon(*a, *b, [&] { return faults->calls("renew") >= renewals + 3; }))
       << "it knows by now which shards to give up";
@@ -334,7 +337,7 @@ TEST_F(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
     }
     return std::nullopt;
   });
-  auto a = open({.mode = Mode::multi_node, .lease = 15s, .stalled_after = 60s});
+  auto a = open({.mode = Mode::multi_node, .lease = 15s, .stalled_after = 59s});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   const auto refused = [&] {
     const auto reasons = a->health().reasons;

@@ -63,7 +63,7 @@ TEST_F(RegressionTest, ADelayedEventOfAClaimerWaitedForItsOwnLock) {
   auto tx = box->begin();
   tx.write(later);
   tx.commit();
-  EXPECT_TRUE(recorder->wait_for(1, 3s));
+  EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
 
 TEST_F(RegressionTest, ADelayedEventOfAClaimerWasLookedForBeforeItWasDue) {
@@ -80,7 +80,7 @@ TEST_F(RegressionTest, ADelayedEventOfAClaimerWasLookedForBeforeItWasDue) {
   auto tx = box->begin();
   tx.write(later);
   tx.commit();
-  EXPECT_TRUE(recorder->wait_for(1, 3s));
+  EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
 
 TEST_F(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
@@ -106,7 +106,7 @@ TEST_F(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
   box->start();
   write({order_event("0", "0"), order_event("1", "1"), order_event("2", "2"),
          order_event("last", "3")});
-  EXPECT_TRUE(listener->wait_for(6, 3s));
+  EXPECT_TRUE(listener->wait_for(6, 10s));
 }
 
 TEST_F(RegressionTest, ARetryThatWasClaimedBeforeItsMarkWasHeardOfWaitedForItsOwnLock) {
@@ -148,8 +148,8 @@ TEST_F(RegressionTest, TheHotPathTookEventsWhoseRowsAnybodyCouldClaim) {
 }
 
 TEST_F(RegressionTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
-  auto one = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 300ms}, recorder);
-  auto two = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 300ms}, recorder);
+  auto one = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 3s}, recorder);
+  auto two = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 3s}, recorder);
   one->start();
   two->start();
   ASSERT_TRUE(eventually([&] { return one->owner() && two->owner(); }));
@@ -203,7 +203,7 @@ TEST_F(RegressionTest, AHotEventWaitedForASlowRead) {
   auto tx = box->begin();
   tx.write(order_event("1", "1"));
   tx.commit();
-  EXPECT_TRUE(recorder->wait_for(1, 3s));
+  EXPECT_TRUE(recorder->wait_for(1, 10s));
   go_on.raise();
 }
 
@@ -241,7 +241,7 @@ TEST_F(RegressionTest, BlockedLanesHeldUpEverybodyAfterADeath) {
   }
   auto box = open({.on_dead = OnDead::block}, recorder);
   box->start();
-  EXPECT_TRUE(recorder->wait_for(1, 3s));
+  EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
 
 TEST_F(RegressionTest, SkippingRecentEventsReadInALoop) {
@@ -269,7 +269,7 @@ TEST_F(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
     go_on.wait();
   });
   auto one =
-      open({.mode = Mode::multi_node, .lease = 300ms}, recorder, testing::faulty(store, faults));
+      open({.mode = Mode::multi_node, .lease = 3s}, recorder, testing::faulty(store, faults));
   one->start();
   ASSERT_TRUE(eventually([&] { return one->owner(); }));
   ASSERT_TRUE(one->wait_idle(5s));
@@ -278,10 +278,10 @@ TEST_F(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
   for (int n = 0; n < 20; ++n) drafts.push_back(order_event(std::to_string(n), std::to_string(n)));
   write(drafts);
   ASSERT_TRUE(read.wait());
-  auto two = open({.mode = Mode::multi_node, .lease = 300ms}, recorder);
+  auto two = open({.mode = Mode::multi_node, .lease = 3s}, recorder);
   two->start();
   // Time enough to hand a shard over and deliver it.
-  static_cast<void>(eventually([&] { return recorder->count() > 0; }, 1s));
+  static_cast<void>(eventually([&] { return recorder->count() > 0; }, 3s));
   go_on.raise();
   ASSERT_TRUE(one->wait_idle(20s));
   ASSERT_TRUE(two->wait_idle(20s));
@@ -318,7 +318,7 @@ TEST_F(RegressionTest, EventsWereDroppedBecauseARenewalWasLate) {
   std::this_thread::sleep_for(100ms);  // for what must not happen
   slow = false;
   go_on.raise();
-  EXPECT_TRUE(first_waits->wait_for(3, 3s));
+  EXPECT_TRUE(first_waits->wait_for(3, 10s));
   EXPECT_EQ(first_waits->payloads(), (std::vector<std::string>{"0", "1", "2"}));
 }
 
@@ -417,7 +417,7 @@ TEST_F(RegressionTest, ARowThatAReadFoundToBeDueLaterWaitedForTheSweep) {
   Draft later = order_event("1", "1");
   later.deliver_after = 300ms;
   write({later});
-  EXPECT_TRUE(recorder->wait_for(1, 3s));
+  EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
 
 TEST_F(RegressionTest, AFailureWhileEnteringATenureWasNotMadeGood) {
@@ -428,7 +428,7 @@ TEST_F(RegressionTest, AFailureWhileEnteringATenureWasNotMadeGood) {
   write({order_event("1", "1")});
   auto box = open({.lease = 60s}, recorder, testing::faulty(store, faults));
   box->start();
-  EXPECT_TRUE(recorder->wait_for(1, 3s));
+  EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
 
 TEST_F(RegressionTest, ARetryPolicyThatThrowsEndedTheProcess) {
@@ -642,8 +642,11 @@ TEST_F(RegressionTest, WhatWasDueHadADatabaseAskedInALoopThatWasAway) {
   auto box = open({}, recorder, testing::faulty(store, faults));
   box->start();
   ASSERT_TRUE(eventually([&] { return faults->calls("ready") > 0; }));
+  const auto began = std::chrono::steady_clock::now();
   std::this_thread::sleep_for(300ms);
-  EXPECT_LT(faults->calls("ready"), 6u);  // two, unless this machine is very slow
+  const std::size_t asked = faults->calls("ready");
+  const auto slept = std::chrono::steady_clock::now() - began;
+  EXPECT_LT(asked, 4u + static_cast<std::size_t>(slept / 100ms));  // one in 250 ms
 }
 
 }  // namespace

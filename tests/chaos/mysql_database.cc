@@ -91,6 +91,7 @@ class MysqlConnection final : public OwnConnection {
  private:
   void reconnect() {
     borrowed_.reset();  // it must not outlive the handle
+    lost_ = true;
     std::string refusals;
     for (const std::string& host : hosts_) {
       try {

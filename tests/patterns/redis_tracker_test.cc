@@ -209,7 +209,7 @@ TEST_F(RedisTrackerTest, ARecordWhoseAnswerIsLostIsMadeOnce) {
 
 // Its beginning was carried out, and nobody is at it.
 TEST_F(RedisTrackerTest, AStartThatWasGivenUpDoesNotBlockItsEventForALease) {
-  const auto tracker = open_by_proxy({.timeout = 200ms});
+  const auto tracker = open_by_proxy({.timeout = 2s});
   tracker->start("g", "first");
   proxy_->drop_reply("EVALSHA", "never sent");  // arrives, and no answer comes
   EXPECT_THROW(tracker->start("g", "e"), UnavailableError);
@@ -233,11 +233,11 @@ TEST_F(RedisTrackerTest, ConnectionsThatAreCutAreMadeAgain) {
 }
 
 TEST_F(RedisTrackerTest, AServerThatDoesNotAnswerIsUnavailable) {
-  const auto tracker = open_by_proxy({.timeout = 100ms});
+  const auto tracker = open_by_proxy({.timeout = 1s});
   tracker->start("g", "first");
   proxy_->stall();
   EXPECT_TRUE(contains(message_of<UnavailableError>([&] { tracker->start("g", "e"); }),
-                       "no answer within 100 ms"));
+                       "no answer within 1000 ms"));
   proxy_->resume();
 }
 

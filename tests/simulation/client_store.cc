@@ -215,10 +215,10 @@ class ClientInstance final : public Instance {
 
   Tenure renew() override {
     return change(leasing_, "renew", [&](Node& node) {
-      std::unique_ptr<Instance>& instance = on_node(node);
+      std::shared_ptr<Instance> instance = on_node(node);
       if (node.history != registered_) {
         instance->leave();
-        instance = make_instance(node);
+        instance = instances_[node.history] = make_instance(node);
         registered_ = node.history;
         reading_.reset();
         marking_.reset();
@@ -243,7 +243,8 @@ class ClientInstance final : public Instance {
   }
   void rewind(Seq seq) override {
     serve([&] {
-      for (const auto& [history, instance] : instances_) instance->rewind(seq);
+      const auto instances = instances_;
+      for (const auto& [history, instance] : instances) instance->rewind(seq);
     });
   }
   DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
@@ -285,9 +286,10 @@ class ClientInstance final : public Instance {
     return memory::make_instance(node.database, member_, options_);
   }
 
-  // The same registration, as that server knows it.
-  std::unique_ptr<Instance>& on_node(const Node& node) {
-    std::unique_ptr<Instance>& instance = instances_[node.history];
+  // The same registration, as that server knows it. Whoever uses it keeps it: the keeper may make
+  // another one meanwhile.
+  std::shared_ptr<Instance> on_node(const Node& node) {
+    std::shared_ptr<Instance>& instance = instances_[node.history];
     if (!instance) instance = make_instance(node);
     return instance;
   }
@@ -330,7 +332,10 @@ class ClientInstance final : public Instance {
   template <class Call>
   std::invoke_result_t<Call&, Instance&> look(std::string_view name, Call call) {
     const std::shared_ptr<Node> node = reach(reading_, name);
-    return serve([&] { return call(*on_node(*node)); });
+    return serve([&] {
+      const std::shared_ptr<Instance> instance = on_node(*node);
+      return call(*instance);
+    });
   }
 
   template <class Call>
@@ -346,7 +351,7 @@ class ClientInstance final : public Instance {
   const InstanceOptions options_;
   memory::MemberId member_ = 0;
   int registered_ = 0;                                  // the history
-  std::map<int, std::unique_ptr<Instance>> instances_;  // by history
+  std::map<int, std::shared_ptr<Instance>> instances_;  // by history
   Link leasing_;
   Link reading_;
   Link marking_;

@@ -202,14 +202,21 @@ void World::fail_over() {
   const auto time = 100ms * (1 + env_.choices.below(30));
   env_.say("world", "what is done from now on will be lost");
   env_.fault(lag + time);
-  env_.cluster->stop_replication();
-  env_.judge->replication_stops();
+  const std::shared_ptr<Node> primary = env_.cluster->primary();
+  {
+    MutexLock lock(primary->telling);
+    env_.cluster->stop_replication();
+    env_.judge->replication_stops();
+  }
   sleep(lag);
   env_.say("world", "the standby is promoted; the old primary " +
                         (notices ? std::string("has ended")
                                  : "answers for " + std::to_string(time.count()) + " ms"));
-  env_.cluster->promote(env_.scheduler.now() + (notices ? 0ms : time));
-  env_.judge->promoted();
+  {
+    MutexLock lock(primary->telling);
+    env_.cluster->promote(env_.scheduler.now() + (notices ? 0ms : time));
+    env_.judge->promoted();
+  }
   if (notices) env_.server_back = env_.scheduler.now() + time;
 }
 
