@@ -35,6 +35,6 @@ launch_pgbouncer() {
   printf '%%include %s\nlisten_port = %s\n' "$folder/common.ini" "$(state pgbouncer port)" \
     >"$folder/pgbouncer.ini"
   chmod go+r "$folder"/*.ini
-  run_in_background pgbouncer 5 \
+  run_in_background pgbouncer 60 \
     "$(PATH=$PATH:/usr/sbin command -v pgbouncer)" "$folder/pgbouncer.ini"
 }

@@ -19,7 +19,7 @@ namespace {
 using namespace std::chrono_literals;
 
 // In which time the late owner's mark is certainly there, also on a busy machine.
-constexpr std::chrono::milliseconds kRetry{700};
+constexpr std::chrono::milliseconds kRetry{3'000};
 
 // How the late owner's call ends.
 enum class Late { permanently_failed, failed, done_but_never_sent };

@@ -211,7 +211,7 @@ TEST_F(EventsCommand, TailFollowsWhatIsCommittedWhileItRuns) {
       std::this_thread::sleep_for(std::chrono::milliseconds{20});
     }
   });
-  result = run({"events", "tail", "--seconds", "1.5", "--type", "Odd", "--payload", "--json"});
+  result = run({"events", "tail", "--seconds", "5", "--type", "Odd", "--payload", "--json"});
   writer.request_stop();
   writer.join();
   EXPECT_EQ(result.code, 0) << result.err;

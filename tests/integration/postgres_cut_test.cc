@@ -11,6 +11,7 @@
 #include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "support/postgres.h"
+#include "support/stores.h"
 #include "support/tcp_proxy.h"
 
 namespace outbox {
@@ -44,7 +45,7 @@ class PostgresCutTest : public ::testing::Test {
       call();  // connects, and prepares its statements
       std::optional<std::jthread> caller;
       if (!waiting) proxy_->cut();
-      if (waiting) proxy_->stall();
+      if (waiting) proxy_->hold_request("outbox_");  // so all names of statements begin
       const auto begin = std::chrono::steady_clock::now();
       caller.emplace([&] {
         if (!waiting && idle == Idle::is_replaced) {
@@ -54,9 +55,8 @@ class PostgresCutTest : public ::testing::Test {
         }
       });
       if (waiting) {
-        std::this_thread::sleep_for(100ms);  // mostly it waits by then
+        EXPECT_TRUE(test::eventually([&] { return proxy_->held() == 1; }));
         proxy_->cut();
-        proxy_->resume();
       }
       caller.reset();
       EXPECT_LT(std::chrono::steady_clock::now() - begin, kAtOnce)

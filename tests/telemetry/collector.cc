@@ -208,11 +208,14 @@ void Collector::stop() {
 std::optional<std::vector<ReceivedSpan>> Collector::wait_for(std::size_t spans) const {
   // The last line that it writes of a span is an attribute: wait for all of them.
   std::string before;
+  auto changed = std::chrono::steady_clock::now();
   const bool complete = eventually([&] {
-    const std::string now = said();
-    const bool settled = now == before && parse(now).size() >= spans;
-    before = now;
-    return settled;
+    std::string now = said();
+    if (now != before) {
+      before = std::move(now);
+      changed = std::chrono::steady_clock::now();
+    }
+    return std::chrono::steady_clock::now() - changed > 500ms && parse(before).size() >= spans;
   });
   if (!complete) return std::nullopt;
   return parse(before);

@@ -16,7 +16,7 @@ class PostgresCancellerTest : public PostgresTest {
     const auto environment = std::make_shared<Environment>(url);
     environment->options.prepare = true;
     auto database = std::make_unique<Database>(environment, Use::users);
-    database->limit_calls(300ms);
+    database->limit_calls(2s);
     database->ensure_connected();
     return database;
   }

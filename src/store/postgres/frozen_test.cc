@@ -20,7 +20,7 @@ class PostgresFrozenTest : public PostgresTest {
 
   std::shared_ptr<Store> open_far(Options options = {}) {
     options.notify = false;
-    if (options.statement_timeout == Options{}.statement_timeout) options.statement_timeout = 500ms;
+    if (options.statement_timeout == Options{}.statement_timeout) options.statement_timeout = 2s;
     return open_store_at(test::with_port(test::postgres_url(), proxy_->port()), std::move(options));
   }
 
@@ -50,7 +50,7 @@ TEST_F(PostgresFrozenTest, AStatementIsGivenUpAndItsTransactionIsToBeStartedOver
   proxy_->stall();
   expect_to_end_soon([&] {
     EXPECT_TRUE(contains(message_of<RetryableError>([&] { connection->execute("SELECT 1", {}); }),
-                         "no answer within 500 ms"));
+                         "no answer within 2000 ms"));
     EXPECT_TRUE(contains(message_of<RetryableError>([&] { connection->commit(); }),
                          "nothing of the transaction happened"));
   });
@@ -84,7 +84,7 @@ TEST_P(PostgresFrozenCommitTest, TheOutcomeOfACommitThatIsGivenUpIsUnknown) {
   expect_to_end_soon([&] {
     const std::string message = message_of<OutcomeUnknownError>([&] { connection->commit(); });
     EXPECT_TRUE(contains(message, "may have happened"));
-    EXPECT_TRUE(contains(message, "no answer within 500 ms"));
+    EXPECT_TRUE(contains(message, "no answer within 2000 ms"));
   });
   proxy_->resume();
   EXPECT_TRUE(eventually([&] { return store->find("e").has_value(); })) << "and so it did";
