@@ -94,7 +94,7 @@ void Judge::marked(int history, std::int64_t epoch, std::span<const Mark> marks,
   const bool counts = !result.fenced && history == server_->primary()->history;
   for (std::size_t i = 0; counts && i < marks.size(); ++i) {
     const auto found = events_.find(marks[i].event_id);
-    if (!stale(i) && found != events_.end()) check_final(epoch, marks[i], found->second);
+    if (!stale(i) && found != events_.end()) check_final(marks[i], found->second);
   }
   if (!say_) return;
   constexpr const char* kKinds[] = {"done",  "retry",   "defer",  "dead",
@@ -107,7 +107,7 @@ void Judge::marked(int history, std::int64_t epoch, std::span<const Mark> marks,
   say_(text + (result.fenced ? ": fenced" : ""));
 }
 
-void Judge::check_final(std::int64_t epoch, const Mark& mark, Told& told) {
+void Judge::check_final(const Mark& mark, Told& told) {
   using Kind = Mark::Kind;
   if (told.final && *told.final != mark.kind &&
       !(*told.final == Kind::dead && mark.kind == Kind::unblock)) {
@@ -117,9 +117,7 @@ void Judge::check_final(std::int64_t epoch, const Mark& mark, Told& told) {
   if (told.answered && (mark.kind == Kind::retry || mark.kind == Kind::defer)) {
     told.answered = false;
     told.deaths_before = deaths_;
-    told.suspected_in.clear();
   }
-  if (mark.kind == Kind::suspect) told.suspected_in.insert(epoch);
   if (mark.kind == Kind::dead) check_dead(mark, told);
   if (mark.kind != Kind::done && mark.kind != Kind::dead) return;
   if (mark.kind == Kind::done && !told.done_at) told.done_at = now_in_simulation();
@@ -132,8 +130,6 @@ void Judge::check_dead(const Mark& mark, const Told& told) {
   constexpr int kDeaths = 4;
   if (told.permanent || told.all_failures >= options_.max_attempts) return;
   if (deaths_ - told.deaths_before >= kDeaths) return;
-  // An owner that lost its lease before it began is taken for one that died.
-  if (told.suspected_in.size() >= kDeaths) return;
   if (options_.on_dead == OnDead::park || failed_over_) return;  // with another one; as long ago
   violated_("dead: " + mark.event_id + " is DEAD without a reason");
 }

@@ -148,13 +148,12 @@ class Judge final : public ServerLog {
     bool permanent = false;
     bool replayed = false;
     bool discarded = false;
-    bool was_discarded = false;             // perhaps on a server that has lost it
-    bool lost = false;                      // by the server
-    std::set<std::string> handlers{};       // that have it
-    bool edited = false;                    // by hand
-    bool answered = false;                  // and the server does not know of it yet
-    int deaths_before = 0;                  // of processes, when it had answered last
-    std::set<std::int64_t> suspected_in{};  // epochs that raised its count since then
+    bool was_discarded = false;        // perhaps on a server that has lost it
+    bool lost = false;                 // by the server
+    std::set<std::string> handlers{};  // that have it
+    bool edited = false;               // by hand
+    bool answered = false;             // and the server does not know of it yet
+    int deaths_before = 0;             // of processes, when it had answered last
 
     // Not to be delivered before.
     Instant not_before{};  // if it has a delay
@@ -178,7 +177,7 @@ class Judge final : public ServerLog {
   Told* begin(int process, const Event& event, const Delivery& delivery);
   void check_order(const std::string& id, const Told& told);
   void check_owner(const std::string& id, std::int64_t epoch);
-  void check_final(std::int64_t epoch, const Mark& mark, Told& told);
+  void check_final(const Mark& mark, Told& told);
   void check_dead(const Mark& mark, const Told& told);
   void check_time(const Event& event, const Told& told);
   bool is_dead(const std::string& id);

@@ -74,7 +74,7 @@ TEST_F(PostgresIdleTest, WhoListensHearsOfCommitsAndKeepsItsConnection) {
     const std::size_t count = seen.count();
     std::this_thread::sleep_for(400ms);  // longer than sessions may be idle
     write_event(*writes, simple_event(std::to_string(i)));
-    EXPECT_TRUE(seen.wait(count + 1)) << i;
+    EXPECT_TRUE(seen.wait(count + 1, 2s)) << i;
   }
   EXPECT_EQ(listening(), before);
 }

@@ -139,7 +139,7 @@ TEST_F(PostgresNetworkTest, OthersAreToldOfACommitAtOnceThoughTheConnectionForIt
   for (int i = 0; i < 3; ++i) {
     const std::size_t before = seen.count();
     write_event(*far, simple_event(std::to_string(i)));
-    EXPECT_TRUE(seen.wait(before + 1)) << i;
+    EXPECT_TRUE(seen.wait(before + 1, 2s)) << i;
     proxy_->cut();
   }
 }
@@ -244,7 +244,7 @@ TEST_F(PostgresNetworkTest, ALostConnectionIsNoticedAtOnceNotWhenTheCallsLimitIs
   EXPECT_NO_THROW(instance->renew()) << "it is replaced before the renewal";
   EXPECT_THROW(instance->ready(tenure.shards, 0, 10), RetryableError);
   EXPECT_THROW(instance->mark(tenure.epoch, {&done, 1}), RetryableError);
-  EXPECT_LT(std::chrono::steady_clock::now() - start, 8s);
+  EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
   EXPECT_EQ(instance->renew().epoch, tenure.epoch) << "the lease lives on";
 }
 

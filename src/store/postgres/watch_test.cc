@@ -25,15 +25,11 @@ TEST_F(PostgresWatchTest, ACommitWakesTheWatchOfAnotherStoreWithinASecond) {
   const auto writes = open_store();
   const auto reads = open_store();
   const auto watched = watch(*reads);
-  int quick = 0;
   for (int i = 0; i < 20; ++i) {
     const std::size_t before = seen_.count();
-    const auto begin = std::chrono::steady_clock::now();
     write_event(*writes, simple_event(std::to_string(i)));
-    EXPECT_TRUE(seen_.wait(before + 1)) << i;
-    quick += std::chrono::steady_clock::now() - begin < 1s ? 1 : 0;
+    EXPECT_TRUE(seen_.wait(before + 1, 1s)) << i;
   }
-  EXPECT_GE(quick, 10) << "the others met a busy machine";
 }
 
 TEST_F(PostgresWatchTest, NoticesTheLastCommitOfABurst) {
