@@ -229,6 +229,11 @@ class OUTBOX_EXPORT Instance {
   // called well within the lease. With row claims it only registers.
   virtual Tenure renew() = 0;
 
+  // The epoch of its registration, also while renew() has made a new one and not told of it yet, or
+  // failed afterwards; 0 if there is none. Rows are read for the registration that there is when
+  // the read ends, so those that were asked for in another epoch must not be delivered. Thread-safe.
+  virtual std::int64_t epoch() const = 0;
+
   // How long a tenure lasts from the moment renew() was called; nullopt if it
   // cannot expire while the process lives.
   virtual std::optional<std::chrono::milliseconds> lease() const = 0;

@@ -33,6 +33,7 @@ class MarkingInstance final : public Instance {
   }
 
   Tenure renew() override { return {}; }
+  std::int64_t epoch() const override { return 0; }
   std::optional<std::chrono::milliseconds> lease() const override { return std::nullopt; }
   void release(int) override {}
   void leave() override {}

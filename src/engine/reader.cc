@@ -6,6 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "outbox/error.h"
+
 namespace outbox::internal {
 namespace {
 
@@ -249,12 +251,25 @@ ReadLimit Reader::limited(std::size_t rows, std::size_t bytes) const {
   return {rows, bytes, [this](std::string_view event_id) { return handler_.has(event_id); }};
 }
 
+// A renewal that found another primary has registered there, and was not answered, or has not come
+// back yet: then the rows are those of the next epoch, and others may own their shards by now.
+template <class Read>
+Read Reader::of_this_epoch(Read read) {
+  if (instance_->epoch() == epoch_) return read;
+  if (options_.row_claims) {
+    for (const Row& row : read.rows) leave_behind(row.ref);
+  }
+  throw RetryableError(
+      "this instance has registered anew since its lease began; what was read now belongs to the "
+      "next one");
+}
+
 bool Reader::read_ready() {
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
   const Bracket bracket(handler_, epoch_);
-  Rows read =
-      instance_->ready(shards_, handler_.in_flight(), limited(limit, handler_.room_bytes()));
+  Rows read = of_this_epoch(
+      instance_->ready(shards_, handler_.in_flight(), limited(limit, handler_.room_bytes())));
   const Handed handed = hand_over(read.rows);
   if (handed == Handed::all && !read.more) read_everything();
   if (handed == Handed::not_recent) return false;  // their time has been noted
@@ -307,8 +322,8 @@ bool Reader::read_due() {
     return true;
   }
   const Bracket bracket(handler_, epoch_);
-  DueRows read =
-      instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes()));
+  DueRows read = of_this_epoch(
+      instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes())));
   if (read.next_in) note_due(clock_.steady() + *read.next_in);
   for (Row& row : read.rows) {
     if (hand(std::move(row))) continue;
@@ -364,7 +379,7 @@ void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
   const Bracket bracket(handler_, epoch_);
   Rows rows;
   try {
-    rows = instance_->held(lane.shard, lane.key, limited(lane.limit, lane.bytes));
+    rows = of_this_epoch(instance_->held(lane.shard, lane.key, limited(lane.limit, lane.bytes)));
   } catch (...) {
     // The handler has struck it off its list: it is still wanted.
     handler_.fill(lane, {.more = true}, false);
@@ -384,7 +399,7 @@ bool Reader::read_claims() {
   if (limit == 0) return true;
   const Bracket bracket(handler_, epoch_);
   return hand_over_claims(
-      instance_->claim(options_.skip_recent, limited(limit, handler_.room_bytes())));
+      of_this_epoch(instance_->claim(options_.skip_recent, limited(limit, handler_.room_bytes()))));
 }
 
 // What is not handed over is given back.
@@ -459,16 +474,16 @@ bool Reader::read_suspects() {
   if (limit == 0) return false;
   {
     const Bracket bracket(handler_, epoch_);
-    Rows ready =
-        instance_->ready(shards_, 0, limited(limit + handler_.in_flight(), handler_.room_bytes()));
+    Rows ready = of_this_epoch(
+        instance_->ready(shards_, 0, limited(limit + handler_.in_flight(), handler_.room_bytes())));
     instance_->rewind(0);
     if (try_suspects(std::move(ready.rows))) return false;
     if (!ready.more) read_everything();
   }
   {
     const Bracket bracket(handler_, epoch_);
-    DueRows due =
-        instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes()));
+    DueRows due = of_this_epoch(
+        instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes())));
     if (try_suspects(std::move(due.rows))) return false;
   }
   if (PollHandler::Wanted lane = next_lane(); lane.key != kNoLane) {

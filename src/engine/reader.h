@@ -98,6 +98,8 @@ class Reader {
   };
   Handed hand_over(std::vector<Row>& rows);
   ReadLimit limited(std::size_t rows, std::size_t bytes) const;
+  template <class Read>
+  Read of_this_epoch(Read read);
   Row judged(Row row) const;
   bool hand(Row row);
   bool too_recent(const Row& row);

@@ -4,6 +4,7 @@
 
 #include "engine/driver.h"
 #include "engine/test_fixture.h"
+#include "outbox/error.h"
 #include "outbox/memory.h"
 
 namespace outbox::testing {
@@ -86,6 +87,16 @@ TEST_F(ReaderTest, ARowIsLeftBehindWhileARoundIsUnderWay) {
   handler_.on_next_lane = [&] { reader_.leave_behind(handler_.rows[0]); };
   read_lane();
   EXPECT_LT(handler_.lane_read_through, handler_.rows[0].seq);
+}
+
+// As after a failover, when a renewal has registered at the new primary and its answer was lost.
+TEST_F(ReaderTest, RowsReadUnderALaterRegistrationAreNotDeliveredInTheOldEpoch) {
+  ASSERT_EQ(handler_.rows.size(), 3u);
+  instance_->leave();
+  ASSERT_NE(instance_->renew().epoch, 0);
+  reader_.look_everywhere();
+  EXPECT_THROW(reader_.round(), RetryableError);
+  EXPECT_EQ(handler_.rows.size(), 3u);
 }
 
 // Until the keeper, which is another thread, has registered it anew: what it would find could not

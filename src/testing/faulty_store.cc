@@ -76,6 +76,7 @@ class FaultyInstance final : public Instance {
   Tenure renew() override {
     return between(*faults_, "renew", [&] { return to_->renew(); });
   }
+  std::int64_t epoch() const override { return to_->epoch(); }
   std::optional<std::chrono::milliseconds> lease() const override { return to_->lease(); }
   void release(int shard) override {
     between(*faults_, "release", [&] { to_->release(shard); });

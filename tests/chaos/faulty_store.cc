@@ -58,6 +58,7 @@ class FaultyInstance final : public Instance {
     epoch_ = tenure.epoch;
     return tenure;
   }
+  std::int64_t epoch() const override { return inner_->epoch(); }
   std::optional<std::chrono::milliseconds> lease() const override { return inner_->lease(); }
   void release(int shard) override { inner_->release(shard); }
   void leave() override { inner_->leave(); }

@@ -224,11 +224,13 @@ class ClientInstance final : public Instance {
         marking_.reset();
       }
       Tenure tenure = instance->renew();
+      epoch_ = tenure.epoch;
       server_.log->renewed(tenure.epoch, member_);
       server_.network->renewed();
       return tenure;
     });
   }
+  std::int64_t epoch() const override { return epoch_; }
   std::optional<std::chrono::milliseconds> lease() const override {
     return instances_.begin()->second->lease();
   }
@@ -350,6 +352,7 @@ class ClientInstance final : public Instance {
   const Server server_;
   const InstanceOptions options_;
   memory::MemberId member_ = 0;
+  std::int64_t epoch_ = 0;
   int registered_ = 0;                                  // the history
   std::map<int, std::shared_ptr<Instance>> instances_;  // by history
   Link leasing_;

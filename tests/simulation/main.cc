@@ -16,10 +16,12 @@
 #include <fstream>
 #include <functional>
 #include <iostream>
+#include <limits>
 #include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "simulation/choices.h"
@@ -52,7 +54,8 @@ constexpr unsigned kSecondsEach = 20;
           "  --jobs N         so many at once (2)\n"
           "  --stop           stop at the first that breaks a promise\n"
           "  --scenario NAME  only histories of this kind\n"
-          "  --record FILE    go on after the last seed in FILE, and add what was played to it\n"
+          "  --record FILE    go on after the last seed in FILE, up to N, and add what is played\n"
+          "                   to it, every 20,000 histories\n"
           "  --regressions    every scenario, with as many histories as would find its fault "
           "again\n"
           "  --seed SEED      play that one; if it fails, make it simpler and print what happens\n"
@@ -176,7 +179,7 @@ struct Arguments {
 
 // --- Records ---
 
-// A line for each run: its first seed, how many histories from there on were played, how many of
+// A line for each part: its first seed, how many histories from there on were played, how many of
 // them broke a promise, and how much happened in them.
 struct Played {
   std::uint64_t first = 0;
@@ -211,9 +214,7 @@ void print_record(const std::string& path) {
   for (const Played& one : read_record(path)) {
     sum.histories += one.histories;
     sum.violations += one.violations;
-    sum.figures.events += one.figures.events;
-    sum.figures.deliveries += one.figures.deliveries;
-    sum.figures.faults += one.figures.faults;
+    sum.figures += one.figures;
   }
   std::cout << "all in " << path << ": " << sum.histories << " histories, " << sum.figures.events
             << " events, " << sum.figures.deliveries << " deliveries, " << sum.figures.faults
@@ -222,7 +223,39 @@ void print_record(const std::string& path) {
 
 // --- Many histories ---
 
+// What is recorded at once, so that little is lost when it is stopped.
+class Part {
+ public:
+  explicit Part(const Arguments& arguments) : record_(arguments.record), first_(arguments.first) {}
+
+  // Where the next one begins.
+  std::uint64_t end() const {
+    constexpr std::uint64_t kHistories = 20'000;
+    return record_.empty() ? std::numeric_limits<std::uint64_t>::max() : first_ + kHistories;
+  }
+  void add(const Figures& figures, bool violated) {
+    figures_ += figures;
+    ++histories_;
+    violations_ += violated ? 1 : 0;
+  }
+  void record() {
+    if (record_.empty() || histories_ == 0) return;
+    add_to_record(record_, {first_, histories_, violations_, figures_});
+    first_ += std::exchange(histories_, 0);
+    violations_ = 0;
+    figures_ = {};
+  }
+
+ private:
+  const std::string record_;
+  std::uint64_t first_;
+  std::uint64_t histories_ = 0;
+  std::uint64_t violations_ = 0;
+  Figures figures_{};
+};
+
 int play_many(Arguments arguments) {
+  const std::uint64_t end = arguments.first + arguments.seeds;
   for (const Played& one : read_record(arguments.record)) {
     arguments.first = std::max(arguments.first, one.first + one.histories);
   }
@@ -240,11 +273,12 @@ int play_many(Arguments arguments) {
   std::uint64_t next = arguments.first;
   std::uint64_t done = 0;
   Figures all;
+  Part part(arguments);
   std::map<std::string, std::vector<std::uint64_t>> violations;  // by what they begin with
   std::uint64_t most = 0;
   double told = 0;
   while (true) {
-    while (!free.empty() && next < arguments.first + arguments.seeds &&
+    while (!free.empty() && next < std::min(part.end(), end) &&
            elapsed() < arguments.minutes * 60 && !(arguments.stop && !violations.empty())) {
       Report* const report = free.back();
       free.pop_back();
@@ -253,7 +287,12 @@ int play_many(Arguments arguments) {
                           *report, [&] { return Choices(seed); }, arguments.scenario, false),
                       Running{seed, report});
     }
-    if (running.empty()) break;
+    if (running.empty()) {
+      const bool more = next == part.end() && next < end;
+      part.record();
+      if (!more) break;
+      continue;
+    }
     int status = 0;
     const pid_t child = wait(&status);
     const Running ended = running.at(child);
@@ -262,12 +301,10 @@ int play_many(Arguments arguments) {
     ++done;
     const Figures& figures = ended.report->figures;
     most = std::max(most, figures.steps);
-    all.steps += figures.steps;
-    all.events += figures.events;
-    all.deliveries += figures.deliveries;
-    all.faults += figures.faults;
-    all.seconds += figures.seconds;
-    if (const auto violation = verdict(status, *ended.report)) {
+    all += figures;
+    const auto violation = verdict(status, *ended.report);
+    part.add(figures, violation.has_value());
+    if (violation) {
       auto& seeds = violations[std::string(kind_of(*violation))];
       seeds.push_back(ended.seed);
       if (seeds.size() <= 3) std::cout << "seed " << ended.seed << ": " << *violation << '\n';
@@ -288,12 +325,7 @@ int play_many(Arguments arguments) {
               << *std::min_element(seeds.begin(), seeds.end()) << '\n';
   }
   if (violations.empty()) std::cout << "no promise was broken\n";
-  if (!arguments.record.empty()) {
-    std::uint64_t violated = 0;
-    for (const auto& [kind, seeds] : violations) violated += seeds.size();
-    add_to_record(arguments.record, {arguments.first, done, violated, all});
-    print_record(arguments.record);
-  }
+  if (!arguments.record.empty()) print_record(arguments.record);
   return violations.empty() ? 0 : 1;
 }
 

@@ -16,6 +16,15 @@ struct Figures {
   std::uint64_t deliveries = 0;  // begun
   std::uint64_t faults = 0;
   std::uint64_t seconds = 0;  // of simulated time
+
+  Figures& operator+=(const Figures& other) {
+    steps += other.steps;
+    events += other.events;
+    deliveries += other.deliveries;
+    faults += other.faults;
+    seconds += other.seconds;
+    return *this;
+  }
 };
 
 // Plays the history that the choices describe, in a scenario unless it is null. `violated` is

@@ -24,6 +24,7 @@ template <class Parts>
 class ServerInstance : public Instance {
  public:
   Tenure renew() override { return ownership_.renew(); }
+  std::int64_t epoch() const override { return ownership_.epoch(); }
   std::optional<std::chrono::milliseconds> lease() const override { return options_.lease; }
   void release(int shard) override { ownership_.release(shard); }
   void leave() override { ownership_.leave(); }

@@ -31,12 +31,18 @@ class MemoryInstance final : public Instance {
   Tenure renew() override {
     MutexLock lock(db_.mutex);
     if (options_.row_claims) {
-      if (claims_epoch_ == 0) claims_epoch_ = db_.members.new_epoch();
-      return {.epoch = claims_epoch_};
+      if (epoch_ == 0) epoch_ = db_.members.new_epoch();
+      return {.epoch = epoch_};
     }
     Tenure tenure = db_.members.renew(id_, options_, db_.now());
     forget_what_others_may_have_read(tenure);
+    epoch_ = tenure.epoch;
     return tenure;
+  }
+
+  std::int64_t epoch() const override {
+    MutexLock lock(db_.mutex);
+    return epoch_;
   }
 
   std::optional<std::chrono::milliseconds> lease() const override {
@@ -203,7 +209,7 @@ class MemoryInstance final : public Instance {
   const InstanceOptions options_;
   const std::string owner_;
 
-  std::int64_t claims_epoch_ OUTBOX_GUARDED_BY(db_.mutex) = 0;
+  std::int64_t epoch_ OUTBOX_GUARDED_BY(db_.mutex) = 0;
   Tenure tenure_ OUTBOX_GUARDED_BY(db_.mutex);
   std::vector<Seq> floors_ OUTBOX_GUARDED_BY(db_.mutex);  // by shard
 

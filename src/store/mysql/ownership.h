@@ -41,6 +41,7 @@ class Ownership {
 
   // Thread-safe.
   const Registration& registration() const { return registration_; }
+  std::int64_t epoch() const { return registration_.epoch(); }
 
  private:
   // What the tables say, and where they are.

@@ -23,6 +23,11 @@ class Registration {
   }
   void clear() OUTBOX_EXCLUDES(mutex_) { set(0, {}, {}); }
 
+  std::int64_t epoch() const OUTBOX_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return epoch_;
+  }
+
   // Absent if that epoch is over.
   std::optional<std::string> name_of(std::int64_t epoch) const OUTBOX_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);

@@ -74,6 +74,7 @@ Ownership::Answer Ownership::beat() {
 // connection: it may lead to a server that is not the primary any more.
 void Ownership::begin_anew() {
   epoch_ = 0;
+  history_.end();
   owned_.clear();
   told_.clear();
   ++database_.environment().new_starts;
@@ -135,7 +136,7 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   Answer answer = read(results, beat);
   if (epoch_ == 0) {
     epoch_ = last_epoch_ = answer.epoch;
-    history_.set(history);
+    history_.set(epoch_, history);
   }
   answer.lost_history = history_.differs_from(history);
   return answer;

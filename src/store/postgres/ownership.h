@@ -31,6 +31,7 @@ class Ownership {
   void leave();
 
   const RegisteredHistory& history() const { return history_; }
+  std::int64_t epoch() const { return history_.epoch(); }
 
  private:
   // What one renewal was told.

@@ -1,6 +1,7 @@
-// Which past the server had at which an instance is registered.
+// As what an instance is registered, and which past the server had then.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <utility>
 
@@ -12,9 +13,21 @@ namespace outbox::postgres {
 // Thread-safe: who renews sets it, and who reads or marks is held to it.
 class RegisteredHistory {
  public:
-  void set(std::string history) OUTBOX_EXCLUDES(mutex_) {
+  void set(std::int64_t epoch, std::string history) OUTBOX_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
+    epoch_ = epoch;
     history_ = std::move(history);
+  }
+
+  // It is over. Until the next one, connections are held to the server where it was.
+  void end() OUTBOX_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    epoch_ = 0;
+  }
+
+  std::int64_t epoch() const OUTBOX_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return epoch_;
   }
 
   // Whether it is known to be another one than this.
@@ -25,6 +38,7 @@ class RegisteredHistory {
 
  private:
   mutable Mutex mutex_;
+  std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::string history_ OUTBOX_GUARDED_BY(mutex_);
 };
 

@@ -21,7 +21,7 @@ TEST_F(PostgresHistoryTest, AConnectionToAnotherPastIsRefusedUntilTheInstanceHas
   database.ensure_connected();  // nothing is registered
   const std::string here(database.run(sql::kHistory).text(0, 0));
   database.drop();
-  registered.set("FFFFFFFF");
+  registered.set(1, "FFFFFFFF");
   try {
     database.ensure_connected();
     ADD_FAILURE() << "connected to another past";
@@ -29,17 +29,26 @@ TEST_F(PostgresHistoryTest, AConnectionToAnotherPastIsRefusedUntilTheInstanceHas
     EXPECT_NE(std::string(error.what()).find("timeline " + here), std::string::npos)
         << error.what();
   }
-  registered.set(here);
+  registered.set(1, here);
   database.ensure_connected();
 }
 
 TEST_F(PostgresHistoryTest, AServerThatDoesNotTellIsTakenAsItIs) {
   const auto environment = std::make_shared<Environment>(test::postgres_url());
   RegisteredHistory registered;
-  registered.set("FFFFFFFF");
+  registered.set(1, "FFFFFFFF");
   Database database(environment);
   database.hold_to(registered);
   EXPECT_TRUE(database.ensure_connected());
+}
+
+TEST(RegisteredHistoryTest, OnceARegistrationIsOverItsServerIsStillTheOnlyOne) {
+  RegisteredHistory registered;
+  registered.set(3, "timeline 1");
+  EXPECT_EQ(registered.epoch(), 3);
+  registered.end();
+  EXPECT_EQ(registered.epoch(), 0);
+  EXPECT_TRUE(registered.differs_from("timeline 2"));
 }
 
 }  // namespace

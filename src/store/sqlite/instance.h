@@ -21,6 +21,7 @@ class SqliteInstance final : public Instance {
   SqliteInstance(EnvironmentPtr environment, InstanceOptions options);
 
   Tenure renew() override { return ownership_.renew(); }
+  std::int64_t epoch() const override { return ownership_.epoch(); }
   std::optional<std::chrono::milliseconds> lease() const override { return std::nullopt; }
   void release(int shard) override;
   void leave() override { ownership_.leave(); }
