@@ -231,7 +231,8 @@ class OUTBOX_EXPORT Instance {
 
   // The epoch of its registration, also while renew() has made a new one and not told of it yet, or
   // failed afterwards; 0 if there is none. Rows are read for the registration that there is when
-  // the read ends, so those that were asked for in another epoch must not be delivered. Thread-safe.
+  // the read ends, so those that were asked for in another epoch must not be delivered.
+  // Thread-safe.
   virtual std::int64_t epoch() const = 0;
 
   // How long a tenure lasts from the moment renew() was called; nullopt if it

@@ -109,6 +109,13 @@ void Judge::marked(int history, std::int64_t epoch, std::span<const Mark> marks,
 
 void Judge::check_final(const Mark& mark, Told& told) {
   using Kind = Mark::Kind;
+  // To a server that removes what is DONE, a row that is gone has been done.
+  if (told.discarded && mark.kind == Kind::done && options_.removes_done) {
+    if (server_->store().find(mark.event_id)) {
+      violated_("final: " + mark.event_id + " was discarded, and has a row again");
+    }
+    return;
+  }
   if (told.final && *told.final != mark.kind &&
       !(*told.final == Kind::dead && mark.kind == Kind::unblock)) {
     violated_("final: " + mark.event_id + " was " + (*told.final == Kind::done ? "DONE" : "DEAD") +

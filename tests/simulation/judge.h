@@ -33,6 +33,7 @@ struct JudgeOptions {
   int max_attempts = 10;
   std::chrono::milliseconds lease{};
   bool row_claims = false;
+  bool removes_done = false;            // the server, instead of keeping them
   std::vector<std::string> handlers{};  // of a fan-out
 };
 
@@ -48,8 +49,9 @@ struct JudgeOptions {
 // - no attempt is counted that did not fail; without faults each failure is counted;
 // - nothing is delivered again after a success, in a fan-out to none of the handlers, unless it was
 //   in flight when something went wrong;
-// - what is DONE stays so, and what is DEAD until an operator replays it; and nothing is DEAD that
-//   has not failed as often as it may, and has not seen processes die since it answered;
+// - what is DONE stays so, and what is DEAD until an operator replays it; what was discarded stays
+//   away; and nothing is DEAD that has not failed as often as it may, and has not seen processes
+//   die since it answered;
 // - nothing is delivered before its time.
 //
 // At the end: whatever was committed, and not lost by the server, has been delivered, is DEAD or

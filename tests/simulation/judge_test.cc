@@ -58,6 +58,15 @@ class SimulationJudgeTest : public testing::Test {
     judge_->marked(0, 1, std::vector<Mark>{{.event_id = id, .kind = kind}}, {});
   }
 
+  // After it has died.
+  void discard(const char* id) {
+    commit({event(id)});
+    delivers(event(id), Outcome::Kind::permanent);
+    marks(id, Mark::Kind::dead);
+    judge_->discarded(id);
+  }
+  void remove_rows() { cluster_->store().purge(Purgeable::everything, Time::max(), 0, 100, false); }
+
   std::shared_ptr<Cluster> cluster_ = std::make_shared<Cluster>(memory::Options{});
   std::vector<std::string> violations_;
   std::unique_ptr<Judge> judge_ = make({});
@@ -252,6 +261,30 @@ TEST_F(SimulationJudgeTest, WhatWasDiscardedIsPassedAndNotDeliveredAgain) {
   delivers(event("2"));
   EXPECT_EQ(seen(), "");
   delivers(event("1"), Outcome::Kind::done, 2);
+  EXPECT_EQ(seen(), "final");
+}
+
+// An owner whose claim had expired comes back with its result, and finds no row.
+TEST_F(SimulationJudgeTest, WhatWasDiscardedIsTakenForDoneByAServerThatRemovesIt) {
+  judge_ = make({.removes_done = true});
+  discard("1");
+  remove_rows();
+  marks("1", Mark::Kind::done);
+  EXPECT_EQ(seen(), "");
+}
+
+TEST_F(SimulationJudgeTest, WhatWasDiscardedHasNoRow) {
+  judge_ = make({.removes_done = true});
+  discard("1");
+  marks("1", Mark::Kind::done);
+  EXPECT_EQ(seen(), "final");
+}
+
+TEST_F(SimulationJudgeTest, AServerThatKeepsWhatIsDoneKnowsThatItWasDiscarded) {
+  judge_ = make({.removes_done = false});
+  discard("1");
+  remove_rows();
+  marks("1", Mark::Kind::done);
   EXPECT_EQ(seen(), "final");
 }
 

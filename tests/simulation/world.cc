@@ -84,14 +84,16 @@ void World::begin() {
       env_.say("p" + std::to_string(scheduler.process()) + " " + scheduler.thread_name(), what);
     };
   }
-  env_.judge = std::make_shared<Judge>(env_.cluster,
-                                       JudgeOptions{.ordering = env_.plan.options.ordering,
-                                                    .on_dead = env_.plan.options.on_dead,
-                                                    .max_attempts = env_.plan.options.max_attempts,
-                                                    .lease = env_.plan.options.lease,
-                                                    .row_claims = env_.plan.options.row_claims,
-                                                    .handlers = handlers()},
-                                       env_.violated, std::move(say));
+  env_.judge = std::make_shared<Judge>(
+      env_.cluster,
+      JudgeOptions{.ordering = env_.plan.options.ordering,
+                   .on_dead = env_.plan.options.on_dead,
+                   .max_attempts = env_.plan.options.max_attempts,
+                   .lease = env_.plan.options.lease,
+                   .row_claims = env_.plan.options.row_claims,
+                   .removes_done = env_.plan.server.on_done == memory::OnDone::remove,
+                   .handlers = handlers()},
+      env_.violated, std::move(say));
 }
 
 void World::live() {
