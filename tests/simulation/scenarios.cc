@@ -123,6 +123,21 @@ void acknowledged_and_lost(Plan& plan, Choices& choices) {
   plan.disasters = {Disaster::failover, Disaster::failover};
 }
 
+void later_registration(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  in_order(plan);
+  plan.options.mode = Mode::multi_node;
+  plan.options.lease = 15s;  // the old one has time left
+  plan.server.shards = 1;
+  plan.processes = 2;
+  plan.writers = 2;
+  plan.transactions = 8;
+  plan.aggregates = 1;
+  failing(plan, {Failure::failed, Failure::deferred});
+  faulty(plan, 2, {"renew", "insert"}, {}, {AnswerFault::lost, AnswerFault::slow});
+  plan.disasters.assign(6, Disaster::failover);
+}
+
 // --- Wake-ups ---
 
 void retry_in_doubt(Plan& plan, Choices& choices) {
@@ -251,11 +266,15 @@ constexpr std::array kScenarios{
     Scenario{"acknowledged_and_lost",
              "an update was acknowledged after a failover that had lost it, and its row was passed",
              acknowledged_and_lost, 1'500},
+    Scenario{
+        "later_registration",
+        "a renewal registered at the new primary, its answer was lost, and rows were read there",
+        later_registration, 6'000},
     Scenario{"retry_in_doubt", "a retry was recorded, its answer lost, and nobody looked for it",
              retry_in_doubt, 600},
     Scenario{"direct_path", "an id stayed reserved, or a row was left to a reader who had passed",
              direct_path, 3'000},
-    Scenario{"timers", "only the first of several due times was noted", timers, 400},
+    Scenario{"timers", "only the first of several due times was noted", timers, 4'000},
     Scenario{"blocked_lanes", "a replayed head was not found before the next poll", blocked_lanes,
              400},
     Scenario{"replayed_in_doubt",
