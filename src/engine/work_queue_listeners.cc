@@ -38,7 +38,9 @@ void WorkQueue::take_back(Job& job) {
     return;
   }
   lane->jobs.push_front(std::move(job));
-  if (lane->busy) return;  // another job of the batch has parked it already
+  // Another job of the batch has parked it already; or waits for its update, after which the lane
+  // goes on with this one.
+  if (lane->busy || lane->frozen) return;
   lane->busy = true;
   parked_[route].push_front({.lane = lane});
 }

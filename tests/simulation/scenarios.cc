@@ -69,6 +69,16 @@ void batch_rest(Plan& plan, Choices& /*choices*/) {
   failing(plan, {Failure::permanent, Failure::failed});
 }
 
+void batch_put_back(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  in_order(plan);
+  plan.receiver = Plan::Receiver::batch;
+  plan.aggregates = 2;
+  plan.transactions = 6;
+  plan.options.workers = 3;  // one of which gets an answer
+  failing(plan, {Failure::unavailable, Failure::failed, Failure::deferred});
+}
+
 void shard_while_restored(Plan& plan, Choices& choices) {
   no_faults(plan);
   in_order(plan);
@@ -253,6 +263,9 @@ void claims_of_hung_calls(Plan& plan, Choices& /*choices*/) {
 constexpr std::array kScenarios{
     Scenario{"batch_rest", "the rest of a batch was overtaken when its first event was dead",
              batch_rest, 400},
+    Scenario{"batch_put_back",
+             "an event of a batch came again before the update of a later one was acknowledged",
+             batch_put_back, 10'000},
     Scenario{"shard_while_restored",
              "a shard given away while its lanes were being restored was read afterwards",
              shard_while_restored, 1'500},
