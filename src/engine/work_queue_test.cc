@@ -235,6 +235,28 @@ TEST_F(WorkQueueTest, WhatFollowsAFailureInABatchIsSetAsideUntried) {
   EXPECT_EQ(followers.aside.size(), 1u);
 }
 
+// Its outcome would count for nothing otherwise: it would be taken for one behind the failure.
+TEST_F(WorkQueueTest, WhatComesAgainOfABatchWaitsForTheUpdateOfALaterOneOfItsLane) {
+  WorkQueue queue{{}};
+  for (const auto* id : {"a1", "a2"}) {
+    Job one = job(id, kLane);
+    one.route = &batch_;
+    queue.admit(one);
+  }
+  ASSERT_EQ(take(queue).size(), 2u);
+  finished_.clear();
+  const After said[] = {After::again, After::wait};
+  for (std::size_t i = 0; i < 2; ++i) {
+    finished_.push_back({.job = std::move(work_.jobs[i]), .after = said[i]});
+  }
+  queue.finish(finished_, kNow);
+  queue.tick(kNow + 1h);  // the listener is back
+  admit(queue, job("other"));
+  EXPECT_EQ(take(queue), Ids{"other"}) << "a2's update is on its way";
+  land(queue, landing(Completion::Landing::head, 1));
+  EXPECT_EQ(take(queue), Ids{"a1"});
+}
+
 TEST_F(WorkQueueTest, AListenerThatIsAwayIsProbedByOneThenByMore) {
   WorkQueue queue{{}};
   for (int n = 0; n < 8; ++n) admit(queue, job(std::to_string(n)));
