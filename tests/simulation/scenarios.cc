@@ -112,6 +112,21 @@ void hand_over(Plan& plan, Choices& /*choices*/) {
   plan.disasters = {Disaster::join, Disaster::stop, Disaster::join, Disaster::stop};
 }
 
+void shard_comes_back(Plan& plan, Choices& /*choices*/) {
+  no_faults(plan);
+  in_order(plan);
+  without_polls(plan);
+  plan.server.shards = 4;
+  plan.aggregates = 4;
+  plan.processes = 1;
+  plan.writers = 2;
+  plan.transactions = 8;
+  plan.options.workers = 1;
+  plan.options.mode = Mode::multi_node;
+  failing(plan, {Failure::unavailable});
+  plan.disasters = {Disaster::join, Disaster::freeze, Disaster::freeze};
+}
+
 void old_primary(Plan& plan, Choices& choices) {
   no_faults(plan);
   plan.processes = 2;
@@ -274,6 +289,8 @@ constexpr std::array kScenarios{
              lost_lease, 600},
     Scenario{"hand_over", "a shard was handed over while a call hung, and its lane was lost",
              hand_over, 600},
+    Scenario{"shard_comes_back", "a shard that came back was read from where it had been left",
+             shard_comes_back, 600},
     Scenario{"old_primary", "a lease was renewed at an old primary, and rows read at the new one",
              old_primary, 600},
     Scenario{"acknowledged_and_lost",
