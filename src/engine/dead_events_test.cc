@@ -177,17 +177,18 @@ TEST_F(DeadEventsTest, AnEventThatIsReplayedTheMomentItIsFinishedIsNotMissed) {
   const std::string id = write_elsewhere(order_event("1", "{}"));
   constexpr std::size_t kTimes = 300;
   const auto box = open({.poll_interval = 100ms});
-  // A read that met it before the engine had heard leaves it to the next poll.
-  const auto by_the_next_poll = [&](const auto& condition) {
-    return eventually([&] {
-      clock.advance(10ms);
-      return condition();
-    });
+  // Without a poll, for the clock stands still. But a read that met it before the engine had heard
+  // leaves it to the next one: that is rare, and must stay so.
+  int polls = 0;
+  const auto found = [&](const auto& condition) {
+    if (eventually(condition, 5s)) return true;
+    clock.advance(1s);
+    return ++polls <= 3 && eventually(condition);
   };
   for (std::size_t i = 1; i <= kTimes; ++i) {
-    ASSERT_TRUE(by_the_next_poll([&] { return store->replay(id); })) << i;
+    ASSERT_TRUE(found([&] { return store->replay(id); })) << i << ", with " << polls << " polls";
   }
-  ASSERT_TRUE(by_the_next_poll([&] { return recorder->count() > kTimes; })) << recorder->count();
+  ASSERT_TRUE(found([&] { return recorder->count() > kTimes; })) << recorder->count();
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_EQ(recorder->count(), kTimes + 1) << "neither more nor less than asked for";
 }
