@@ -19,7 +19,7 @@ inline const Logger kSilent = [](LogLevel, std::string_view) {};
 Listeners counting(std::atomic<std::size_t>& delivered);
 
 // Delivers all that is pending to such a listener; seconds from start() until the last
-// mark has landed.
+// update has been acknowledged.
 double drain_ours(std::shared_ptr<Store> store, std::size_t events, Options options);
 
 // Throws unless each was delivered once.

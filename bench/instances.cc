@@ -60,7 +60,7 @@ class Together {
     for (const auto& box : boxes_) box->wake();
   }
 
-  // Until all events are delivered, and their marks have landed.
+  // Until all events are delivered, and their updates have been acknowledged.
   void wait(std::size_t events) {
     if (!boxes_.front()->wait_idle(std::chrono::minutes{5})) {
       throw std::runtime_error("instances: not idle");

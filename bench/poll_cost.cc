@@ -16,9 +16,9 @@ constexpr int kPollsARound = 50;
 // A table in some state, with an owner that polls it.
 class Polled {
  public:
-  Polled(Subject& subject, const std::vector<Filling>& fillings)
+  Polled(Subject& subject, const std::vector<LanePage>& fillings)
       : subject_(subject), database_(subject.fresh()) {
-    for (const Filling& filling : fillings) subject.fill(database_, filling);
+    for (const LanePage& filling : fillings) subject.fill(database_, filling);
     subject.tidy_up(database_);
     store_ = subject.open(database_);
     instance_ = store_->join({});
@@ -71,14 +71,14 @@ class Polled {
 
 void poll_cost(const Settings& settings, Subject& subject, Report& report) {
   report.begin("poll_cost", "a poll of 100 rows, by the state of the table");
-  const auto pending = [](std::size_t rows) { return Filling{.rows = rows}; };
+  const auto pending = [](std::size_t rows) { return LanePage{.rows = rows}; };
   const auto done = [](std::size_t rows) {
-    return Filling{.rows = rows, .hold = "NULL", .status = 1};
+    return LanePage{.rows = rows, .hold = "NULL", .status = 1};
   };
   // All of one aggregate; the head among them, as RETRY, makes no difference to
   // a read.
   const auto held = [](std::size_t rows) {
-    return Filling{
+    return LanePage{
         .rows = rows, .aggregates = 1, .hold = std::to_string(lane_key("Order", "order-0"))};
   };
 

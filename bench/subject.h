@@ -18,7 +18,7 @@ namespace outbox::bench {
 inline constexpr const char* kTable = "outbox_event";
 
 // What a table is filled with.
-struct Filling {
+struct LanePage {
   std::size_t rows = 0;
   std::size_t aggregates = 1'000;
   std::string hold = "0";  // an SQL expression
@@ -104,7 +104,7 @@ class Subject {
   virtual void remove(const std::string& database) = 0;
 
   // Makes the tables if need be (by the library itself), and adds rows to them.
-  virtual void fill(const std::string& database, const Filling& filling) = 0;
+  virtual void fill(const std::string& database, const LanePage& filling) = 0;
 
   // What the database does by itself some time after that.
   virtual void tidy_up(const std::string& database) = 0;

@@ -28,7 +28,7 @@ constexpr std::string_view kHold = "HOLD";
 
 }  // namespace
 
-void fill_mysql(const std::string& url, const Filling& filling) {
+void fill_mysql(const std::string& url, const LanePage& filling) {
   mysql::migrate(url);
   std::string sql(kFill);
   sql.replace(sql.find(kHold), kHold.size(), filling.hold);

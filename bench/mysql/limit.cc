@@ -16,7 +16,7 @@ std::string select_after(const std::string& seq) {
                   " AND hold = 0 AND status IN (0, 2) ORDER BY seq LIMIT 500");
 }
 
-std::string mark(const std::string& seqs, Finish finish) {
+std::string update(const std::string& seqs, Finish finish) {
   return expanded(finish == Finish::update
                       ? "UPDATE {table} SET status = 1, done_at = utc_timestamp(6), hold = NULL"
                       : "DELETE FROM {table}") +
@@ -49,7 +49,7 @@ double mysql_limit(const std::string& url, std::size_t events, Finish finish) {
         seqs.append(seqs.empty() ? "" : ",").append(last);
         ++delivered;
       }
-      bare.query(mark(seqs, finish));
+      bare.query(update(seqs, finish));
     }
   });
   if (delivered != events || bytes == 0) throw std::runtime_error("limit: not all was delivered");

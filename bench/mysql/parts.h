@@ -10,7 +10,7 @@
 
 namespace outbox::bench {
 
-void fill_mysql(const std::string& url, const Filling& filling);
+void fill_mysql(const std::string& url, const LanePage& filling);
 void tidy_up_mysql(const std::string& url);
 
 // Into an empty database of the same server.

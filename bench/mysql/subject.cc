@@ -57,7 +57,7 @@ class MysqlSubject final : public Subject {
     administer("DROP DATABASE " + database.substr(database.rfind('/') + 1));
   }
 
-  void fill(const std::string& database, const Filling& filling) override {
+  void fill(const std::string& database, const LanePage& filling) override {
     fill_mysql(database, filling);
   }
   void tidy_up(const std::string& database) override { tidy_up_mysql(database); }

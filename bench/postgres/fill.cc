@@ -26,7 +26,7 @@ std::string with(std::string text, const std::string& name, const std::string& v
 
 }  // namespace
 
-void fill_postgres(const std::string& url, const Filling& filling) {
+void fill_postgres(const std::string& url, const LanePage& filling) {
   postgres::migrate(url);
   std::string text = with(kFill, "HOLD", filling.hold);
   text = with(text, "$1", std::to_string(filling.aggregates));

@@ -39,7 +39,7 @@ double postgres_limit(const std::string& url, std::size_t events, Finish finish)
   std::iota(shards.begin(), shards.end(), 0);
   Numbers floors(kShards);
   bare.prepare("select", postgres::sql::kReady.text, postgres::Parameters(shards, floors, kBatch));
-  bare.prepare("mark", finish == Finish::update ? kUpdate : kDelete,
+  bare.prepare("update", finish == Finish::update ? kUpdate : kDelete,
                postgres::Parameters(shards, shards, shards));
   std::size_t delivered = 0;
   std::size_t bytes = 0;
@@ -58,7 +58,7 @@ double postgres_limit(const std::string& url, std::size_t events, Finish finish)
           bytes += rows.text(row, column).size();
         }
       }
-      bare.run("mark", postgres::Parameters(of_shard, holds, seqs));
+      bare.run("update", postgres::Parameters(of_shard, holds, seqs));
       delivered += seqs.size();
     }
   });

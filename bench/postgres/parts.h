@@ -9,7 +9,7 @@
 
 namespace outbox::bench {
 
-void fill_postgres(const std::string& url, const Filling& filling);
+void fill_postgres(const std::string& url, const LanePage& filling);
 std::unique_ptr<BareWriter> postgres_writer(const std::string& url);
 double postgres_naive(const std::string& url, std::size_t events);
 double postgres_limit(const std::string& url, std::size_t events, Finish finish);

@@ -57,7 +57,7 @@ class PostgresSubject final : public Subject {
     administer("DROP DATABASE " + name_of(database) + " WITH (FORCE)");
   }
 
-  void fill(const std::string& database, const Filling& filling) override {
+  void fill(const std::string& database, const LanePage& filling) override {
     fill_postgres(database, filling);
   }
   void tidy_up(const std::string& database) override {

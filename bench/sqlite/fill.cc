@@ -27,7 +27,7 @@ void bind(sqlite3_stmt* statement, const char* name, std::int64_t value) {
 
 }  // namespace
 
-void fill_sqlite(const std::string& path, const Filling& filling) {
+void fill_sqlite(const std::string& path, const LanePage& filling) {
   sqlite::open(path);
   const BareSqlite bare(path);
   bare.exec("PRAGMA synchronous = OFF");

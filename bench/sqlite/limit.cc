@@ -42,7 +42,7 @@ double sqlite_limit(const std::string& database, std::size_t events, Finish fini
   const auto begin = bare.prepare("BEGIN IMMEDIATE");
   const auto commit = bare.prepare("COMMIT");
   const auto select = bare.prepare(sqlite::sql::kReady.text);
-  const auto mark = bare.prepare(finish == Finish::update ? kUpdate : kDelete);
+  const auto update = bare.prepare(finish == Finish::update ? kUpdate : kDelete);
   std::size_t delivered = 0;
   std::size_t bytes = 0;
   std::int64_t floor = 0;
@@ -61,8 +61,9 @@ double sqlite_limit(const std::string& database, std::size_t events, Finish fini
       if (seqs.empty()) break;
       seqs.append("]");
       run(begin.get());
-      sqlite3_bind_text(mark.get(), 1, seqs.c_str(), static_cast<int>(seqs.size()), SQLITE_STATIC);
-      run(mark.get());
+      sqlite3_bind_text(update.get(), 1, seqs.c_str(), static_cast<int>(seqs.size()),
+                        SQLITE_STATIC);
+      run(update.get());
       run(commit.get());
     }
   });

@@ -9,7 +9,7 @@
 
 namespace outbox::bench {
 
-void fill_sqlite(const std::string& path, const Filling& filling);
+void fill_sqlite(const std::string& path, const LanePage& filling);
 std::unique_ptr<BareWriter> sqlite_writer(const std::string& path);
 double sqlite_naive(const std::string& path, std::size_t events);
 double sqlite_limit(const std::string& path, std::size_t events, Finish finish);

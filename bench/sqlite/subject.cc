@@ -39,7 +39,7 @@ class SqliteSubject final : public Subject {
   std::string copy(const std::string& path) override { return scratch_.copy(path); }
   void remove(const std::string& path) override { Scratch::remove(path); }
 
-  void fill(const std::string& path, const Filling& filling) override {
+  void fill(const std::string& path, const LanePage& filling) override {
     fill_sqlite(path, filling);
   }
   void tidy_up(const std::string& path) override {

@@ -207,7 +207,7 @@ void work(const fs::path& folder) {
   on.on<TransferFailed>([](const TransferFailed&) {});
 
   // The kills come from outside: no event is to blame for them.
-  outbox::Outbox box{bank, on, {.max_deaths_alone = 1000}};
+  outbox::Outbox box{bank, on, {.max_solo_crashes = 1000}};
   box.start();
   const auto publisher = outbox::transactional_publisher(box.writer());
   Bank teller{box.writer(), *publisher};

@@ -49,7 +49,7 @@ void run(const std::string& path) {
 
   const Database db = connect(path);
   execute(db.get(), "CREATE TABLE IF NOT EXISTS shipments (order_id TEXT, parcels INTEGER)");
-  outbox::sqlite::Borrowed mine{db.get(), *store};  // goes before the connection does
+  outbox::sqlite::ExternalConnection mine{db.get(), *store};  // goes before the connection does
 
   // IMMEDIATE: the order of the events is the order in which the transactions
   // got hold of the database.

@@ -56,7 +56,7 @@ void own_connection(const Scratch& scratch) {
   execute(db.get(), "CREATE TABLE orders (id INTEGER PRIMARY KEY, cents INTEGER)");
 
   // [own-connection]
-  outbox::sqlite::Borrowed mine{db.get(), *store};  // keep it beside your sqlite3*
+  outbox::sqlite::ExternalConnection mine{db.get(), *store};  // keep it beside your sqlite3*
 
   execute(db.get(), "BEGIN IMMEDIATE");
   execute(db.get(), "INSERT INTO orders VALUES (42, 1999)");

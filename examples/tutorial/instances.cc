@@ -33,7 +33,7 @@ void standing_by(const Scratch& scratch) {
   outbox::Outbox first{outbox::sqlite::open(path), on, {.name = "shop-1"}};
   outbox::Outbox second{outbox::sqlite::open(path), on, {.name = "shop-2"}};
   first.start();
-  second.start();  // one of the two owns the table and delivers; the other one stands by
+  second.start();  // one of the two owns the table and delivers; the other one is the standby
   // [/stand-by]
   expect_soon([&] { return first.owner() || second.owner(); }, "one of them owns the table");
   outbox::Outbox& owner = first.owner() ? first : second;

@@ -26,7 +26,7 @@
 namespace outbox {
 
 struct TrackerOptions {
-  // A consumer that has not ended after so long is taken for dead, and the next one
+  // A consumer that has not ended after so long is considered dead, and the next one
   // begins. Longer than the slowest effect, or that comes twice.
   std::chrono::milliseconds lease{std::chrono::minutes{5}};
 
@@ -52,21 +52,21 @@ class OUTBOX_EXPORT ConsumptionTracker {
     State state = State::started;
 
     // started: grows each time the event is begun anew, though not by one, so that a
-    // receiver that remembers the highest can refuse a consumer that was taken for dead.
+    // receiver that remembers the highest can refuse a consumer that was considered dead.
     std::int64_t fence = 0;
 
-    // in progress: until the other one is taken for dead.
+    // in progress: until the other one is considered dead.
     std::chrono::milliseconds expires_in{0};
   };
 
-  // All three throw UnavailableError while the tracker's server is away, PermanentError if
+  // All three throw UnavailableError while the tracker's server is unreachable, PermanentError if
   // it cannot be used as it is (a wrong password), and MisuseError for a group or an id
   // that makes no sense. What was called may have happened nevertheless: finish() and
   // abandon() may be repeated.
   virtual Start start(std::string_view group, std::string_view event_id) = 0;
 
   // The event is done, or was not and may be begun again at once. False, and nothing
-  // changes, if another one has begun since: the caller was taken for dead. That its
+  // changes, if another one has begun since: the caller was considered dead. That its
   // lease is over matters to neither as long as nobody has.
   virtual bool finish(std::string_view group, std::string_view event_id, std::int64_t fence) = 0;
   virtual bool abandon(std::string_view group, std::string_view event_id, std::int64_t fence) = 0;
@@ -79,10 +79,10 @@ OUTBOX_EXPORT std::shared_ptr<ConsumptionTracker> memory_tracker(TrackerOptions 
 
 struct IdempotentOptions {
   // An event that another one is at is asked about again after so long, or sooner if
-  // that one is taken for dead sooner.
+  // that one is considered dead sooner.
   std::chrono::milliseconds ask_again{1'000};
 
-  // How long a tracker that is away is asked to record an effect that has happened. The
+  // How long a tracker that is unreachable is asked to record an effect that has happened. The
   // worker waits meanwhile.
   std::chrono::milliseconds finish_within{5'000};
 
@@ -96,7 +96,7 @@ struct IdempotentOptions {
 // While the tracker cannot be asked nothing is done and no attempt spent. If it goes away
 // between an effect and its record, it is asked for a while (finish_within); then the
 // answer is that of the inner listener nevertheless, and an error is logged. The outbox
-// marks the event as done in its own table, so that it does not come again unless that
+// updates the event as done in its own table, so that it does not come again unless that
 // fails as well: to refuse it would make sure that it does.
 //
 // Throws MisuseError if an argument is null or makes no sense.

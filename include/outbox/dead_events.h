@@ -68,7 +68,7 @@ class OUTBOX_EXPORT DeadEvents {
   bool replay(std::string_view event_id);
   bool discard(std::string_view event_id);
 
-  // How many were changed. Throws MisuseError for options that make no sense.
+  // How many were changed. Throws MisuseError for invalid options.
   std::int64_t replay_all(EventFilter filter, const BulkOptions& options = {});
   std::int64_t discard_all(EventFilter filter, const BulkOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Workers, queues and lanes: brings events to their listeners and their marks
+// Workers, queues and lanes: brings events to their listeners and their updates
 // back to the store.
 #pragma once
 
@@ -97,9 +97,9 @@ struct DispatcherOptions {
   // delivers it again. So choose it longer than any call may take.
   std::chrono::milliseconds hung_after{30'000};
 
-  // If no mark has landed for this long although some wait, or if every worker hangs and
-  // events wait, give up what is owned, so that others may deliver it, and register anew.
-  // Doubled each time until a mark lands.
+  // If no update has been acknowledged for this long although some wait, or if every worker hangs
+  // and events wait, give up what is owned, so that others may deliver it, and register anew.
+  // Doubled each time until a update lands.
   std::chrono::milliseconds stalled_after{60'000};
 
   // How long a listener that is unavailable is left alone: doubled from the
@@ -123,7 +123,7 @@ struct DispatcherOptions {
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Dispatcher {
  public:
-  // Throws MisuseError for options that make no sense, and without any listener.
+  // Throws MisuseError for invalid options, and without any listener.
   Dispatcher(std::shared_ptr<Instance> instance, Listeners listeners,
              DispatcherOptions options = {});
   ~Dispatcher();
@@ -146,7 +146,7 @@ class OUTBOX_EXPORT Dispatcher {
   std::size_t in_flight() const;
 
   // For a Poller: rows go to the cold queue. Ask for it before start(): the
-  // poller then keeps the tenure, which the dispatcher does by itself otherwise.
+  // poller then keeps the lease, which the dispatcher does by itself otherwise.
   std::shared_ptr<PollHandler> poll_handler();
 
   // Throws MisuseError, and changes nothing, in a listener or another callback of its
@@ -154,7 +154,7 @@ class OUTBOX_EXPORT Dispatcher {
   // gives back what both own.
   //
   // Stops accepting, works off what is queued within drain_timeout, flushes
-  // the marks and returns. What was not started is pending in the store as
+  // the updates and returns. What was not started is pending in the store as
   // before. Idempotent; fine without start().
   void close();
 

@@ -17,7 +17,7 @@ class OUTBOX_EXPORT Error : public std::runtime_error {
 };
 
 // The call cannot succeed as it was made: an invalid value, a missing
-// transaction, a closed object. A bug to be mended, not a fault to be retried.
+// transaction, a closed object. A bug in the caller; do not retry.
 class OUTBOX_EXPORT MisuseError final : public Error {
  public:
   using Error::Error;
@@ -42,7 +42,7 @@ class OUTBOX_EXPORT RetryAfterError final : public RetryableError {
   std::chrono::milliseconds delay_;
 };
 
-// The other side is away: a broker that is down, a host that does not answer.
+// The other side is unavailable: a broker that is down, a host that does not answer.
 // A listener throws it to say that the event is not to blame: no attempt is
 // spent, and the listener is left alone until it is likely to be back.
 class OUTBOX_EXPORT UnavailableError final : public RetryableError {

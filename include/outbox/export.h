@@ -1,4 +1,4 @@
-// Marks what the shared libraries show to their users; everything else is hidden.
+// Updates what the shared libraries show to their users; everything else is hidden.
 #pragma once
 
 // The static libraries are made with OUTBOX_STATIC, which the CMake package and

@@ -91,7 +91,7 @@ struct CreateOptions {
   // digits, "-" and "_".
   std::string public_id_prefix{};
 
-  // A call that has not ended after so long is taken for dead, and the next one takes
+  // A call that has not ended after so long is considered dead, and the next one takes
   // over; if it lives after all, its transaction is rolled back.
   std::chrono::milliseconds lease{30'000};
 
@@ -116,7 +116,7 @@ class OUTBOX_EXPORT IdempotentCreate {
   using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
 
   // The writer must outlive it. Throws MisuseError if its store speaks no SQL or the
-  // options make no sense.
+  // options are invalid.
   explicit IdempotentCreate(Writer& writer, CreateOptions options = {});
   ~IdempotentCreate();  // closes
   IdempotentCreate(const IdempotentCreate&) = delete;

@@ -90,7 +90,7 @@ class OUTBOX_EXPORT Inbox {
   // A listener that begins a transaction of the writer, calls `effect` once for each
   // event, and commits. The effect must not end the transaction; it may write events in
   // it. The writer must be on this inbox's store, and outlive the listener, as must the
-  // inbox. While the database is away no attempts are spent (UnavailableError).
+  // inbox. While the database is unreachable no attempts are spent (UnavailableError).
   std::shared_ptr<Listener> listener(
       Writer& writer, std::string_view group,
       std::function<void(Transaction& tx, const Event& event)> effect);

@@ -30,7 +30,7 @@ struct Delivery {
   int attempt = 1;  // 1 for the first
 
   // Grow with every event, and with every change of ownership. A receiver that
-  // remembers the highest epoch can refuse a sender that was taken for dead.
+  // remembers the highest epoch can refuse a sender that was considered dead.
   Seq seq = 0;  // 0 if it is not known yet
   std::int64_t epoch = 0;
 

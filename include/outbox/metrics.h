@@ -18,7 +18,7 @@ enum class Counter {
   failure,              // attempts that failed and will be repeated
   deferred,             // retry_after, or a listener that is unavailable
   dead,                 // marked DEAD
-  stale_marks,          // marks that came too late and changed nothing
+  stale_updates,        // updates that came too late and changed nothing
   hung_calls,           // listener calls that passed their limit
   unroutable,           // events put off because nobody listens here (OnUnroutable::wait)
 };
@@ -34,7 +34,7 @@ enum class Gauge {
 
 enum class Timing {
   listener,        // one call of a listener
-  commit_to_done,  // from an event's occurred-at to its DONE mark
+  commit_to_done,  // from an event's occurred-at to its DONE update
 };
 
 // snake_case names as above, for exporters.

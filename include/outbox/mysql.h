@@ -74,9 +74,9 @@ struct Options {
 //
 // `mariadb://` means the same; see docs/databases.md for the options.
 //
-// Throws RetryableError while the server is away, PermanentError if the database
+// Throws RetryableError while the server is unreachable, PermanentError if the database
 // can't be used (refused login, a schema newer than this library, a server older than
-// MariaDB 10.6 or MySQL 8.0) and MisuseError for a URL or options that make no sense.
+// MariaDB 10.6 or MySQL 8.0) and MisuseError for a URL or invalid options.
 // No message ever shows a password.
 OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options options = {});
 
@@ -101,7 +101,7 @@ OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
 
 // A connection of the user's own, for Writer::write(connection, draft):
 //
-//   outbox::mysql::Borrowed mine{conn, *store};    // beside your connection
+//   outbox::mysql::ExternalConnection mine{conn, *store};    // beside your connection
 //   mysql_query(conn, "BEGIN");  mysql_query(conn, "UPDATE ...");
 //   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
 //   mysql_commit(conn);
@@ -109,13 +109,13 @@ OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
 //
 // Leaves the connection's settings alone, whatever its character set, SQL mode and time
 // zone are, and nothing behind on it. Used by one thread at a time.
-class OUTBOX_EXPORT Borrowed final : public Connection {
+class OUTBOX_EXPORT ExternalConnection final : public Connection {
  public:
   // Throws MisuseError if `conn` is no open connection, or `store` is not a MySQL store.
-  Borrowed(st_mysql* conn, Store& store);
-  ~Borrowed() override;
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
+  ExternalConnection(st_mysql* conn, Store& store);
+  ~ExternalConnection() override;
+  ExternalConnection(const ExternalConnection&) = delete;
+  ExternalConnection& operator=(const ExternalConnection&) = delete;
 
   bool in_transaction() const override;
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;

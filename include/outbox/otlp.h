@@ -37,7 +37,7 @@ struct Options {
 
   std::chrono::milliseconds timeout{10'000};  // of one request
 
-  // A collector that is away or overloaded (429, 502, 503, 504) is asked again,
+  // A collector that is unreachable or overloaded (429, 502, 503, 504) is asked again,
   // after a pause that doubles from the first to the second value or is what
   // its Retry-After says. A batch is given up after the third.
   std::chrono::milliseconds pause{1'000};
@@ -69,7 +69,7 @@ struct Counts {
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Exporter final : public SpanSink {
  public:
-  // Throws MisuseError for options that make no sense.
+  // Throws MisuseError for invalid options.
   explicit Exporter(Options options = {});
   ~Exporter() override;  // closes
   Exporter(const Exporter&) = delete;

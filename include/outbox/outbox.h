@@ -25,13 +25,13 @@ namespace outbox {
 
 // Who delivers the events of a table.
 enum class Mode {
-  // One instance delivers everything; others stand by and take over when it
+  // One instance delivers everything; others are standbys and take over when it
   // leaves or dies.
   single_node,
 
   // Instances share the work: by shards, or row by row with `row_claims`. (On a
   // store with a single shard, such as SQLite, shards cannot be shared: there
-  // the others stand by.)
+  // the others are standbys.)
   multi_node,
 
   // As single_node, and all events one after the other in the order of their
@@ -88,7 +88,7 @@ struct Options {
   std::optional<ReplaySchedule> replay_dead{};
 
   // close() lets queued events finish for this long; a call that takes longer
-  // than `hung_after` is reported; an instance that cannot read or mark any event for
+  // than `hung_after` is reported; an instance that cannot read or update any event for
   // `stalled_after` gives up what it owns and starts over; a listener that is
   // unavailable is left alone for `pause`, doubled up to `max_pause`. See
   // DispatcherOptions.
@@ -100,7 +100,7 @@ struct Options {
 
   // An event under suspicion of killing the process becomes DEAD after so many
   // deaths while it was delivered alone.
-  int max_deaths_alone = 2;
+  int max_solo_crashes = 2;
 
   std::string name{};  // of this instance, for operators
   Logger log{};        // empty: standard_error_log()
@@ -113,8 +113,8 @@ struct Health {
   // inside a call that does not return.
   bool live = true;
 
-  // False: it does not deliver, or could not mark what it delivers: not started,
-  // closed, or the database is away.
+  // False: it does not deliver, or could not update what it delivers: not started,
+  // closed, or the database is unreachable.
   bool ready = true;
 
   // Why, and what else is not as usual (paused, standing by, a listener that is
@@ -142,7 +142,7 @@ struct Health {
 // wait_idle() throw MisuseError there, and change nothing.
 class OUTBOX_EXPORT Outbox {
  public:
-  // Throws MisuseError for options that make no sense or that the store cannot
+  // Throws MisuseError for invalid options or that the store cannot
   // serve, and without any listener, because every event would then be DEAD: what only
   // writes says so with Mode::writer_only.
   Outbox(std::shared_ptr<Store> store, Listeners listeners, Options options = {});
@@ -161,7 +161,7 @@ class OUTBOX_EXPORT Outbox {
   // Mode::writer_only.
 
   // Waits until no event is pending, delayed and retrying ones included; false
-  // if the time ran out first. Throws RetryableError while the database is away.
+  // if the time ran out first. Throws RetryableError while the database is unreachable.
   bool wait_idle(std::chrono::milliseconds timeout);
 
   // Looks for events now, e.g. because another program wrote some.

@@ -34,7 +34,7 @@ class OUTBOX_EXPORT PollHandler {
   virtual std::size_t in_flight() = 0;
 
   // Of these, how many will come to an end without waiting for a call that hangs, or for
-  // a mark that the store refuses.
+  // a update that the store refuses.
   virtual std::size_t active() { return in_flight(); }
 
   // Whether this event is one of them, and will be until read_ends(). Such a row may be
@@ -48,13 +48,13 @@ class OUTBOX_EXPORT PollHandler {
   // Takes rows of which one may have killed the process that owned them before:
   // raises their `crashes` in the store, then delivers them. Called only while
   // nothing is active. Returns how many of them were in flight already.
-  virtual std::size_t handle_suspects(std::vector<Row> rows);
+  virtual std::size_t deliver_isolated(std::vector<Row> rows);
 
-  // From now on, or no longer, suspects are delivered, and nothing else may be
+  // From now on, or no longer, candidates are delivered, and nothing else may be
   // beside them.
-  virtual void quarantine(bool /*on*/) {}
+  virtual void isolate(bool /*on*/) {}
 
-  // A read is about to start, in the tenure of that epoch / its rows have all
+  // A read is about to start, in the lease of that epoch / its rows have all
   // been handled. A row that was marked in between may still be among them.
   virtual void read_begins(std::int64_t /*epoch*/) {}
   virtual void read_ends() {}
@@ -62,13 +62,13 @@ class OUTBOX_EXPORT PollHandler {
   // What the instance owns from now on, and until when no later renewal moves
   // it. Another epoch than before: what was taken and not begun is to be
   // dropped.
-  virtual void tenure(const Tenure& /*tenure*/, Clock::Steady /*valid_until*/) {}
+  virtual void on_lease(const Lease& /*lease*/, Clock::Steady /*valid_until*/) {}
 
   // Whether nothing of this shard is in flight, so that it can be given back. Asked
   // again and again: what has not begun may be dropped, what hangs may be put off.
   virtual bool drained(int /*shard*/) { return true; }
 
-  // Why nothing can be delivered or marked in this tenure, although it is renewed; empty
+  // Why nothing can be delivered or marked in this lease, although it is renewed; empty
   // if all is well. The poller then gives up what it owns and registers anew.
   virtual std::string stalled() { return {}; }
 
@@ -77,19 +77,19 @@ class OUTBOX_EXPORT PollHandler {
 
   // --- For handlers that keep order ---
 
-  // A lane that was set aside before this instance owned the shard.
+  // A lane that was held before this instance owned the shard.
   virtual void restore(const HeldLane& /*lane*/) {}
 
-  struct Wanted {
+  struct LaneRead {
     LaneKey key = kNoLane;
     int shard = 0;
     std::size_t limit = 0;
     std::size_t bytes = 0;  // see ReadLimit
     Seq read_through = 0;   // how far its shard had been read
   };
-  // The next lane whose rows, set aside earlier, should be read now; its shard
+  // The next lane whose rows, held earlier, should be read now; its shard
   // has been read up to the given seq. A zero key: none.
-  virtual Wanted next_lane(std::span<const Seq> /*read_through*/) { return {}; }
+  virtual LaneRead next_lane(std::span<const Seq> /*read_through*/) { return {}; }
 
   // When next_lane() will have one.
   virtual std::optional<Clock::Steady> next_lane_due() { return std::nullopt; }
@@ -101,8 +101,8 @@ class OUTBOX_EXPORT PollHandler {
   virtual void unblocked(std::span<const LaneRef> /*lanes*/) {}
   virtual void recheck_blocked() {}
 
-  // The rows of that lane; suspects as above or not.
-  virtual void fill(const Wanted& /*lane*/, Rows /*rows*/, bool /*suspect*/) {}
+  // The rows of that lane; candidates as above or not.
+  virtual void load_lane(const LaneRead& /*lane*/, Rows /*rows*/, bool /*candidate*/) {}
 };
 
 struct PollerOptions {
@@ -118,11 +118,11 @@ struct PollerOptions {
   // As the instance was joined.
   bool row_claims = false;
 
-  // How often a suspect (see docs/architecture.md) may kill the process while
+  // How often a poison candidate (see docs/architecture.md) may kill the process while
   // it is delivered alone before it becomes DEAD.
-  int max_deaths_alone = 2;
+  int max_solo_crashes = 2;
 
-  // If no event could be read for this long, although the tenure is renewed, give up
+  // If no event could be read for this long, although the lease is renewed, give up
   // what is owned and register anew, on new connections.
   std::chrono::milliseconds stalled_after{60'000};
 

@@ -86,9 +86,9 @@ struct Options {
 // leaves out comes from the environment (PGHOST, PGPASSFILE, ...) as usual. Of
 // several hosts the one that takes writes is meant, unless the URL says otherwise.
 //
-// Throws RetryableError while the server is away, PermanentError if the database
+// Throws RetryableError while the server is unreachable, PermanentError if the database
 // can't be used (refused login, not UTF-8, a schema newer than this library, a
-// server older than 13) and MisuseError for a URL or options that make no sense.
+// server older than 13) and MisuseError for a URL or invalid options.
 // No message ever shows a password.
 OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options options = {});
 
@@ -110,7 +110,7 @@ OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
 
 // A connection of the user's own, for Writer::write(connection, draft):
 //
-//   outbox::postgres::Borrowed mine{conn, *store};    // beside your connection
+//   outbox::postgres::ExternalConnection mine{conn, *store};    // beside your connection
 //   PQexec(conn, "BEGIN");  PQexec(conn, "UPDATE ...");
 //   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
 //   PQexec(conn, "COMMIT");
@@ -118,14 +118,14 @@ OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
 //
 // Leaves the connection's settings alone, and nothing behind on it but a prepared
 // statement (none with Options::prepare off). Used by one thread at a time.
-class OUTBOX_EXPORT Borrowed final : public Connection {
+class OUTBOX_EXPORT ExternalConnection final : public Connection {
  public:
   // Throws MisuseError if `conn` is no open connection, or `store` is not a
   // PostgreSQL store.
-  Borrowed(pg_conn* conn, Store& store);
-  ~Borrowed() override;
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
+  ExternalConnection(pg_conn* conn, Store& store);
+  ~ExternalConnection() override;
+  ExternalConnection(const ExternalConnection&) = delete;
+  ExternalConnection& operator=(const ExternalConnection&) = delete;
 
   bool in_transaction() const override;
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
@@ -149,12 +149,12 @@ class OUTBOX_EXPORT Borrowed final : public Connection {
 // How a client library that hides its PGconn writes events: it runs a statement in its
 // open transaction, as it would run one of its user's. The statement is plain ASCII and
 // has no parameters; each row that comes back is two integers.
-using Relay = std::function<std::vector<std::array<std::int64_t, 2>>(const std::string& sql)>;
+using SqlExecutor = std::function<std::vector<std::array<std::int64_t, 2>>(const std::string& sql)>;
 
 // A transaction of such a library as a Connection, to write events on and for nothing
-// else; see outbox/pqxx.h. What `relay` throws goes through. Throws MisuseError if
+// else; see outbox/pqxx.h. What `executor` throws goes through. Throws MisuseError if
 // `store` is not a PostgreSQL store.
-OUTBOX_EXPORT std::unique_ptr<Connection> relayed(Store& store, Relay relay);
+OUTBOX_EXPORT std::unique_ptr<Connection> via_executor(Store& store, SqlExecutor executor);
 
 // The handle under a pooled connection of a PostgreSQL store (tx.connection()),
 // for calling libpq inside the transaction. Throws MisuseError for connections

@@ -20,12 +20,12 @@ namespace outbox {
 //
 //   pqxx::work tx{connection};
 //   tx.exec("UPDATE ...");
-//   auto mine = outbox::borrow(tx, *store);
+//   auto mine = outbox::wrap(tx, *store);
 //   auto token = writer.write(*mine, {.type = "OrderPlaced", ...});
 //   tx.commit();
 //   token.committed();
 //
-// Inside a pqxx::subtransaction borrow that one; an event written in it is gone if it
+// Inside a pqxx::subtransaction wrap that one; an event written in it is gone if it
 // is aborted. Used while `tx` is open, by one thread at a time.
 //
 // Throws MisuseError for a pqxx::nontransaction, which commits each statement by
@@ -33,13 +33,13 @@ namespace outbox {
 // own, which its users know how to tell apart: pqxx::unique_violation for an id that is
 // taken, pqxx::broken_connection; and pqxx::in_doubt_error, from tx.commit(), for an
 // outcome that is unknown: then leave token.committed() out.
-inline std::unique_ptr<Connection> borrow(pqxx::transaction_base& tx, Store& store) {
+inline std::unique_ptr<Connection> wrap(pqxx::transaction_base& tx, Store& store) {
   if (dynamic_cast<pqxx::nontransaction*>(&tx) != nullptr) {
     throw MisuseError(
         "an event was to be written in a pqxx::nontransaction, which is no transaction: use "
         "pqxx::work");
   }
-  return postgres::relayed(store, [&tx](const std::string& sql) {
+  return postgres::via_executor(store, [&tx](const std::string& sql) {
     try {
       // Not by parameters: in libpqxx 6 those go past the transaction, which then neither
       // begins nor notices that it has ended.

@@ -119,7 +119,7 @@ OUTBOX_EXPORT std::unique_ptr<DomainEventPublisher> transactional_publisher(Writ
 
 // At once, in the calling thread, without any outbox: for development, and for tests of what
 // happens together. The listeners are called before the transaction commits, whatever becomes of
-// it, and delays are ignored. Where the outbox would try again or mark the event DEAD, the caller
+// it, and delays are ignored. Where the outbox would try again or update the event DEAD, the caller
 // gets the error: PermanentError if nobody listens, RetryableError or one of its kinds if the
 // listener wants the event again. All handlers of a fan-out are called; the first error counts.
 OUTBOX_EXPORT std::unique_ptr<DomainEventPublisher> in_memory_publisher(Listeners listeners);

@@ -63,7 +63,7 @@ struct Purged {
 // May run in several processes and beside the engines. Thread-safe.
 class OUTBOX_EXPORT Purger {
  public:
-  // Throws MisuseError if the store is null or the options make no sense.
+  // Throws MisuseError if the store is null or the options are invalid.
   Purger(std::shared_ptr<Store> store, PurgeOptions options = {});
   ~Purger();  // closes
   Purger(const Purger&) = delete;

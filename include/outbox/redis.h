@@ -44,8 +44,8 @@ struct Options {
 // of the servers agree.
 //
 // Connects when it is used first, and again whenever the connection was lost. Throws
-// MisuseError for a URL or options that make no sense. The tracker throws UnavailableError
-// while the server is away, loading, out of memory or read-only, and PermanentError if it
+// MisuseError for a URL or invalid options. The tracker throws UnavailableError
+// while the server is unreachable, loading, out of memory or read-only, and PermanentError if it
 // refuses the login or is a node of a Redis Cluster. No message ever shows a password.
 //
 // Thread-safe. After fork() the child must not use it.

@@ -15,17 +15,17 @@
 
 namespace outbox {
 
-// postgres::borrow() or mysql::borrow(), as the session's backend is. Throws MisuseError
+// postgres::wrap() or mysql::wrap(), as the session's backend is. Throws MisuseError
 // if it is neither, or the store is not one of the same kind.
-inline std::unique_ptr<Connection> borrow(soci::session& session, Store& store) {
+inline std::unique_ptr<Connection> wrap(soci::session& session, Store& store) {
   soci::details::session_backend* backend = session.get_backend();
   if (backend == nullptr) {
-    throw MisuseError("outbox::borrow() was given a soci::session that is not connected");
+    throw MisuseError("outbox::wrap() was given a soci::session that is not connected");
   }
   const std::string name = backend->get_backend_name();
-  if (name == "postgresql") return postgres::borrow(session, store);
-  if (name == "mysql") return mysql::borrow(session, store);
-  throw MisuseError("outbox::borrow() was given a soci::session of SOCI's backend '" + name +
+  if (name == "postgresql") return postgres::wrap(session, store);
+  if (name == "mysql") return mysql::wrap(session, store);
+  throw MisuseError("outbox::wrap() was given a soci::session of SOCI's backend '" + name +
                     "': it takes those of postgresql and mysql");
 }
 

@@ -18,7 +18,7 @@ namespace outbox::mysql {
 
 // A session of the user's own, for Writer::write(connection, draft):
 //
-//   auto mine = outbox::mysql::borrow(session, *store);     // beside your session
+//   auto mine = outbox::mysql::wrap(session, *store);     // beside your session
 //   soci::transaction tx{session};
 //   session << "UPDATE ...";
 //   auto token = writer.write(*mine, {.type = "OrderPlaced", ...});
@@ -26,21 +26,21 @@ namespace outbox::mysql {
 //   token.committed();
 //
 // Outside a transaction a write throws MisuseError, also after a deadlock, by which the
-// server has rolled it back; after session.reconnect() borrow it anew. If tx.commit()
+// server has rolled it back; after session.reconnect() wrap it anew. If tx.commit()
 // throws because the connection was lost, the outcome is unknown: leave
-// token.committed() out. The rest is as mysql::Borrowed says.
+// token.committed() out. The rest is as mysql::ExternalConnection says.
 //
 // Throws MisuseError if the session is not connected, is one of another backend, or
 // `store` is not a MySQL store.
-inline std::unique_ptr<Connection> borrow(soci::session& session, Store& store) {
+inline std::unique_ptr<Connection> wrap(soci::session& session, Store& store) {
   soci::details::session_backend* backend = session.get_backend();
   if (backend == nullptr || backend->get_backend_name() != "mysql") {
     throw MisuseError(
-        "outbox::mysql::borrow() was given a soci::session that is not connected by SOCI's MySQL "
+        "outbox::mysql::wrap() was given a soci::session that is not connected by SOCI's MySQL "
         "backend");
   }
-  return std::make_unique<Borrowed>(static_cast<soci::mysql_session_backend*>(backend)->conn_,
-                                    store);
+  return std::make_unique<ExternalConnection>(
+      static_cast<soci::mysql_session_backend*>(backend)->conn_, store);
 }
 
 }  // namespace outbox::mysql

@@ -59,7 +59,7 @@ struct Options {
 
 // Opens the database file, creating it if need be, in WAL mode. Throws
 // PermanentError if it can't be used (not a database, not writable, a schema
-// newer than this library) and MisuseError for options that make no sense.
+// newer than this library) and MisuseError for invalid options.
 OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& path, Options options = {});
 
 // For outbox::open() of open.h: `sqlite:PATH`, `sqlite:///ABSOLUTE/PATH`, and SQLite's own
@@ -83,7 +83,7 @@ OUTBOX_EXPORT SchemaStatus migrate(const std::string& path,
 
 // A connection of the user's own, for Writer::write(connection, draft):
 //
-//   outbox::sqlite::Borrowed mine{db, *store};        // beside your connection
+//   outbox::sqlite::ExternalConnection mine{db, *store};        // beside your connection
 //   sqlite3_exec(db, "BEGIN IMMEDIATE; UPDATE ...", ...);
 //   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
 //   sqlite3_exec(db, "COMMIT", ...);
@@ -91,14 +91,14 @@ OUTBOX_EXPORT SchemaStatus migrate(const std::string& path,
 //
 // Keeps a prepared statement: destroy it before sqlite3_close(). Touches no
 // setting and no hook of the connection. Used by one thread at a time.
-class OUTBOX_EXPORT Borrowed final : public Connection {
+class OUTBOX_EXPORT ExternalConnection final : public Connection {
  public:
   // Throws MisuseError if `db` has not opened the store's database, or `store`
   // is not an SQLite store.
-  Borrowed(sqlite3* db, Store& store);
-  ~Borrowed() override;
-  Borrowed(const Borrowed&) = delete;
-  Borrowed& operator=(const Borrowed&) = delete;
+  ExternalConnection(sqlite3* db, Store& store);
+  ~ExternalConnection() override;
+  ExternalConnection(const ExternalConnection&) = delete;
+  ExternalConnection& operator=(const ExternalConnection&) = delete;
 
   bool in_transaction() const override;
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;

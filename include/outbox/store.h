@@ -2,7 +2,7 @@
 //
 // A store keeps one table of events and hands out two things: connections, on
 // which users run their transactions and events are inserted, and instances,
-// through which an engine owns, reads and marks events. Whoever writes a store
+// through which an engine owns, reads and updates events. Whoever writes a store
 // for another database implements the three classes below and runs the
 // conformance suite (tests/conformance) on it; docs/architecture.md argues why
 // these promises are enough.
@@ -12,7 +12,7 @@
 //   status  NEW -> DONE | RETRY | DEAD;  RETRY -> DONE | RETRY | DEAD;
 //           DONE and DEAD are left only by an operator's replay.
 //   hold    0     ready
-//           > 0   set aside in the lane of that key, behind what blocks it
+//           > 0   held in the lane of that key, behind what blocks it
 //           < 0   minus the microseconds since 1970 at which it is due
 //           NULL  finished
 //
@@ -41,7 +41,7 @@
 
 namespace outbox {
 
-enum class Status : std::uint8_t { fresh = 0, done = 1, retry = 2, dead = 3 };
+enum class Status : std::uint8_t { pending = 0, done = 1, retry = 2, dead = 3 };
 
 // "NEW", "DONE", "RETRY", "DEAD".
 OUTBOX_EXPORT std::string_view to_string(Status status);
@@ -53,7 +53,7 @@ using Seq = std::int64_t;
 using LaneKey = std::int64_t;
 inline constexpr LaneKey kNoLane = 0;
 
-// The address of a row. `hold` is the value it was read with, so that a mark
+// The address of a row. `hold` is the value it was read with, so that a update
 // can use the index that served the read.
 struct RowRef {
   Seq seq = 0;
@@ -65,9 +65,9 @@ struct RowRef {
 struct Row {
   RowRef ref{};
   Event event;
-  Status status = Status::fresh;
+  Status status = Status::pending;
   int attempts = 0;  // that failed
-  int crashes = 0;   // deaths of the process that this event is suspected of
+  int crashes = 0;   // deaths of the process that this event is isolated of
 
   // Which handlers of a fan-out have the event: their names, joined by commas.
   std::string progress{};
@@ -121,12 +121,12 @@ struct DueRows {
   std::optional<std::chrono::microseconds> next_in{};
 };
 
-// A lane with rows set aside: what stands first in it.
+// A lane with rows held: what stands first in it.
 struct HeldLane {
   LaneKey key = kNoLane;
   int shard = 0;
   Seq first = 0;
-  Status status = Status::fresh;
+  Status status = Status::pending;
   std::chrono::microseconds available_in{0};
 };
 
@@ -137,16 +137,16 @@ struct LaneRef {
   friend bool operator==(const LaneRef&, const LaneRef&) = default;
 };
 
-// What became of an event. All values are absolute, so that repeating a mark
+// What became of an event. All values are absolute, so that repeating a update
 // whose outcome is unknown does no harm.
-struct Mark {
+struct StatusUpdate {
   enum class Kind : std::uint8_t {
     done,     // status DONE, finished (or the row deleted, if the store does so)
     retry,    // status RETRY, error, crashes 0; waits `delay`
     defer,    // waits `delay`, with `crashes`; status and attempts stay; error if there is one
     dead,     // status DEAD, error; finished, or kept first in its lane
-    aside,    // set aside in `lane`, or until it is available if kNoLane
-    suspect,  // only `crashes` changes
+    hold,     // held in `lane`, or until it is available if kNoLane
+    crashes,  // only `crashes` changes
     unblock,  // a DEAD row that was kept in its lane: finished, nothing else changes
   };
 
@@ -165,30 +165,30 @@ struct Mark {
   std::string progress{};  // retry, defer, dead
 };
 
-struct MarkResult {
+struct UpdateResult {
   // This instance no longer owns what it marked, and nothing was changed.
   bool fenced = false;
 
-  // Indexes of marks that changed nothing because the row is no longer NEW or
-  // RETRY (`unblock`: DEAD), or belongs to somebody else. A mark that finds its own work done
+  // Indexes of updates that changed nothing because the row is no longer NEW or
+  // RETRY (`unblock`: DEAD), or belongs to somebody else. A update that finds its own work done
   // already (a repeat) is not stale.
   std::vector<std::size_t> stale{};
 };
 
 // What an instance owns, as of one renewal.
-struct Tenure {
+struct Lease {
   // Grows with every take-over; 0 while the instance owns nothing and stands
   // by. Another epoch than last time: whatever was owned before is lost.
   std::int64_t epoch = 0;
 
-  std::vector<int> shards{};   // to be read
-  std::vector<int> leaving{};  // to be drained, then given back by release()
+  std::vector<int> shards{};    // to be read
+  std::vector<int> draining{};  // to be drained, then given back by release()
 
   // Shards gained since the last renewal from an owner that died, and how many
   // events it may have been working on.
   struct Inherited {
     int shard = 0;
-    std::size_t suspects = 0;
+    std::size_t candidates = 0;
   };
   std::vector<Inherited> inherited{};
 };
@@ -205,18 +205,18 @@ struct InstanceOptions {
   // death otherwise ignore it.
   std::chrono::milliseconds lease{15'000};
 
-  // Own all shards or none: of the instances that ask for it the eldest gets
-  // everything, and all others stand by until it has left or died.
-  bool whole = false;
+  // Own all shards or none: of the instances that ask for it the oldest gets
+  // everything, and all others are standbys until it has left or died.
+  bool exclusive = false;
 
   // Own rows by claiming each (locked_by, locked_at) instead of whole shards.
   bool row_claims = false;
   std::chrono::milliseconds lock_timeout{300'000};
 };
 
-// One engine's membership: what it owns, reads and marks.
+// One engine's membership: what it owns, reads and updates.
 //
-// Ownership calls, reads and marks may run at the same time, but each of the
+// Ownership calls, reads and updates may run at the same time, but each of the
 // three groups from one thread at a time. All throw RetryableError while the
 // database is away, and PermanentError when it can't be used.
 class OUTBOX_EXPORT Instance {
@@ -227,7 +227,7 @@ class OUTBOX_EXPORT Instance {
 
   // Joins, renews the lease, takes over from the dead, and balances. To be
   // called well within the lease. With row claims it only registers.
-  virtual Tenure renew() = 0;
+  virtual Lease renew() = 0;
 
   // The epoch of its registration, also while renew() has made a new one and not told of it yet, or
   // failed afterwards; 0 if there is none. Rows are read for the registration that there is when
@@ -235,14 +235,14 @@ class OUTBOX_EXPORT Instance {
   // Thread-safe.
   virtual std::int64_t epoch() const = 0;
 
-  // How long a tenure lasts from the moment renew() was called; nullopt if it
+  // How long a lease lasts from the moment renew() was called; nullopt if it
   // cannot expire while the process lives.
-  virtual std::optional<std::chrono::milliseconds> lease() const = 0;
+  virtual std::optional<std::chrono::milliseconds> lease_duration() const = 0;
 
   // Gives back a shard that was leaving and has been drained.
   virtual void release(int shard) = 0;
 
-  // Gives everything back, so that nobody need suspect the events. Idempotent.
+  // Gives everything back, so that nobody need isolate the events. Idempotent.
   virtual void leave() = 0;
 
   // --- Reading; each call sees everything that was committed before it ---
@@ -260,11 +260,11 @@ class OUTBOX_EXPORT Instance {
 
   virtual DueRows due(std::span<const int> shards, const ReadLimit& limit) = 0;
 
-  // The rows set aside in a lane, from the lowest seq on; those that are due
+  // The rows held in a lane, from the lowest seq on; those that are due
   // only later and DEAD ones that block the lane included.
   virtual Rows held(int shard, LaneKey key, const ReadLimit& limit) = 0;
 
-  // The lanes that have rows set aside, by ascending key, starting after
+  // The lanes that have rows held, by ascending key, starting after
   // `after`.
   virtual std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) = 0;
 
@@ -287,12 +287,12 @@ class OUTBOX_EXPORT Instance {
   // alone.
   virtual void unclaim(std::span<const RowRef> rows) = 0;
 
-  // --- Marking ---
+  // --- Updating ---
 
-  // Applies the marks in one transaction if this instance still owns the rows:
-  // the epoch, that of the tenure in which they were read, is compared under a
+  // Applies the updates in one transaction if this instance still owns the rows:
+  // the epoch, that of the lease in which they were read, is compared under a
   // lock in the same transaction (with row claims: locked_by of each row).
-  virtual MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) = 0;
+  virtual UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) = 0;
 
   // Under which name this instance claims rows.
   virtual const std::string& owner() const = 0;
@@ -346,7 +346,7 @@ class OUTBOX_EXPORT Connection {
 
   // After commit(): the addresses of what was put off, in order, without what was
   // rolled back to a savepoint. Empty if nothing was put off.
-  virtual std::vector<RowRef> put_off() const { return {}; }
+  virtual std::vector<RowRef> deferred_rows() const { return {}; }
 };
 
 // How many rows are in which state.
@@ -431,9 +431,9 @@ enum class Purgeable : std::uint8_t {
   dead,  // what became DEAD before the given time and blocks no lane
 
   // What occurred before the given time, whatever its state, delivered or not:
-  // for tables that are only appended to and that nobody marks. If an engine has
-  // such an event in its hands after all, its mark will be stale.
-  everything,
+  // for tables that are only appended to and that nobody updates. If an engine has
+  // such an event in its hands after all, its update will be stale.
+  any_age,
 };
 
 // A row as an operator sees it.
@@ -450,7 +450,7 @@ struct HeldAggregate {
   std::string aggregate_type{};
   std::string aggregate_id{};
   std::string head_id{};
-  Status head_status = Status::fresh;
+  Status head_status = Status::pending;
   int attempts = 0;
   std::string last_error{};
   std::int64_t waiting = 0;  // rows behind the head, counted up to 1,000
@@ -463,7 +463,7 @@ enum class Dialect : std::uint8_t { none, sqlite, postgres, mysql };
 // refuses options that need what is not.
 struct Capabilities {
   int shards = 1;
-  bool expiring_leases = false;  // tenure is judged by time
+  bool expiring_leases = false;  // lease is judged by time
   bool row_claims = false;
   Dialect dialect = Dialect::none;  // none: execute() and query() throw
   bool many_processes = false;
@@ -542,7 +542,7 @@ class OUTBOX_EXPORT Store {
   virtual Changed discard(const EventFilter& filter, Seq after, std::size_t limit) = 0;
 
   // Removes the first `limit` such rows beyond `after`, with `archive` into the
-  // archive table, in one transaction. NEW and RETRY go only by `everything`.
+  // archive table, in one transaction. NEW and RETRY go only by `any_age`.
   // Like replay(): first a search that keeps nobody waiting, then, if it found
   // something, one short transaction.
   virtual Changed purge(Purgeable what, Time before, Seq after, std::size_t limit,

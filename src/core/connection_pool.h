@@ -54,7 +54,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool<Databa
   };
 
   // A connection on loan; keeps its pool alive. Used by one thread at a time.
-  using Lease = std::unique_ptr<Database, GiveBack>;
+  using Handle = std::unique_ptr<Database, GiveBack>;
 
   // `first`: a connection to begin with, or null.
   explicit ConnectionPool(PoolOptions<Database> options, std::unique_ptr<Database> first = nullptr)
@@ -66,7 +66,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool<Databa
 
   // Throws RetryableError if none became free within wait_timeout, or what opening one
   // throws; MisuseError in a child made by fork().
-  Lease lease() OUTBOX_EXCLUDES(mutex_) {
+  Handle take() OUTBOX_EXCLUDES(mutex_) {
     check_not_forked(pid_, options_.description);
     if (!slots_.take(std::chrono::steady_clock::now() + options_.wait_timeout)) {
       throw RetryableError("no connection was free for " +
@@ -76,7 +76,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool<Databa
     }
     try {
       auto database = idle_or_new();
-      return Lease(database.release(), GiveBack{this->shared_from_this()});
+      return Handle(database.release(), GiveBack{this->shared_from_this()});
     } catch (...) {
       slots_.give_back();
       throw;

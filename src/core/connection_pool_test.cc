@@ -29,7 +29,7 @@ class ConnectionPoolTest : public ::testing::Test {
             .hint = "raise the limit",
             .open =
                 [this] {
-                  if (server_is_away_) throw RetryableError("the server is away");
+                  if (server_is_away_) throw RetryableError("the server is unreachable");
                   return std::make_unique<FakeDatabase>(FakeDatabase{.number = ++opened_});
                 },
             .make_ready =
@@ -47,34 +47,34 @@ class ConnectionPoolTest : public ::testing::Test {
 
 TEST_F(ConnectionPoolTest, OpensNoMoreThanAreUsedAtOnce) {
   const auto pool = make_pool(3);
-  for (int i = 0; i < 5; ++i) pool->lease();
+  for (int i = 0; i < 5; ++i) pool->take();
   EXPECT_EQ(opened_, 1);
-  const auto one = pool->lease();
-  const auto two = pool->lease();
+  const auto one = pool->take();
+  const auto two = pool->take();
   EXPECT_EQ(opened_, 2);
 }
 
 TEST_F(ConnectionPoolTest, LendsTheOneThatCameBackLast) {
   const auto pool = make_pool(2);
-  auto one = pool->lease();
-  auto two = pool->lease();
+  auto one = pool->take();
+  auto two = pool->take();
   one.reset();
   two.reset();
-  EXPECT_EQ(pool->lease()->number, 2);
+  EXPECT_EQ(pool->take()->number, 2);
 }
 
 TEST_F(ConnectionPoolTest, BeginsWithTheConnectionItWasGiven) {
   const auto pool = make_pool(1, std::make_unique<FakeDatabase>(FakeDatabase{.number = 77}));
-  EXPECT_EQ(pool->lease()->number, 77);
+  EXPECT_EQ(pool->take()->number, 77);
   EXPECT_EQ(opened_, 0);
 }
 
 TEST_F(ConnectionPoolTest, WhoeverWaitedInVainIsToldForWhatAndWhatToDo) {
   const auto pool = make_pool(2);
-  const auto one = pool->lease();
-  const auto two = pool->lease();
+  const auto one = pool->take();
+  const auto two = pool->take();
   try {
-    pool->lease();
+    pool->take();
     FAIL() << "a third connection from a pool of two";
   } catch (const RetryableError& error) {
     EXPECT_STREQ(error.what(),
@@ -84,61 +84,61 @@ TEST_F(ConnectionPoolTest, WhoeverWaitedInVainIsToldForWhatAndWhatToDo) {
 
 TEST_F(ConnectionPoolTest, AConnectionIsMadeReadyWhenItComesBack) {
   const auto pool = make_pool(1);
-  auto lease = pool->lease();
-  FakeDatabase& database = *lease;
+  auto handle = pool->take();
+  FakeDatabase& database = *handle;
   database.in_transaction = true;
-  lease.reset();
+  handle.reset();
   EXPECT_FALSE(database.in_transaction) << "it lies idle in a transaction";
 }
 
 TEST_F(ConnectionPoolTest, AConnectionThatComesBackLostIsClosed) {
   const auto pool = make_pool(1);
-  pool->lease()->lost = true;
-  EXPECT_EQ(pool->lease()->number, 2);
+  pool->take()->lost = true;
+  EXPECT_EQ(pool->take()->number, 2);
 }
 
 TEST_F(ConnectionPoolTest, ConnectionsThatWereLostWhileIdleAreClosed) {
   const auto pool = make_pool(2);
-  auto one = pool->lease();
-  auto two = pool->lease();
+  auto one = pool->take();
+  auto two = pool->take();
   FakeDatabase& first = *one;
   FakeDatabase& second = *two;
   one.reset();
   two.reset();
   first.lost = second.lost = true;
-  EXPECT_EQ(pool->lease()->number, 3);
+  EXPECT_EQ(pool->take()->number, 3);
 }
 
 TEST_F(ConnectionPoolTest, AConnectionThatCouldNotBeOpenedTakesNoPlace) {
   const auto pool = make_pool(1);
   server_is_away_ = true;
-  EXPECT_THROW(pool->lease(), RetryableError);
+  EXPECT_THROW(pool->take(), RetryableError);
   server_is_away_ = false;
-  EXPECT_EQ(pool->lease()->number, 1);
+  EXPECT_EQ(pool->take()->number, 1);
 }
 
 TEST_F(ConnectionPoolTest, ALeaseKeepsItsPoolAlive) {
   auto pool = make_pool(1);
   const std::weak_ptr<Pool> watched = pool;
-  auto lease = pool->lease();
+  auto handle = pool->take();
   pool.reset();
   EXPECT_FALSE(watched.expired());
-  lease = Pool::Lease();
+  handle = Pool::Handle();
   EXPECT_TRUE(watched.expired());
 }
 
 TEST_F(ConnectionPoolTest, AForkGivesNothingBackAndGetsNothing) {
   const auto pool = make_pool(2);
-  auto lease = pool->lease();
-  FakeDatabase& database = *lease;
+  auto handle = pool->take();
+  FakeDatabase& database = *handle;
   database.in_transaction = true;
   const pid_t child = fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
-    lease.reset();
+    handle.reset();
     bool refused = false;
     try {
-      pool->lease();
+      pool->take();
     } catch (const MisuseError&) {
       refused = true;
     }

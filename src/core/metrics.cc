@@ -20,8 +20,8 @@ std::string_view to_string(Counter counter) {
       return "deferred";
     case Counter::dead:
       return "dead";
-    case Counter::stale_marks:
-      return "stale_marks";
+    case Counter::stale_updates:
+      return "stale_updates";
     case Counter::hung_calls:
       return "hung_calls";
     case Counter::unroutable:

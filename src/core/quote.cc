@@ -40,7 +40,7 @@ char32_t code_point(std::string_view character) {
   return c;
 }
 
-// Marks, embeddings, overrides and isolates of direction, and the separators of lines and
+// Updates, embeddings, overrides and isolates of direction, and the separators of lines and
 // paragraphs.
 bool changes_layout(char32_t c) {
   return c == 0x061c || c == 0x200e || c == 0x200f || (c >= 0x2028 && c <= 0x202e) ||

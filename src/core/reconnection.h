@@ -1,4 +1,4 @@
-// When a server that is away is asked again.
+// When a server that is unreachable is asked again.
 #pragma once
 
 #include <chrono>
@@ -8,7 +8,7 @@
 
 namespace outbox {
 
-// How often a server that is away is asked. While it is there everybody may connect. After a
+// How often a server that is unreachable is asked. While it is there everybody may connect. After a
 // failure one attempt begins at a time, with a pause to the next that doubles up to the
 // longest, each a little different; a longer attempt (nobody answers at all) keeps no
 // other from beginning. In between callers are told what the last attempt was told. So a

@@ -4,7 +4,7 @@ namespace outbox {
 
 std::string_view to_string(Status status) {
   switch (status) {
-    case Status::fresh:
+    case Status::pending:
       return "NEW";
     case Status::done:
       return "DONE";

@@ -6,11 +6,11 @@ namespace outbox {
 namespace {
 
 TEST(Status, HasTheNamesAndNumbersThatOperatorsSee) {
-  EXPECT_EQ(to_string(Status::fresh), "NEW");
+  EXPECT_EQ(to_string(Status::pending), "NEW");
   EXPECT_EQ(to_string(Status::done), "DONE");
   EXPECT_EQ(to_string(Status::retry), "RETRY");
   EXPECT_EQ(to_string(Status::dead), "DEAD");
-  EXPECT_EQ(static_cast<int>(Status::fresh), 0);
+  EXPECT_EQ(static_cast<int>(Status::pending), 0);
   EXPECT_EQ(static_cast<int>(Status::done), 1);
   EXPECT_EQ(static_cast<int>(Status::retry), 2);
   EXPECT_EQ(static_cast<int>(Status::dead), 3);

@@ -29,7 +29,7 @@ void Breaker::hold(Clock::Steady now) {
   held_ = true;
 }
 
-std::chrono::nanoseconds Breaker::silent_for(Clock::Steady now) const {
+std::chrono::nanoseconds Breaker::open_for(Clock::Steady now) const {
   if (!limit_ && !held_) return std::chrono::nanoseconds::zero();
   return now - since_;
 }

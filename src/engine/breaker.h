@@ -1,4 +1,4 @@
-// Leaves a listener alone while the other side is away.
+// Leaves a listener alone while the other side is unavailable.
 #pragma once
 
 #include <chrono>
@@ -34,8 +34,8 @@ class Breaker {
   void let_go() { held_ = false; }
   bool held() const { return held_; }
 
-  // How long it has been unwell or held; zero if it is not.
-  std::chrono::nanoseconds silent_for(Clock::Steady now) const;
+  // How long it has been open or held; zero if it is not.
+  std::chrono::nanoseconds open_for(Clock::Steady now) const;
 
   // A call begins; it ends with an answer (good or bad: the other side is
   // there), or without one.
@@ -58,7 +58,7 @@ class Breaker {
   int pauses_ = 0;  // in a row
   Clock::Steady until_{};
   bool held_ = false;
-  Clock::Steady since_{};  // it has been unwell or held
+  Clock::Steady since_{};  // it has been open or held
 };
 
 }  // namespace outbox::internal

@@ -18,7 +18,7 @@ using std::chrono::steady_clock;
 constexpr milliseconds kFirstPause{10};
 constexpr milliseconds kLongestPause{1'000};
 
-// A refused mark may cost the store a lock wait of seconds each time.
+// A refused update may cost the store a lock wait of seconds each time.
 constexpr milliseconds kFirstRefusal{1'000};
 constexpr milliseconds kLongestRefusal{30'000};
 constexpr milliseconds kRefusedWhileClosing{100};
@@ -96,14 +96,14 @@ std::vector<std::string> Completer::refused() const {
   const Clock::Steady now = clock_.steady();
   MutexLock lock(mutex_);
   for (const auto& [id, refusal] : refusals_) {
-    result.push_back("the store has refused to mark event " + id + " for " +
+    result.push_back("the store has refused to update event " + id + " for " +
                      seconds_text(now - refusal.since) + ": " + refusal.what);
   }
   return result;
 }
 
 void Completer::run() {
-  name_this_thread("outbox-marks");
+  name_this_thread("outbox-updates");
   std::vector<Completion> batch;
   while (next_batch(batch)) {
     std::int64_t epoch = 0;
@@ -129,7 +129,7 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
     bool retry = false;
     {
       MutexLock lock(mutex_);
-      if (!wait_for_marks()) return false;
+      if (!wait_for_updates()) return false;
       if (queue_.empty() && unsure_.empty() && refused_.empty() && limit_ == kNoLimit) {
         batch.swap(pending_);
         return true;
@@ -152,7 +152,7 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
   return true;
 }
 
-bool Completer::wait_for_marks() {
+bool Completer::wait_for_updates() {
   // What is refused, or stands behind that, is not waited for.
   if (pending_.empty() && queue_.empty() && unsure_.empty()) waiting_since_.reset();
   give_up_refused();
@@ -197,7 +197,7 @@ void Completer::take_refused(std::vector<Completion>& batch) {
 
 // As many as may be sent at once, without those that have to wait for one that failed.
 void Completer::take_queued(std::vector<Completion>& batch) {
-  // Every mark has failed alone, and none has landed: the store is at fault, not they.
+  // Every update has failed alone, and none has been acknowledged: the store is at fault, not they.
   if (queue_.empty()) requeue(unsure_);
   while (!queue_.empty() && batch.size() < limit_) {
     Completion& next = queue_.front();
@@ -208,11 +208,11 @@ void Completer::take_queued(std::vector<Completion>& batch) {
   if (!refused_.empty()) count_apart();
 }
 
-// Without the one that is being tried, and calls that hang: those have marks of their own.
+// Without the one that is being tried, and calls that hang: those have updates of their own.
 void Completer::count_apart() {
   std::size_t count = 0;
   const auto add = [&](const Completion& one) {
-    if (one.landing != Completion::Landing::hand_over) ++count;
+    if (one.ack != Completion::Ack::hand_over) ++count;
   };
   for (const Apart& apart : refused_) add(apart.head);
   for (const Aparts* aparts : {&refused_, &retried_}) {
@@ -227,7 +227,7 @@ Completer::Apart* Completer::in_front_of(const Completion& completion) {
   if (completion.job.lane == kNoLane) return nullptr;
   for (Aparts* aparts : {&unsure_, &refused_}) {
     for (Apart& apart : *aparts) {
-      const bool holds = apart.head.mark.kind != Mark::Kind::done;
+      const bool holds = apart.head.update.kind != StatusUpdate::Kind::done;
       if (holds && apart.head.job.lane == completion.job.lane) return &apart;
     }
   }
@@ -237,23 +237,23 @@ Completer::Apart* Completer::in_front_of(const Completion& completion) {
 // --- What became of it ---
 
 Completer::Flushed Completer::flush(std::vector<Completion>& batch, std::int64_t epoch) {
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   std::vector<std::size_t> sent;
-  marks.reserve(batch.size());
+  updates.reserve(batch.size());
   sent.reserve(batch.size());
   for (std::size_t i = 0; i < batch.size(); ++i) {
     batch[i].stale = batch[i].job.epoch != epoch || batch[i].given_up;
     if (batch[i].stale) continue;
-    marks.push_back(std::move(batch[i].mark));
+    updates.push_back(std::move(batch[i].update));
     sent.push_back(i);
   }
   const auto take_back = [&] {
-    for (std::size_t n = 0; n < sent.size(); ++n) batch[sent[n]].mark = std::move(marks[n]);
+    for (std::size_t n = 0; n < sent.size(); ++n) batch[sent[n]].update = std::move(updates[n]);
   };
   bool fenced = false;
-  if (!marks.empty()) {
+  if (!updates.empty()) {
     try {
-      const MarkResult result = instance_->mark(epoch, marks);
+      const UpdateResult result = instance_->apply(epoch, updates);
       fenced = result.fenced;
       for (const std::size_t i : result.stale) batch[sent[i]].stale = true;
     } catch (const std::exception& error) {
@@ -267,8 +267,8 @@ Completer::Flushed Completer::flush(std::vector<Completion>& batch, std::int64_t
     for (const std::size_t i : sent) batch[i].stale = true;
     events_.fenced(epoch);
   }
-  events_.landed(batch);
-  return sent.empty() ? Flushed::not_sent : Flushed::landed;
+  events_.acked(batch);
+  return sent.empty() ? Flushed::not_sent : Flushed::acked;
 }
 
 void Completer::succeeded(Flushed flushed) {
@@ -284,8 +284,8 @@ void Completer::succeeded(Flushed flushed) {
     retried_.clear();
     count_apart();
   }
-  if (flushed == Flushed::landed) {
-    trouble_.over();
+  if (flushed == Flushed::acked) {
+    outage_.over();
     failures_ = 0;
     if (limit_ != kNoLimit) limit_ = limit_ >= kWholeAgain ? kNoLimit : 2 * limit_;
     // If one of these fails alone once more, it is to blame, and not the store.
@@ -317,9 +317,9 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
     return false;
   }
 
-  trouble_.failed(last_error_, clock_.steady());
+  outage_.failed(last_error_, clock_.steady());
   log_(LogLevel::error,
-       "cannot mark " + std::to_string(batch.size()) + " events, will try again: " + last_error_);
+       "cannot update " + std::to_string(batch.size()) + " events, will try again: " + last_error_);
   if (batch.size() == 1 && batch.front().failed_alone) {
     if (!refuse_suspicion(batch)) refuse({.head = std::move(batch.front())});
     return true;  // others land
@@ -341,19 +341,19 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
 
 // Nothing else is delivered before its group is: it must not wait.
 bool Completer::refuse_suspicion(std::vector<Completion>& batch) {
-  if (batch.front().mark.kind != Mark::Kind::suspect) return false;
-  log_(LogLevel::error, "the store refuses to note that event " + batch.front().mark.event_id +
+  if (batch.front().update.kind != StatusUpdate::Kind::crashes) return false;
+  log_(LogLevel::error, "the store refuses to note that event " + batch.front().update.event_id +
                             " may kill the process, it is delivered all the same: " + last_error_);
-  events_.landed(batch);
+  events_.acked(batch);
   return true;
 }
 
 // It waits until its time comes; the others go on.
 void Completer::refuse(Apart apart) {
-  apart.event_id = apart.head.mark.event_id;
+  apart.event_id = apart.head.update.event_id;
   const std::string& id = apart.event_id;
   const bool first = apart.pause.count() == 0;
-  log_(LogLevel::error, "the store refuses to mark event " + id +
+  log_(LogLevel::error, "the store refuses to update event " + id +
                             (first ? ", the others go on without it: " : ", will try again: ") +
                             last_error_);
   apart.pause = first ? kFirstRefusal : std::min(2 * apart.pause, kLongestRefusal);
@@ -405,7 +405,7 @@ void Completer::report_left() {
     left_some_ = true;
   }
   log_(LogLevel::error, "closed with " + std::to_string(left) +
-                            " marks that the store did not take: their events will be "
+                            " updates that the store did not take: their events will be "
                             "delivered again");
 }
 

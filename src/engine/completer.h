@@ -1,4 +1,4 @@
-// Brings marks to the store, in natural batches.
+// Brings updates to the store, in natural batches.
 #pragma once
 
 #include <chrono>
@@ -17,8 +17,8 @@
 #include <vector>
 
 #include "engine/job.h"
+#include "engine/outage.h"
 #include "engine/own_thread.h"
-#include "engine/trouble.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
@@ -27,19 +27,19 @@
 
 namespace outbox::internal {
 
-// One thread that flushes marks: whatever was submitted while the last flush
-// was under way goes into the next one. There is no timer: an idle engine marks
-// at once, a busy one in hundreds. Marks land in the order of submission.
+// One thread that flushes updates: whatever was submitted while the last flush
+// was under way goes into the next one. There is no timer: an idle engine updates
+// at once, a busy one in hundreds. Updates land in the order of submission.
 //
-// A flush that fails is repeated until it succeeds or the tenure is lost; the
-// marks are never dropped silently.
+// A flush that fails is repeated until it succeeds or the lease is lost; the
+// updates are never dropped silently.
 //
-// One mark that the store does not take stops no other. A batch that fails is
-// halved, down to one. A mark that fails alone, although others land, is refused:
+// One update that the store does not take stops no other. A batch that fails is
+// halved, down to one. A update that fails alone, although others land, is refused:
 // it is reported, retried ever more rarely, and the others go on without it. Only
-// the later marks of its lane wait, so that a crash cannot leave followers aside
+// the later updates of its lane wait, so that a crash cannot leave followers held
 // without the head that they wait for. (A refused DONE holds nobody: its lane has
-// gone on already. And a suspicion that is refused counts as landed: the event is
+// gone on already. And a suspicion that is refused counts as acked: the event is
 // delivered without it.)
 //
 // Thread-safe.
@@ -47,11 +47,11 @@ class Completer {
  public:
   // Called on the completer's thread, with no lock held.
   struct Events {
-    // These have landed, or are marked `stale`.
-    std::function<void(std::span<Completion>)> landed{};
+    // These have been acknowledged, or are marked `stale`.
+    std::function<void(std::span<Completion>)> acked{};
     // The store refused because another instance owns what was marked in this epoch.
     std::function<void(std::int64_t epoch)> fenced{};
-    // The store refuses another mark.
+    // The store refuses another update.
     std::function<void()> refused{};
   };
 
@@ -66,17 +66,17 @@ class Completer {
   // soon as the store lets it.
   void set_epoch(std::int64_t epoch);
 
-  // That the store does not take marks.
-  const Trouble& trouble() const { return trouble_; }
+  // That the store does not take updates.
+  const Outage& outage() const { return outage_; }
 
-  // Since when marks have waited without any of them landing; those that the store
+  // Since when updates have waited without any of them ack; those that the store
   // refuses are not waited for.
   std::optional<Clock::Steady> waiting_since() const;
 
-  // The marks that the store refuses, one sentence each.
+  // The updates that the store refuses, one sentence each.
   std::vector<std::string> refused() const;
 
-  // Marks of a shard that have been refused since before then, and those behind them, are
+  // Updates of a shard that have been refused since before then, and those behind them, are
   // not tried any more: they come back stale.
   void give_up(int shard, Clock::Steady refused_before);
 
@@ -86,14 +86,14 @@ class Completer {
   // Whether this is its thread, which close() would wait for.
   bool on_own_thread() const { return OwnThread::works_for(this); }
 
-  // Flushes and ends the thread; gives up at the deadline. False if marks were
+  // Flushes and ends the thread; gives up at the deadline. False if updates were
   // left, whose events will be delivered again.
   bool close(std::chrono::steady_clock::time_point deadline);
 
  private:
   static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-  // A mark that failed alone, and the later ones of its lane.
+  // A update that failed alone, and the later ones of its lane.
   struct Apart {
     Completion head;
     std::string event_id{};  // of the head, which is moved away while it is tried
@@ -103,11 +103,11 @@ class Completer {
   };
   using Aparts = std::list<Apart>;
 
-  enum class Flushed : std::uint8_t { landed, not_sent, failed };
+  enum class Flushed : std::uint8_t { acked, not_sent, failed };
 
   void run();
   bool next_batch(std::vector<Completion>& batch);
-  bool wait_for_marks() OUTBOX_REQUIRES(mutex_);
+  bool wait_for_updates() OUTBOX_REQUIRES(mutex_);
   bool refused_is_due() const OUTBOX_REQUIRES(mutex_);
   void give_up_refused() OUTBOX_REQUIRES(mutex_);
   void take_refused(std::vector<Completion>& batch);
@@ -129,12 +129,12 @@ class Completer {
   const Clock& clock_;
   const Logger log_;
 
-  Trouble trouble_;
+  Outage outage_;
   Atomic<std::size_t> apart_{0};
 
   // Used by run() only.
   std::deque<Completion> queue_;  // in the order of submission
-  Aparts unsure_;                 // failed alone, and nothing has landed since
+  Aparts unsure_;                 // failed alone, and nothing has been acknowledged since
   Aparts refused_;                // failed alone although others land
   Aparts retried_;                // the refused one that is being tried again
   bool retried_last_ = false;     // the last batch was such a one
@@ -151,7 +151,7 @@ class Completer {
   std::chrono::steady_clock::time_point give_up_ OUTBOX_GUARDED_BY(mutex_) =
       std::chrono::steady_clock::time_point::max();
   std::optional<Clock::Steady> waiting_since_ OUTBOX_GUARDED_BY(mutex_);
-  std::map<std::string, Trouble::Report> refusals_ OUTBOX_GUARDED_BY(mutex_);  // by event id
+  std::map<std::string, Outage::Report> refusals_ OUTBOX_GUARDED_BY(mutex_);  // by event id
   std::map<int, Clock::Steady> given_up_ OUTBOX_GUARDED_BY(mutex_);  // by shard; to be done
 
   Thread thread_;

@@ -13,28 +13,28 @@ using testing::Barrier;
 using testing::RecordingLog;
 using testing::Signal;
 
-// Only marks; the hook decides what becomes of them.
-class MarkingInstance final : public Instance {
+// Only updates; the hook decides what becomes of them.
+class UpdatingInstance final : public Instance {
  public:
-  std::function<MarkResult(std::span<const Mark>)> on_mark;
+  std::function<UpdateResult(std::span<const StatusUpdate>)> on_update;
   std::mutex mutex;
   std::vector<std::size_t> batches;
   std::vector<std::string> ids;
   Signal marked;
 
-  MarkResult mark(std::int64_t, std::span<const Mark> marks) override {
+  UpdateResult apply(std::int64_t, std::span<const StatusUpdate> updates) override {
     {
       const std::lock_guard lock(mutex);
-      batches.push_back(marks.size());
-      for (const Mark& mark : marks) ids.push_back(mark.event_id);
+      batches.push_back(updates.size());
+      for (const StatusUpdate& update : updates) ids.push_back(update.event_id);
     }
     marked.raise();
-    return on_mark ? on_mark(marks) : MarkResult{};
+    return on_update ? on_update(updates) : UpdateResult{};
   }
 
-  Tenure renew() override { return {}; }
+  Lease renew() override { return {}; }
   std::int64_t epoch() const override { return 0; }
-  std::optional<std::chrono::milliseconds> lease() const override { return std::nullopt; }
+  std::optional<std::chrono::milliseconds> lease_duration() const override { return std::nullopt; }
   void release(int) override {}
   void leave() override {}
   Rows ready(std::span<const int>, std::size_t, const ReadLimit&) override { return {}; }
@@ -60,7 +60,7 @@ class CompleterTest : public ::testing::Test {
 
   Completion completion(const std::string& id, std::int64_t epoch = 1) {
     return {.job = {.row = {.event = Event::restore({.id = id})}, .epoch = epoch},
-            .mark = {.event_id = id}};
+            .update = {.event_id = id}};
   }
 
   void start() {
@@ -69,15 +69,15 @@ class CompleterTest : public ::testing::Test {
   }
 
   RecordingLog log;
-  std::shared_ptr<MarkingInstance> store = std::make_shared<MarkingInstance>();
+  std::shared_ptr<UpdatingInstance> store = std::make_shared<UpdatingInstance>();
   Barrier slow;
-  Signal landed;
+  Signal acked;
   Signal stale;
   Signal fenced;
   Completer completer{store,
-                      {.landed =
+                      {.acked =
                            [this](std::span<Completion> all) {
-                             for (const Completion& one : all) (one.stale ? stale : landed).raise();
+                             for (const Completion& one : all) (one.stale ? stale : acked).raise();
                            },
                        .fenced = [this](std::int64_t) { fenced.raise(); }},
                       host_clock(),
@@ -87,56 +87,56 @@ class CompleterTest : public ::testing::Test {
 TEST_F(CompleterTest, AnIdleOneMarksAtOnce) {
   start();
   completer.submit(completion("a"));
-  ASSERT_TRUE(landed.wait(1));
+  ASSERT_TRUE(acked.wait(1));
   completer.submit(completion("b"));
-  ASSERT_TRUE(landed.wait(2));
+  ASSERT_TRUE(acked.wait(2));
   EXPECT_EQ(store->batches, (std::vector<std::size_t>{1, 1}));
 }
 
 TEST_F(CompleterTest, WhateverFinishedDuringAFlushGoesInOne) {
-  store->on_mark = [&](std::span<const Mark> marks) {
-    if (marks[0].event_id == "first") slow.pass();
-    return MarkResult{};
+  store->on_update = [&](std::span<const StatusUpdate> updates) {
+    if (updates[0].event_id == "first") slow.pass();
+    return UpdateResult{};
   };
   start();
   completer.submit(completion("first"));
   ASSERT_TRUE(slow.reached());
   for (int n = 0; n < 300; ++n) completer.submit(completion(std::to_string(n)));
   slow.open();
-  ASSERT_TRUE(landed.wait(301));
+  ASSERT_TRUE(acked.wait(301));
   EXPECT_EQ(store->batches, (std::vector<std::size_t>{1, 300}));
   ASSERT_EQ(store->ids.size(), 301u);
   for (std::size_t n = 0; n < 300; ++n) EXPECT_EQ(store->ids[n + 1], std::to_string(n));
 }
 
 TEST_F(CompleterTest, AMarkThatFailsIsRepeatedUntilItLandsAndCountsOnlyThen) {
-  store->on_mark = [this, attempts = 0](std::span<const Mark>) mutable -> MarkResult {
-    EXPECT_EQ(landed.count(), 0u);
+  store->on_update = [this, attempts = 0](std::span<const StatusUpdate>) mutable -> UpdateResult {
+    EXPECT_EQ(acked.count(), 0u);
     if (++attempts <= 3) throw RetryableError("locked");
     return {};
   };
   start();
   completer.submit(completion("a"));
-  ASSERT_TRUE(landed.wait(1));
+  ASSERT_TRUE(acked.wait(1));
   EXPECT_EQ(store->ids, std::vector<std::string>(4, "a"));
-  EXPECT_TRUE(log.contains("cannot mark 1 events, will try again: locked"));
+  EXPECT_TRUE(log.contains("cannot update 1 events, will try again: locked"));
 }
 
-// A mark that the store does not take until it is allowed to; a batch with it fails whole.
+// A update that the store does not take until it is allowed to; a batch with it fails whole.
 class RefusalTest : public CompleterTest {
  protected:
   void SetUp() override {
-    store->on_mark = [this](std::span<const Mark> marks) -> MarkResult {
-      for (const Mark& mark : marks) {
-        if (away || (refused && mark.event_id == "bad")) throw RetryableError("not this one");
+    store->on_update = [this](std::span<const StatusUpdate> updates) -> UpdateResult {
+      for (const StatusUpdate& update : updates) {
+        if (away || (refused && update.event_id == "bad")) throw RetryableError("not this one");
       }
       return {};
     };
   }
-  Completion of_lane(LaneKey lane, const std::string& id, Mark::Kind kind) {
+  Completion of_lane(LaneKey lane, const std::string& id, StatusUpdate::Kind kind) {
     Completion result = completion(id);
     result.job.lane = lane;
-    result.mark.kind = kind;
+    result.update.kind = kind;
     return result;
   }
 
@@ -161,41 +161,43 @@ TEST_F(RefusalTest, AMarkThatIsRefusedStopsNoOther) {
   std::vector<Completion> all;
   for (int n = 0; n < 100; ++n) all.push_back(completion(n == 37 ? "bad" : std::to_string(n)));
   submit(std::move(all));
-  ASSERT_TRUE(landed.wait(99));
+  ASSERT_TRUE(acked.wait(99));
   for (int n = 0; n < 10; ++n) {
     completer.submit(completion("later " + std::to_string(n)));
-    ASSERT_TRUE(landed.wait(static_cast<std::size_t>(100 + n))) << "and none that comes later";
+    ASSERT_TRUE(acked.wait(static_cast<std::size_t>(100 + n))) << "and none that comes later";
   }
-  EXPECT_TRUE(log.contains("the store refuses to mark event bad, the others go on without it"));
+  EXPECT_TRUE(log.contains("the store refuses to update event bad, the others go on without it"));
   ASSERT_EQ(completer.refused().size(), 1u);
   EXPECT_TRUE(testing::eventually([&] { return !completer.waiting_since(); }))
       << "nothing else waits";
   refused = false;
-  ASSERT_TRUE(landed.wait(110));
+  ASSERT_TRUE(acked.wait(110));
   EXPECT_TRUE(testing::eventually([&] { return completer.refused().empty(); }));
 }
 
 TEST_F(RefusalTest, FollowersWaitForTheRefusedMarkOfTheirHead) {
-  submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
-          of_lane(8, "other", Mark::Kind::aside)});
-  ASSERT_TRUE(landed.wait(1));
-  completer.submit(of_lane(7, "far behind", Mark::Kind::aside));
-  completer.submit(of_lane(8, "another", Mark::Kind::done));
-  ASSERT_TRUE(landed.wait(2));
+  submit({of_lane(7, "bad", StatusUpdate::Kind::retry),
+          of_lane(7, "behind", StatusUpdate::Kind::hold),
+          of_lane(8, "other", StatusUpdate::Kind::hold)});
+  ASSERT_TRUE(acked.wait(1));
+  completer.submit(of_lane(7, "far behind", StatusUpdate::Kind::hold));
+  completer.submit(of_lane(8, "another", StatusUpdate::Kind::done));
+  ASSERT_TRUE(acked.wait(2));
   ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
-  EXPECT_EQ(landed.count(), 2u) << "a crash would leave them aside without their head";
+  EXPECT_EQ(acked.count(), 2u) << "a crash would leave them held without their head";
   refused = false;
-  ASSERT_TRUE(landed.wait(5));
+  ASSERT_TRUE(acked.wait(5));
   const auto ids = sent();
   EXPECT_EQ(std::vector(ids.end() - 2, ids.end()),
             (std::vector<std::string>{"behind", "far behind"}));
 }
 
 TEST_F(RefusalTest, NobodyWaitsForARefusedDone) {
-  submit({of_lane(7, "bad", Mark::Kind::done), of_lane(7, "next", Mark::Kind::done)});
-  ASSERT_TRUE(landed.wait(1));
-  completer.submit(of_lane(7, "third", Mark::Kind::retry));
-  ASSERT_TRUE(landed.wait(2));
+  submit(
+      {of_lane(7, "bad", StatusUpdate::Kind::done), of_lane(7, "next", StatusUpdate::Kind::done)});
+  ASSERT_TRUE(acked.wait(1));
+  completer.submit(of_lane(7, "third", StatusUpdate::Kind::retry));
+  ASSERT_TRUE(acked.wait(2));
   EXPECT_EQ(completer.refused().size(), 1u);
 }
 
@@ -203,12 +205,13 @@ TEST_F(RefusalTest, AStoreThatIsAwayRefusesNobody) {
   away = true;
   refused = false;
   std::vector<Completion> all;
-  for (int n = 0; n < 20; ++n) all.push_back(of_lane(n % 3, std::to_string(n), Mark::Kind::retry));
+  for (int n = 0; n < 20; ++n)
+    all.push_back(of_lane(n % 3, std::to_string(n), StatusUpdate::Kind::retry));
   submit(std::move(all));
   ASSERT_TRUE(store->marked.wait(12));
   EXPECT_TRUE(completer.waiting_since().has_value());
   away = false;
-  ASSERT_TRUE(landed.wait(20));
+  ASSERT_TRUE(acked.wait(20));
   EXPECT_TRUE(completer.refused().empty());
   EXPECT_FALSE(log.contains("refuses"));
   // In the order of submission within each lane; without a lane there is none.
@@ -222,10 +225,10 @@ TEST_F(RefusalTest, AStoreThatIsAwayRefusesNobody) {
   }
 }
 
-TEST_F(RefusalTest, ALostTenureBringsBackWhatIsRefused) {
-  submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
-          completion("good")});
-  ASSERT_TRUE(landed.wait(1));
+TEST_F(RefusalTest, ALostLeaseBringsBackWhatIsRefused) {
+  submit({of_lane(7, "bad", StatusUpdate::Kind::retry),
+          of_lane(7, "behind", StatusUpdate::Kind::hold), completion("good")});
+  ASSERT_TRUE(acked.wait(1));
   ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
   completer.set_epoch(2);
   ASSERT_TRUE(stale.wait(2));
@@ -234,18 +237,18 @@ TEST_F(RefusalTest, ALostTenureBringsBackWhatIsRefused) {
 
 // Or an engine with nothing else to do would give up all that it owns.
 TEST_F(RefusalTest, NobodyWaitsForARefusedMarkWhereNothingElseIsToDo) {
-  submit({of_lane(7, "bad", Mark::Kind::retry), completion("good")});
-  ASSERT_TRUE(landed.wait(1));
+  submit({of_lane(7, "bad", StatusUpdate::Kind::retry), completion("good")});
+  ASSERT_TRUE(acked.wait(1));
   ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
   ASSERT_TRUE(testing::eventually([&] { return !completer.waiting_since(); }));
-  completer.submit(of_lane(7, "behind", Mark::Kind::aside));
+  completer.submit(of_lane(7, "behind", StatusUpdate::Kind::hold));
   EXPECT_TRUE(testing::eventually([&] { return !completer.waiting_since(); }));
 }
 
 TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
-  store->on_mark = [this](std::span<const Mark> marks) -> MarkResult {
-    for (const Mark& mark : marks) {
-      if (!mark.event_id.starts_with("bad")) continue;
+  store->on_update = [this](std::span<const StatusUpdate> updates) -> UpdateResult {
+    for (const StatusUpdate& update : updates) {
+      if (!update.event_id.starts_with("bad")) continue;
       if (slow_once.exchange(false)) {
         completer.submit(completion("other"));
         std::this_thread::sleep_for(1'100ms);  // it waits for a lock; now all of them are due
@@ -259,7 +262,7 @@ TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
   ASSERT_TRUE(testing::eventually([&] { return completer.refused().size() == 3; }));
   slow_once = true;  // first: what is sent before it does not count
   const std::size_t before = sent().size();
-  ASSERT_TRUE(landed.wait(4));
+  ASSERT_TRUE(acked.wait(4));
   std::vector<std::string> since = sent();
   since.erase(since.begin(), since.begin() + static_cast<std::ptrdiff_t>(before));
   const auto other = std::find(since.begin(), since.end(), "other");
@@ -267,15 +270,15 @@ TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
 }
 
 TEST_F(RefusalTest, ClosingMarksWhateverIsNotRefused) {
-  store->on_mark = [&](std::span<const Mark> marks) -> MarkResult {
-    for (const Mark& mark : marks) {
-      if (mark.event_id == "slow") slow.pass();
-      if (mark.event_id == "bad") throw RetryableError("not this one");
+  store->on_update = [&](std::span<const StatusUpdate> updates) -> UpdateResult {
+    for (const StatusUpdate& update : updates) {
+      if (update.event_id == "slow") slow.pass();
+      if (update.event_id == "bad") throw RetryableError("not this one");
     }
     return {};
   };
   submit({completion("bad"), completion("good")});
-  ASSERT_TRUE(landed.wait(1));
+  ASSERT_TRUE(acked.wait(1));
   ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
   completer.submit(completion("slow"));
   ASSERT_TRUE(slow.reached());
@@ -286,61 +289,64 @@ TEST_F(RefusalTest, ClosingMarksWhateverIsNotRefused) {
   });
   EXPECT_FALSE(completer.close(std::chrono::steady_clock::now() + 500ms));
   opening.join();
-  EXPECT_EQ(landed.count(), 12u);
-  EXPECT_TRUE(log.contains("closed with 1 marks that the store did not take"));
+  EXPECT_EQ(acked.count(), 12u);
+  EXPECT_TRUE(log.contains("closed with 1 updates that the store did not take"));
 }
 
 // It says nothing of the event: that is delivered without it.
 TEST_F(RefusalTest, ASuspicionThatTheStoreDoesNotTakeIsNotWaitedFor) {
-  submit({of_lane(7, "bad", Mark::Kind::suspect), of_lane(8, "good", Mark::Kind::suspect)});
-  EXPECT_TRUE(landed.wait(2));
+  submit({of_lane(7, "bad", StatusUpdate::Kind::crashes),
+          of_lane(8, "good", StatusUpdate::Kind::crashes)});
+  EXPECT_TRUE(acked.wait(2));
   EXPECT_TRUE(completer.refused().empty());
 }
 
 TEST_F(RefusalTest, ClosingGivesUpARefusedMarkAtTheDeadline) {
-  submit({of_lane(7, "bad", Mark::Kind::retry), of_lane(7, "behind", Mark::Kind::aside),
-          completion("good")});
-  ASSERT_TRUE(landed.wait(1));
+  submit({of_lane(7, "bad", StatusUpdate::Kind::retry),
+          of_lane(7, "behind", StatusUpdate::Kind::hold), completion("good")});
+  ASSERT_TRUE(acked.wait(1));
   EXPECT_FALSE(completer.close(std::chrono::steady_clock::now() + 300ms));
-  EXPECT_TRUE(log.contains("closed with 2 marks that the store did not take"));
+  EXPECT_TRUE(log.contains("closed with 2 updates that the store did not take"));
 }
 
 TEST_F(CompleterTest, AFencedFlushIsStaleAndSaysSo) {
-  store->on_mark = [](std::span<const Mark>) { return MarkResult{.fenced = true}; };
+  store->on_update = [](std::span<const StatusUpdate>) { return UpdateResult{.fenced = true}; };
   start();
   completer.submit(completion("a"));
   ASSERT_TRUE(stale.wait(1));
   EXPECT_EQ(fenced.count(), 1u);
-  EXPECT_EQ(landed.count(), 0u);
+  EXPECT_EQ(acked.count(), 0u);
 }
 
 TEST_F(CompleterTest, OnlyTheMarksThatTheStoreNamesAreStale) {
-  store->on_mark = [](std::span<const Mark> marks) {
-    return marks.size() == 2 ? MarkResult{.stale = {1}} : MarkResult{};
+  store->on_update = [](std::span<const StatusUpdate> updates) {
+    return updates.size() == 2 ? UpdateResult{.stale = {1}} : UpdateResult{};
   };
   completer.set_epoch(1);
   completer.submit({completion("old", 7), completion("mine"), completion("lost")});
   completer.start();
   ASSERT_TRUE(stale.wait(2));
-  ASSERT_TRUE(landed.wait(1));
+  ASSERT_TRUE(acked.wait(1));
   EXPECT_EQ(store->ids, (std::vector<std::string>{"mine", "lost"}))
-      << "what was read in another tenure is not even sent";
+      << "what was read in another lease is not even sent";
 }
 
-TEST_F(CompleterTest, ALostTenureEndsTheRepeating) {
-  store->on_mark = [](std::span<const Mark>) -> MarkResult { throw RetryableError("away"); };
+TEST_F(CompleterTest, ALostLeaseEndsTheRepeating) {
+  store->on_update = [](std::span<const StatusUpdate>) -> UpdateResult {
+    throw RetryableError("away");
+  };
   start();
   completer.submit(completion("a"));
   ASSERT_TRUE(store->marked.wait(2));
   completer.set_epoch(2);
   ASSERT_TRUE(stale.wait(1));
-  EXPECT_EQ(landed.count(), 0u);
+  EXPECT_EQ(acked.count(), 0u);
 }
 
 TEST_F(CompleterTest, ClosingFlushes) {
-  store->on_mark = [&](std::span<const Mark> marks) {
-    if (marks[0].event_id == "first") slow.pass();
-    return MarkResult{};
+  store->on_update = [&](std::span<const StatusUpdate> updates) {
+    if (updates[0].event_id == "first") slow.pass();
+    return UpdateResult{};
   };
   start();
   completer.submit(completion("first"));
@@ -348,17 +354,19 @@ TEST_F(CompleterTest, ClosingFlushes) {
   completer.submit(completion("second"));
   slow.open();
   EXPECT_TRUE(completer.close(std::chrono::steady_clock::now() + 20s));
-  EXPECT_EQ(landed.count(), 2u);
+  EXPECT_EQ(acked.count(), 2u);
 }
 
 TEST_F(CompleterTest, ClosingGivesUpAtTheDeadlineAndSaysWhatIsLeft) {
-  store->on_mark = [](std::span<const Mark>) -> MarkResult { throw RetryableError("away"); };
+  store->on_update = [](std::span<const StatusUpdate>) -> UpdateResult {
+    throw RetryableError("away");
+  };
   start();
   completer.submit(completion("a"));
   ASSERT_TRUE(store->marked.wait(1));
   EXPECT_FALSE(completer.close(std::chrono::steady_clock::now() + 50ms));
-  EXPECT_TRUE(log.contains("closed with 1 marks that the store did not take"));
-  EXPECT_EQ(landed.count(), 0u);
+  EXPECT_TRUE(log.contains("closed with 1 updates that the store did not take"));
+  EXPECT_EQ(acked.count(), 0u);
 }
 
 }  // namespace

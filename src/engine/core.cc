@@ -75,7 +75,7 @@ Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOp
       queue_(queue_options(options_, batch, listeners_.routes().size())),
       deliverer_(options_.interceptors, log_),
       completer_(instance_,
-                 {.landed = [this](std::span<Completion> done) { on_landed(done); },
+                 {.acked = [this](std::span<Completion> done) { on_ack(done); },
                   .fenced = [this](std::int64_t epoch) { on_fenced(epoch); },
                   .refused = [this] { tell_if_emptied(); }},
                  clock_, log_) {
@@ -142,7 +142,7 @@ void Core::leave_to_reader(const Event& event, const RowRef& row) {
 }
 
 bool Core::enqueue(Row row, bool hot) {
-  // Whoever owns nothing could not mark it.
+  // Whoever owns nothing could not update it.
   const std::int64_t epoch = epoch_;
   if (closing_ || epoch == 0) return false;
   if (!tracker_->try_acquire(row.event.id())) return true;
@@ -157,8 +157,8 @@ bool Core::admitted(Job& job, WorkQueue::Admission admission) {
   switch (admission) {
     case WorkQueue::Admission::full:
       return false;
-    case WorkQueue::Admission::aside:
-      set_aside(std::move(job));
+    case WorkQueue::Admission::hold:
+      hold(std::move(job));
       break;
     case WorkQueue::Admission::park:
       park(std::move(job));
@@ -170,31 +170,31 @@ bool Core::admitted(Job& job, WorkQueue::Admission admission) {
   return true;
 }
 
-void Core::set_aside(Job job) {
-  Completion completion{.job = std::move(job), .landing = Completion::Landing::aside};
+void Core::hold(Job job) {
+  Completion completion{.job = std::move(job), .ack = Completion::Ack::hold};
   const Row& row = completion.job.row;
-  completion.mark = {.row = row.ref,
-                     .event_id = row.event.id(),
-                     .kind = Mark::Kind::aside,
-                     .lane = completion.job.lane};
-  if (completion.job.suspect) {
+  completion.update = {.row = row.ref,
+                       .event_id = row.event.id(),
+                       .kind = StatusUpdate::Kind::hold,
+                       .lane = completion.job.lane};
+  if (completion.job.candidate) {
     // Its count was raised for a delivery that does not begin now, and is raised again then.
-    completion.mark.kind = Mark::Kind::defer;
-    completion.mark.crashes = row.crashes;
-    completion.mark.progress = row.progress;
+    completion.update.kind = StatusUpdate::Kind::defer;
+    completion.update.crashes = row.crashes;
+    completion.update.progress = row.progress;
   }
   completer_.submit(std::move(completion));
 }
 
 void Core::park(Job job) {
-  Completion completion{.job = std::move(job), .landing = Completion::Landing::aside};
-  completion.mark = {.row = completion.job.row.ref,
-                     .event_id = completion.job.row.event.id(),
-                     .kind = Mark::Kind::dead,
-                     .lane = completion.job.lane,
-                     .attempts = completion.job.row.attempts,
-                     .error = "parked: an earlier event of its aggregate is dead",
-                     .progress = completion.job.row.progress};
+  Completion completion{.job = std::move(job), .ack = Completion::Ack::hold};
+  completion.update = {.row = completion.job.row.ref,
+                       .event_id = completion.job.row.event.id(),
+                       .kind = StatusUpdate::Kind::dead,
+                       .lane = completion.job.lane,
+                       .attempts = completion.job.row.attempts,
+                       .error = "parked: an earlier event of its aggregate is dead",
+                       .progress = completion.job.row.progress};
   completer_.submit(std::move(completion));
 }
 
@@ -202,38 +202,38 @@ void Core::release(const Job& job) { tracker_->release(job.row.event.id()); }
 
 // --- Ownership and time ---
 
-void Core::tenure(const Tenure& tenure, Clock::Steady valid_until) {
-  MutexLock landing(landing_mutex_);
+void Core::on_lease(const Lease& lease, Clock::Steady valid_until) {
+  MutexLock ack(ack_mutex_);
   // The completer first: it must know the epoch before anything is read in it.
-  const bool changed = tenure.epoch != epoch_;
-  if (changed) completer_.set_epoch(tenure.epoch);
+  const bool changed = lease.epoch != epoch_;
+  if (changed) completer_.set_epoch(lease.epoch);
   {
-    MutexLock lock(tenure_mutex_);
+    MutexLock lock(lease_mutex_);
     deadline_ = valid_until;
-    epoch_ = tenure.epoch;
+    epoch_ = lease.epoch;
     if (changed) fenced_ = false;
-    tenure_changed_.notify_all();
+    lease_changed_.notify_all();
   }
   // Before a shard that is being given up is looked at; see drained().
-  queue_.own(options_.lock_timeout ? std::nullopt : std::optional(tenure.shards));
+  queue_.own(options_.lock_timeout ? std::nullopt : std::optional(lease.shards));
   if (!changed) return;
-  for (const Job& job : queue_.enter(tenure.epoch)) release(job);
+  for (const Job& job : queue_.enter(lease.epoch)) release(job);
 }
 
 // Others deliver by now what is still in the queue.
 void Core::on_fenced(std::int64_t epoch) {
   {
-    MutexLock lock(tenure_mutex_);
+    MutexLock lock(lease_mutex_);
     if (epoch == epoch_) fenced_ = true;
   }
   if (events_.fenced) events_.fenced(epoch);
 }
 
 // What has not begun is for the next owner, and so is, after a while, what hangs, or whose
-// mark is refused; what runs is waited for.
+// update is refused; what runs is waited for.
 bool Core::drained(int shard) {
   {
-    MutexLock lock(landing_mutex_);
+    MutexLock lock(ack_mutex_);
     for (const Job& job : queue_.shed(shard)) release(job);
   }
   hand_over_hung(shard);
@@ -250,7 +250,7 @@ std::optional<Clock::Steady> Core::tick() {
   return next;
 }
 
-// Suspects wait for all that is in flight, but not for a call that hangs, nor for a mark
+// Poison candidates wait for all that is in flight, but not for a call that hangs, nor for a update
 // that is refused.
 void Core::tell_if_emptied() {
   if (events_.emptied && active() == 0) events_.emptied();
@@ -286,7 +286,7 @@ bool Core::report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::S
 // Postpones events whose call hangs, by as long as it has taken so far: whoever owns
 // their shard next holds them and their aggregates for that time. The call goes on.
 void Core::hand_over_hung(std::optional<int> shard) {
-  std::vector<Completion> marks;
+  std::vector<Completion> updates;
   const std::int64_t epoch = epoch_;
   const Clock::Steady now = clock_.steady();
   for (const auto& worker : workers_) {
@@ -297,24 +297,24 @@ void Core::hand_over_hung(std::optional<int> shard) {
     for (std::size_t i = 0; i < worker->call.jobs->size(); ++i) {
       const Job& job = (*worker->call.jobs)[i];
       if ((shard && job.row.ref.shard != *shard) || !queue_.begin_hand_over(job)) continue;
-      // In the present epoch: it may be an orphan whose shard is ours again. (What the
+      // In the present epoch: it may be a reclaimed one whose shard is ours again. (What the
       // call changes in its job, its progress, is not to be touched here.)
       Completion completion{.job = {.row = {.ref = job.row.ref, .event = job.row.event},
                                     .lane = job.lane,
                                     .epoch = epoch},
-                            .landing = Completion::Landing::hand_over};
-      completion.mark = {.row = job.row.ref,
-                         .event_id = job.row.event.id(),
-                         .kind = Mark::Kind::defer,
-                         .lane = job.lane,
-                         .attempts = job.row.attempts,
-                         .crashes = job.row.crashes,
-                         .delay = taken,
-                         .progress = worker->call.progress[i]};
-      marks.push_back(std::move(completion));
+                            .ack = Completion::Ack::hand_over};
+      completion.update = {.row = job.row.ref,
+                           .event_id = job.row.event.id(),
+                           .kind = StatusUpdate::Kind::defer,
+                           .lane = job.lane,
+                           .attempts = job.row.attempts,
+                           .crashes = job.row.crashes,
+                           .delay = taken,
+                           .progress = worker->call.progress[i]};
+      updates.push_back(std::move(completion));
     }
   }
-  completer_.submit(std::move(marks));
+  completer_.submit(std::move(updates));
 }
 
 // How many have been inside a call that hangs, for so much longer than allowed.
@@ -334,27 +334,27 @@ std::string Core::stalled() {
   const std::int64_t epoch = epoch_;
   if (epoch == 0 || closing_) return {};
   {
-    MutexLock lock(tenure_mutex_);
+    MutexLock lock(lease_mutex_);
     if (fenced_) {
       return "the store does not know epoch " + std::to_string(epoch) +
              " any more: another instance owns its events, or a connection leads to another "
              "server";
     }
   }
-  // Longer each time: what the next tenure delivers may be delivered for the second time.
+  // Longer each time: what the next lease delivers may be delivered for the second time.
   const auto limit = bounded(options_.stalled_after * (1 << std::min(stalls_.load(), 6)));
   const Clock::Steady now = clock_.steady();
   const auto waiting = completer_.waiting_since();
-  // Where a tenure cannot expire, nobody else could mark them either.
-  if (instance_->lease() && waiting && now - *waiting > limit) {
+  // Where a lease cannot expire, nobody else could update them either.
+  if (instance_->lease_duration() && waiting && now - *waiting > limit) {
     ++stalls_;
-    const auto trouble = completer_.trouble().report();
-    return "no mark has landed for " + seconds_text(now - *waiting) +
+    const auto trouble = completer_.outage().report();
+    return "no update has been acknowledged for " + seconds_text(now - *waiting) +
            (trouble ? ": " + trouble->what : std::string());
   }
   if (!workers_.empty() && hung_workers(limit) == workers_.size() && has_waiting()) {
     hand_over_hung(std::nullopt);
-    if (!queue_.hung_are_handed_over()) return {};  // their marks are on their way
+    if (!queue_.hung_are_handed_over()) return {};  // their updates are on their way
     ++stalls_;
     return "every worker is inside a call that does not return";
   }
@@ -384,7 +384,7 @@ void Core::pause(std::string_view aggregate_type, std::string_view type, bool on
 Core::Condition Core::condition() const {
   Condition result;
   if (queue_.paused()) result.notes.emplace_back("delivery is paused by an operator");
-  if (quarantine_) {
+  if (isolating_) {
     result.notes.emplace_back(
         "events that may have killed the process are delivered by themselves; the others wait");
   }
@@ -427,27 +427,27 @@ std::vector<RowRef> Core::close() {
                                 " ms; what was not started stays pending");
   }
   std::vector<RowRef> unstarted;
-  std::vector<Mark> innocent;
+  std::vector<StatusUpdate> innocent;
   for (const Job& job : queue_.drop_all()) {
     unstarted.push_back(job.row.ref);
-    if (!job.suspect) continue;
+    if (!job.candidate) continue;
     innocent.push_back({.row = job.row.ref,
                         .event_id = job.row.event.id(),
-                        .kind = Mark::Kind::suspect,
+                        .kind = StatusUpdate::Kind::crashes,
                         .crashes = job.row.crashes});
   }
   queue_.stop();
   {
-    MutexLock lock(tenure_mutex_);
+    MutexLock lock(lease_mutex_);
     stopping_ = true;
-    tenure_changed_.notify_all();
+    lease_changed_.notify_all();
   }
   stop_calls_.request_stop();
   for (auto& worker : workers_) worker->thread.join();
   completer_.close(SteadyClock::now() +
                    std::max(options_.drain_timeout, std::chrono::milliseconds{1'000}));
   try {
-    if (!innocent.empty()) instance_->mark(epoch_, innocent);
+    if (!innocent.empty()) instance_->apply(epoch_, innocent);
   } catch (const std::exception& error) {
     log_(LogLevel::warning, std::string("closing: cannot clear the suspicion from ") +
                                 std::to_string(innocent.size()) + " events: " + error.what());

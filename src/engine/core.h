@@ -18,8 +18,8 @@
 #include "engine/delivery.h"
 #include "engine/gate.h"
 #include "engine/job.h"
+#include "engine/outage.h"
 #include "engine/own_thread.h"
-#include "engine/trouble.h"
 #include "engine/unrouted.h"
 #include "engine/work_queue.h"
 #include "outbox/dispatcher.h"
@@ -65,9 +65,9 @@ class Core final : public PollHandler {
   bool enqueue_reserved(Row row);
 
   // Whether events of a shard are taken directly at all: this instance owns
-  // them, and has no suspects to watch.
+  // them, and has no candidates to watch.
   bool direct(int shard) const {
-    return epoch_ != 0 && !quarantine_ && queue_.takes_directly(shard);
+    return epoch_ != 0 && !isolating_ && queue_.takes_directly(shard);
   }
   void give_up(const Event& event);
   void leave_to_reader(const Event& event, const RowRef& row);
@@ -82,14 +82,14 @@ class Core final : public PollHandler {
   std::size_t active() override { return queue_.active(completer_.apart()); }
   bool has(std::string_view event_id) override { return gate_ && gate_->contains(event_id); }
   bool handle(Row row) override;
-  std::size_t handle_suspects(std::vector<Row> rows) override;
-  void quarantine(bool on) override { quarantine_ = on; }
+  std::size_t deliver_isolated(std::vector<Row> rows) override;
+  void isolate(bool on) override { isolating_ = on; }
   void read_begins(std::int64_t epoch) override;
   void read_ends() override;
   void restore(const HeldLane& lane) override;
-  Wanted next_lane(std::span<const Seq> read_through) override;
+  LaneRead next_lane(std::span<const Seq> read_through) override;
   std::optional<Clock::Steady> next_lane_due() override { return queue_.next_due(); }
-  void tenure(const Tenure& tenure, Clock::Steady valid_until) override;
+  void on_lease(const Lease& lease, Clock::Steady valid_until) override;
   bool drained(int shard) override;
   std::string stalled() override;
   bool able() override;
@@ -97,7 +97,7 @@ class Core final : public PollHandler {
   bool any_blocked() override { return queue_.any_blocked(); }
   void unblocked(std::span<const LaneRef> lanes) override { queue_.unblock(lanes); }
   void recheck_blocked() override;
-  void fill(const Wanted& lane, Rows rows, bool suspect) override;
+  void load_lane(const LaneRead& lane, Rows rows, bool candidate) override;
 
   // --- What the driver does ---
 
@@ -119,7 +119,7 @@ class Core final : public PollHandler {
     bool workers_left = true;
   };
   Condition condition() const;
-  const Trouble& marking() const { return completer_.trouble(); }
+  const Outage& marking() const { return completer_.outage(); }
 
   bool closing() const { return closing_; }
   std::int64_t epoch() const { return epoch_; }
@@ -149,10 +149,10 @@ class Core final : public PollHandler {
     const Breaker* route = nullptr;
     bool reported = false;
   };
-  struct Judgement {
+  struct Decision {
     WorkQueue::After after = WorkQueue::After::next;
-    Mark mark{};
-    Completion::Landing landing = Completion::Landing::done;
+    StatusUpdate update{};
+    Completion::Ack ack = Completion::Ack::done;
     bool unavailable = false;  // the listener
 
     bool is_marked() const {
@@ -164,7 +164,7 @@ class Core final : public PollHandler {
     Call call OUTBOX_GUARDED_BY(mutex);
 
     // Its thread's alone: their memory serves one delivery after the other.
-    std::vector<Judgement> judgements{};
+    std::vector<Decision> decisions{};
     std::vector<WorkQueue::Finished> finished{};
 
     Thread thread;
@@ -177,8 +177,8 @@ class Core final : public PollHandler {
   std::chrono::milliseconds postponement(const Job& job);
   std::vector<Outcome> call(Worker& worker, std::vector<Job>& jobs);
   void settle(Worker& worker, WorkQueue::Followers followers);
-  void bury(Job& job, Judgement& judgement) const;
-  Judgement judge(const Job& job, const Outcome& outcome) const;
+  void write_dead_letter(Job& job, Decision& decision) const;
+  Decision decide(const Job& job, const Outcome& outcome) const;
   std::chrono::milliseconds delay_of(const RetryPolicy& policy, int attempts) const;
   bool may_deliver(const std::vector<Job>& jobs);
 
@@ -187,18 +187,18 @@ class Core final : public PollHandler {
   void give_back_claims();
   // False: no room, and the job is left as it was.
   bool admitted(Job& job, WorkQueue::Admission admission);
-  void set_aside(Job job);
+  void hold(Job job);
   void park(Job job);
   void release(const Job& job);
-  void on_landed(std::span<Completion> completions);
+  void on_ack(std::span<Completion> completions);
   void on_fenced(std::int64_t epoch);
   void tell_if_emptied();
   bool report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::Steady>& next);
   void hand_over_hung(std::optional<int> shard);
   std::size_t hung_workers(std::chrono::milliseconds longer) const;
   bool has_waiting();
-  void give_back(std::vector<Job> jobs) OUTBOX_REQUIRES(landing_mutex_);
-  void begin_suspect(Job job) OUTBOX_REQUIRES(landing_mutex_);
+  void give_back(std::vector<Job> jobs) OUTBOX_REQUIRES(ack_mutex_);
+  void begin_isolated(Job job) OUTBOX_REQUIRES(ack_mutex_);
   bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);
   void report(const Completion& completion) const;
   void report_paused(const Breaker* route, const std::string& why) const;
@@ -223,19 +223,19 @@ class Core final : public PollHandler {
   Deliverer deliverer_;
   Completer completer_;
 
-  // Held while a tenure begins, and while events leave the gate with nothing marked.
+  // Held while a lease begins, and while events leave the gate with nothing marked.
   // Taken before any other, and held while calling the other parts and the tracker.
-  Mutex landing_mutex_;
+  Mutex ack_mutex_;
 
-  Mutex tenure_mutex_;
-  CondVar tenure_changed_;
-  Clock::Steady deadline_ OUTBOX_GUARDED_BY(tenure_mutex_) = Clock::Steady::max();
-  bool fenced_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;  // the store has said so of epoch_
-  bool stopping_ OUTBOX_GUARDED_BY(tenure_mutex_) = false;
+  Mutex lease_mutex_;
+  CondVar lease_changed_;
+  Clock::Steady deadline_ OUTBOX_GUARDED_BY(lease_mutex_) = Clock::Steady::max();
+  bool fenced_ OUTBOX_GUARDED_BY(lease_mutex_) = false;  // the store has said so of epoch_
+  bool stopping_ OUTBOX_GUARDED_BY(lease_mutex_) = false;
   Atomic<bool> closing_{false};
-  Atomic<std::int64_t> epoch_{0};  // changed under tenure_mutex_
-  Atomic<bool> quarantine_{false};
-  Atomic<int> stalls_{0};                  // how often it was given up since the last mark landed
+  Atomic<std::int64_t> epoch_{0};  // changed under lease_mutex_
+  Atomic<bool> isolating_{false};
+  Atomic<int> stalls_{0};                  // how often it was given up since the last update acked
   Atomic<std::int64_t> reading_epoch_{0};  // of the read under way
 
   // With row claims: by the id. Whoever reads uses it.

@@ -64,9 +64,10 @@ bool Core::handle(Row row) {
   const bool wait = is_to_wait(row);
   if (!acquire(row)) {
     if (!options_.lock_timeout) return true;
-    // Its retry has landed, and was claimed before the tracker heard of that; or its call hangs,
-    // and all claims were given up since. Nobody works on this claim: unless it is given back,
-    // the row waits until it expires. But not yet, for the next read would claim it again.
+    // Its retry has been acknowledged, and was claimed before the tracker heard of that; or its
+    // call hangs, and all claims were given up since. Nobody works on this claim: unless it is
+    // given back, the row waits until it expires. But not yet, for the next read would claim it
+    // again.
     if (!events_.left_behind) return false;  // ends the round, which gives it back
     claimed_in_flight_.emplace_back(row.event.id(), row.ref);
     return true;
@@ -82,11 +83,11 @@ bool Core::handle(Row row) {
     release(job);
     return false;
   }
-  set_aside(std::move(job));
+  hold(std::move(job));
   return true;
 }
 
-std::size_t Core::handle_suspects(std::vector<Row> rows) {
+std::size_t Core::deliver_isolated(std::vector<Row> rows) {
   std::size_t known = 0;
   std::vector<Completion> completions;
   for (Row& row : rows) {
@@ -99,40 +100,40 @@ std::size_t Core::handle_suspects(std::vector<Row> rows) {
       continue;
     }
     Job job = job_of(std::move(row), false, reading_epoch_);
-    // Rows set aside stay in the lane that they wait in.
+    // Rows held stay in the lane that they wait in.
     if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
     if (!queue_.reserve(job)) {
       release(job);
       if (events_.left_behind) events_.left_behind(job.row.ref);
       break;
     }
-    job.suspect = true;
-    Mark mark{.row = job.row.ref,
-              .event_id = job.row.event.id(),
-              .kind = Mark::Kind::suspect,
-              .crashes = job.row.crashes + 1};
+    job.candidate = true;
+    StatusUpdate update{.row = job.row.ref,
+                        .event_id = job.row.event.id(),
+                        .kind = StatusUpdate::Kind::crashes,
+                        .crashes = job.row.crashes + 1};
     completions.push_back(
-        {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::expected});
+        {.job = std::move(job), .update = std::move(update), .ack = Completion::Ack::expected});
   }
   completer_.submit(std::move(completions));
   return known;
 }
 
 // Its crashes have been raised: now it may be delivered.
-void Core::begin_suspect(Job job) {
+void Core::begin_isolated(Job job) {
   switch (queue_.begin(job)) {
     case WorkQueue::Admission::queued:
       break;
-    case WorkQueue::Admission::aside:
-      set_aside(std::move(job));
+    case WorkQueue::Admission::hold:
+      hold(std::move(job));
       break;
     case WorkQueue::Admission::park:
       park(std::move(job));
       break;
     case WorkQueue::Admission::full: {
-      std::vector<Job> orphan;
-      orphan.push_back(std::move(job));
-      give_back(std::move(orphan));
+      std::vector<Job> reclaimed;
+      reclaimed.push_back(std::move(job));
+      give_back(std::move(reclaimed));
       break;
     }
   }
@@ -140,7 +141,7 @@ void Core::begin_suspect(Job job) {
 
 void Core::restore(const HeldLane& lane) { queue_.restore(lane, clock_.steady()); }
 
-PollHandler::Wanted Core::next_lane(std::span<const Seq> read_through) {
+PollHandler::LaneRead Core::next_lane(std::span<const Seq> read_through) {
   if (closing_) return {};
   return queue_.next_lane(read_through, clock_.steady());
 }
@@ -158,54 +159,54 @@ bool Core::unblock(LaneKey lane, Row row, std::vector<Completion>& completions) 
     release(job);
     return false;
   }
-  Mark mark{.row = job.row.ref,
-            .event_id = job.row.event.id(),
-            .kind = Mark::Kind::unblock,
-            .lane = lane};
+  StatusUpdate update{.row = job.row.ref,
+                      .event_id = job.row.event.id(),
+                      .kind = StatusUpdate::Kind::unblock,
+                      .lane = lane};
   completions.push_back(
-      {.job = std::move(job), .mark = std::move(mark), .landing = Completion::Landing::expected});
+      {.job = std::move(job), .update = std::move(update), .ack = Completion::Ack::expected});
   return true;
 }
 
-void Core::fill(const Wanted& lane, Rows rows, bool suspect) {
-  WorkQueue::Filling filling{.epoch = reading_epoch_, .more = rows.more};
-  std::vector<Row> suspects;
+void Core::load_lane(const LaneRead& lane, Rows rows, bool candidate) {
+  WorkQueue::LanePage page{.epoch = reading_epoch_, .more = rows.more};
+  std::vector<Row> candidates;
   std::vector<Completion> unblocked;
   auto row = rows.rows.begin();
   for (; row != rows.rows.end(); ++row) {
-    // Ready rows of the lane that have not been met in this tenure may come before it.
+    // Ready rows of the lane that have not been met in this lease may come before it.
     if (row->ref.seq > lane.read_through) {
-      filling.open_after = row->ref.seq;
-      filling.more = true;
+      page.open_after = row->ref.seq;
+      page.more = true;
       break;
     }
     if (row->status == Status::dead) {
       if (options_.on_dead != OnDead::skip) {
-        filling.blocked = true;
+        page.blocked = true;
         break;
       }
       if (unblock(lane.key, std::move(*row), unblocked)) continue;
-      filling.more = true;
+      page.more = true;
       break;
     }
     if (row->available_in > std::chrono::microseconds::zero()) {
-      filling.due = clock_.steady() + row->available_in;
+      page.due = clock_.steady() + row->available_in;
       break;
     }
-    if (suspect) {
-      suspects.push_back(std::move(*row));
+    if (candidate) {
+      candidates.push_back(std::move(*row));
       continue;
     }
     if (!acquire(*row)) continue;
     Job job = job_of(std::move(*row), false, reading_epoch_);
     job.lane = lane.key;
-    filling.jobs.push_back(std::move(job));
+    page.jobs.push_back(std::move(job));
   }
-  const bool blocked = filling.blocked;
-  // Suspects are still to come: the lane is to be read again after them.
-  if (!suspects.empty()) filling.more = true;
-  if (!suspects.empty()) handle_suspects(std::move(suspects));
-  for (const Job& job : queue_.fill(lane.key, std::move(filling))) release(job);
+  const bool blocked = page.blocked;
+  // Poison candidates are still to come: the lane is to be read again after them.
+  if (!candidates.empty()) page.more = true;
+  if (!candidates.empty()) deliver_isolated(std::move(candidates));
+  for (const Job& job : queue_.load_lane(lane.key, std::move(page))) release(job);
   completer_.submit(std::move(unblocked));
   if (!blocked || options_.on_dead != OnDead::park) return;
   for (; row != rows.rows.end(); ++row) {

@@ -4,7 +4,7 @@
 #include <limits>
 #include <set>
 
-#include "engine/keeper.h"
+#include "engine/lease_keeper.h"
 #include "engine/test_fixture.h"
 
 namespace outbox::internal {
@@ -51,14 +51,14 @@ class CoreTest : public testing::EngineTest {
             .workers = 1, .hung_after = 30s, .tracker = tracker, .log = log.log(), .clock = &clock},
         50);
     core->start();
-    tenure = instance->renew();
-    core->tenure(tenure, Clock::Steady::max());
-    read_through.assign(tenure.shards.size(), kEverything);
+    lease = instance->renew();
+    core->on_lease(lease, Clock::Steady::max());
+    read_through.assign(lease.shards.size(), kEverything);
   }
 
   void read_ready() {
-    core->read_begins(tenure.epoch);
-    for (Row& row : instance->ready(tenure.shards, 0, 50).rows) core->handle(std::move(row));
+    core->read_begins(lease.epoch);
+    for (Row& row : instance->ready(lease.shards, 0, 50).rows) core->handle(std::move(row));
     core->read_ends();
   }
 
@@ -66,15 +66,15 @@ class CoreTest : public testing::EngineTest {
     for (;;) {
       const auto lane = core->next_lane(read_through);
       if (lane.key == kNoLane) return;
-      core->read_begins(tenure.epoch);
-      core->fill(lane, instance->held(lane.shard, lane.key, lane.limit), false);
+      core->read_begins(lease.epoch);
+      core->load_lane(lane, instance->held(lane.shard, lane.key, lane.limit), false);
       core->read_ends();
     }
   }
 
   std::shared_ptr<TellingTracker> tracker = std::make_shared<TellingTracker>();
   std::shared_ptr<Instance> instance = bare_store->join({.lease = 24h});
-  Tenure tenure;
+  Lease lease;
   std::vector<Seq> read_through;
   testing::Barrier hang;
   std::unique_ptr<Core> core;
@@ -97,12 +97,12 @@ TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
 
   // Its shard is given up, and comes back.
   const int shard = store->find(id)->row.ref.shard;
-  Tenure without = tenure;
+  Lease without = lease;
   std::erase(without.shards, shard);
-  without.leaving.push_back(shard);
-  core->tenure(without, Clock::Steady::max());
+  without.draining.push_back(shard);
+  core->on_lease(without, Clock::Steady::max());
   ASSERT_TRUE(testing::eventually([&] { return core->drained(shard); }));
-  core->tenure(tenure, Clock::Steady::max());
+  core->on_lease(lease, Clock::Steady::max());
   for (const HeldLane& lane : instance->held_lanes(shard, 0, 10)) core->restore(lane);
   clock.advance(60s);
   read_lanes();
@@ -138,30 +138,30 @@ TEST_F(CoreTest, EachTimeAllWorkersHangTheyGetTwiceAsLong) {
     EXPECT_EQ(core->stalled(), "") << longer.count();
     clock.advance(1s);
     EXPECT_TRUE(testing::eventually([&] { return !core->stalled().empty(); })) << longer.count();
-    core->tenure({}, Clock::Steady::min());
+    core->on_lease({}, Clock::Steady::min());
     instance->leave();
-    tenure = instance->renew();
-    core->tenure(tenure, Clock::Steady::max());
+    lease = instance->renew();
+    core->on_lease(lease, Clock::Steady::max());
   }
 }
 
 // Of a dispatcher and a poller only the poller gives up; were the other one asked first, it
 // would take the answer for the poller's, and double the time until the next.
-TEST_F(CoreTest, AKeeperWithoutAnInstanceDoesNotAskWhetherItHasStalled) {
+TEST_F(CoreTest, ALeaseKeeperWithoutAnInstanceDoesNotAskWhetherItHasStalled) {
   std::atomic<int> asked{0};
   testing::Signal ticks;
-  Keeper keeper(nullptr,
-                {.stalled =
-                     [&] {
-                       ++asked;
-                       return std::string("why");
-                     },
-                 .tick =
-                     [&] {
-                       ticks.raise();
-                       return std::optional<Clock::Steady>();
-                     }},
-                clock, log.log());
+  LeaseKeeper keeper(nullptr,
+                     {.stalled =
+                          [&] {
+                            ++asked;
+                            return std::string("why");
+                          },
+                      .tick =
+                          [&] {
+                            ticks.raise();
+                            return std::optional<Clock::Steady>();
+                          }},
+                     clock, log.log());
   keeper.start();
   ASSERT_TRUE(ticks.wait(1));
   keeper.wake();

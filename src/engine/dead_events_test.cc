@@ -35,13 +35,13 @@ TEST_F(DeadEventsTest, QueriesCountsAndGroupsAreOfTheDead) {
   const Ids ids = make_dead({"timeout", "refused", "timeout"});
   write_elsewhere(order_event("9", "{}"));
   EXPECT_EQ(dead.count(), 3);
-  EXPECT_EQ(dead.count({.status = {Status::fresh}}), 3) << "whatever the filter says";
+  EXPECT_EQ(dead.count({.status = {Status::pending}}), 3) << "whatever the filter says";
   EXPECT_EQ(dead.count({.error_contains = "time"}), 2);
   const auto page = dead.query({}, 2);
   ASSERT_EQ(page.size(), 2u);
   EXPECT_EQ(page[0].row.event.id(), ids[0]);
   EXPECT_EQ(page[0].last_error, "timeout");
-  const auto rest = dead.query({.status = {Status::fresh}}, 2, page.back().row.ref.seq);
+  const auto rest = dead.query({.status = {Status::pending}}, 2, page.back().row.ref.seq);
   ASSERT_EQ(rest.size(), 1u);
   EXPECT_EQ(rest[0].row.event.id(), ids[2]);
   ASSERT_EQ(dead.groups().size(), 2u);
@@ -173,7 +173,7 @@ TEST_F(DeadEventsTest, AllThatWasEverDeliveredIsNotReplayedByMistake) {
 }
 
 TEST_F(DeadEventsTest, AnEventThatIsReplayedTheMomentItIsFinishedIsNotMissed) {
-  // The engine may not have heard yet that its mark has landed.
+  // The engine may not have heard yet that its update has been acknowledged.
   const std::string id = write_elsewhere(order_event("1", "{}"));
   constexpr std::size_t kTimes = 300;
   const auto box = open({.poll_interval = 100ms});

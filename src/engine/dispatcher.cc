@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "engine/core.h"
-#include "engine/keeper.h"
+#include "engine/lease_keeper.h"
 #include "outbox/error.h"
 
 namespace outbox {
@@ -17,8 +17,8 @@ constexpr std::size_t kNoBatch = 1;
 
 }  // namespace
 
-// A core whose timers are driven by a keeper, and whose tenure is renewed by
-// it, too: its marks are fenced like any other.
+// A core whose timers are driven by a keeper, and whose lease is renewed by
+// it, too: its updates are fenced like any other.
 class Dispatcher::Impl {
  public:
   Impl(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOptions options)
@@ -27,7 +27,7 @@ class Dispatcher::Impl {
         log_(options.log ? options.log : standard_error_log()),
         core_(std::make_shared<internal::Core>(instance_, std::move(listeners), std::move(options),
                                                kNoBatch)),
-        keeper_(make_keeper(instance_)) {
+        keeper_(make_lease_keeper(instance_)) {
     core_->set_events({.timer_changed = [this] { keeper_->wake(); },
                        .fenced = [this](std::int64_t /*epoch*/) { keeper_->wake(); }});
   }
@@ -65,19 +65,19 @@ class Dispatcher::Impl {
   std::shared_ptr<PollHandler> poll_handler() {
     MutexLock lock(mutex_);
     if (started_) throw MisuseError("dispatcher: poll_handler() must be called before start()");
-    keeper_ = make_keeper(nullptr);
+    keeper_ = make_lease_keeper(nullptr);
     return core_;
   }
   bool in_this_process() const { return pid_ == getpid(); }
 
  private:
-  std::unique_ptr<internal::Keeper> make_keeper(std::shared_ptr<Instance> instance) {
-    return std::make_unique<internal::Keeper>(
+  std::unique_ptr<internal::LeaseKeeper> make_lease_keeper(std::shared_ptr<Instance> instance) {
+    return std::make_unique<internal::LeaseKeeper>(
         std::move(instance),
-        internal::Keeper::Duties{
-            .renewed = [this](const Tenure& tenure,
-                              Clock::Steady valid_until) { core_->tenure(tenure, valid_until); },
-            .expired = [this] { core_->tenure({}, Clock::Steady::min()); },
+        internal::LeaseKeeper::Callbacks{
+            .renewed = [this](const Lease& lease,
+                              Clock::Steady valid_until) { core_->on_lease(lease, valid_until); },
+            .expired = [this] { core_->on_lease({}, Clock::Steady::min()); },
             .stalled = [this] { return core_->stalled(); },
             .able = [this] { return core_->able(); },
             .tick = [this] { return core_->tick(); }},
@@ -99,7 +99,7 @@ class Dispatcher::Impl {
   Mutex mutex_;
   bool started_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool closed_ OUTBOX_GUARDED_BY(mutex_) = false;
-  std::unique_ptr<internal::Keeper> keeper_;
+  std::unique_ptr<internal::LeaseKeeper> keeper_;
 };
 
 Dispatcher::Dispatcher(std::shared_ptr<Instance> instance, Listeners listeners,

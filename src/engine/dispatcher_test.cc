@@ -53,7 +53,7 @@ TEST_F(DispatcherTest, DeliversHotAndColdEventsAndMarksThemDone) {
             (std::multiset<std::string>{hot.event.id(), cold.event.id()}));
 }
 
-TEST_F(DispatcherTest, TakesRoomFromTheRightQueueUntilTheMarkHasLanded) {
+TEST_F(DispatcherTest, TakesRoomFromTheRightQueueUntilTheMarkIsAcknowledged) {
   const Row hot = row("1");
   const Row cold = row("2");
   auto on = dispatcher({.hot_capacity = 3, .cold_capacity = 5}, waiting());
@@ -83,7 +83,7 @@ TEST_F(DispatcherTest, RefusesWhatAFullQueueCannotTakeAndTakesItLater) {
   on->start();
   ASSERT_TRUE(on->enqueue_hot(first));
   EXPECT_FALSE(on->enqueue_hot(second));
-  EXPECT_EQ(status(second.event.id()), Status::fresh);
+  EXPECT_EQ(status(second.event.id()), Status::pending);
   EXPECT_TRUE(on->enqueue_cold(second)) << "it is not in flight after the refusal";
   EXPECT_FALSE(on->enqueue_cold(row("3")));
   barrier.open();
@@ -95,7 +95,7 @@ TEST_F(DispatcherTest, RefusesWhatAFullQueueCannotTakeAndTakesItLater) {
   EXPECT_TRUE(becomes_done(third));
 }
 
-// With row claims nobody has to tell it of a tenure: each row has its owner.
+// With row claims nobody has to tell it of a lease: each row has its owner.
 TEST_F(DispatcherTest, DeliversClaimsThatAreHandedToItsPollHandler) {
   Listeners on;
   on.add("Order", "Happened", recorder);
@@ -130,7 +130,7 @@ TEST_F(DispatcherTest, WhoseMarkWasFencedDeliversNothingMore) {
   const auto next = bare_store->join({.lease = 15s});
   ASSERT_NE(next->renew().epoch, 0) << "taken over";
   barrier.open();
-  ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::stale_marks] == 1; }));
+  ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::stale_updates] == 1; }));
   zombie.enqueue_cold(row("2"));  // refused, once everything is given up
   EXPECT_FALSE(listener->wait_for(2, 100ms)) << "which is the other's";
   renewals.open();
@@ -170,7 +170,7 @@ TEST_F(DispatcherTest, AsksTheTrackerOfItsUser) {
   EXPECT_TRUE(eventually([&] { return on->in_flight() == 0; }));
   EXPECT_EQ(recorder->count(), 1u);
   EXPECT_TRUE(eventually([&] { return tracker->try_acquire(taken.event.id()); }))
-      << "released when the mark had landed";
+      << "released when the update had been acknowledged";
 }
 
 TEST_F(DispatcherTest, MayBeClosedTwiceAndWithoutAStart) {
@@ -226,7 +226,7 @@ TEST_F(DispatcherTest, TakesNothingOnceItIsClosed) {
   EXPECT_EQ(on->hot_room(), 0u);
   EXPECT_EQ(on->cold_room(), 0u);
   EXPECT_EQ(recorder->count(), 0u);
-  EXPECT_EQ(status(late.event.id()), Status::fresh);
+  EXPECT_EQ(status(late.event.id()), Status::pending);
 }
 
 TEST_F(DispatcherTest, ClosingItInAListenerIsRefusedAndChangesNothing) {

@@ -15,7 +15,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// The database is away: it is asked again soon, but not in a loop.
+// The database is unreachable: it is asked again soon, but not in a loop.
 constexpr milliseconds kAfterFailedRead{250};
 
 // A handler does not say when it has room again.
@@ -42,9 +42,9 @@ PollerOptions Driver::checked_options(PollerOptions options) {
     throw MisuseError("skip_recent must not be negative, got " +
                       std::to_string(options.skip_recent.count()) + " ms");
   }
-  if (options.max_deaths_alone < 1) {
-    throw MisuseError("max_deaths_alone must be at least 1, got " +
-                      std::to_string(options.max_deaths_alone));
+  if (options.max_solo_crashes < 1) {
+    throw MisuseError("max_solo_crashes must be at least 1, got " +
+                      std::to_string(options.max_solo_crashes));
   }
   if (options.stalled_after.count() <= 0) throw MisuseError("stalled_after must be positive");
   options.stalled_after = bounded(options.stalled_after);
@@ -64,26 +64,26 @@ Driver::Driver(std::shared_ptr<Instance> instance, PollHandler& handler, PollerO
       clock_(*options_.clock),
       reader_(instance_, handler_, options_),
       keeper_(instance_,
-              {.renewed = [this](const Tenure& tenure,
-                                 Clock::Steady valid_until) { adopt(tenure, valid_until); },
-               .expired = [this] { adopt({}, Clock::Steady::min()); },
+              {.renewed = [this](const Lease& lease,
+                                 Clock::Steady valid_until) { take_lease(lease, valid_until); },
+               .expired = [this] { take_lease({}, Clock::Steady::min()); },
                .stalled = [this] { return stalled(); },
                .able = [this] { return handler_.able(); },
                .tick = [this] { return tick(); }},
               clock_, options_.log) {}
 
-void Driver::adopt(const Tenure& tenure, Clock::Steady valid_until) {
-  const bool owner = tenure.epoch != 0;
+void Driver::take_lease(const Lease& lease, Clock::Steady valid_until) {
+  const bool owner = lease.epoch != 0;
   if (owner != owner_) {
     options_.log(LogLevel::info, owner ? "this instance delivers events now (epoch " +
-                                             std::to_string(tenure.epoch) + ")"
+                                             std::to_string(lease.epoch) + ")"
                                        : "this instance delivers no events");
   }
-  handler_.tenure(tenure, valid_until);
+  handler_.on_lease(lease, valid_until);
   if (owner && !owner_) owner_since_ = clock_.steady();
   owner_ = owner;  // not before events are taken from commits
-  if (reader_.set_tenure(tenure)) want();
-  for (const int shard : tenure.leaving) {
+  if (reader_.set_lease(lease)) request_read();
+  for (const int shard : lease.draining) {
     // In this order: what the reader has found is in flight before it stops.
     if (!reader_.reads(shard) && handler_.drained(shard)) instance_->release(shard);
   }
@@ -130,7 +130,7 @@ bool Driver::read_now() {
   return more_;
 }
 
-void Driver::want() {
+void Driver::request_read() {
   if (helpers_.wanted) {
     helpers_.wanted();
   } else {
@@ -139,7 +139,7 @@ void Driver::want() {
 }
 
 void Driver::wake() {
-  want();
+  request_read();
   if (!helpers_.wanted) keeper_.wake();
 }
 
@@ -167,10 +167,10 @@ void Driver::fenced(std::int64_t epoch) {
 }
 
 void Driver::emptied() {
-  if (reader_.suspicious()) wake();
+  if (reader_.recovering()) wake();
 }
 
-// Why there is nothing to be hoped for from this tenure.
+// Why there is nothing to be hoped for from this lease.
 std::string Driver::stalled() {
   if (!owner_) return {};
   if (std::string why = handler_.stalled(); !why.empty()) return why;
@@ -206,14 +206,14 @@ std::optional<Clock::Steady> Driver::do_what_is_due() {
   if (now >= next_sweep_) {
     next_sweep_ = now + with_jitter(options_.interval);
     reader_.look_everywhere();
-    want();
+    request_read();
   }
   by(next_sweep_);
   // After a read that failed, what is due waits for the next attempt.
   const Clock::Steady retry_at = retry_at_;
   if (retry_at <= now) {
     retry_at_ = Clock::Steady::max();
-    want();
+    request_read();
   } else if (retry_at < Clock::Steady::max()) {
     by(retry_at);
   } else {
@@ -222,7 +222,7 @@ std::optional<Clock::Steady> Driver::do_what_is_due() {
       if (*due > now) {
         by(*due);
       } else {
-        want();
+        request_read();
       }
     }
   }

@@ -9,9 +9,9 @@
 #include <string>
 
 #include "core/rate_limit.h"
-#include "engine/keeper.h"
+#include "engine/lease_keeper.h"
+#include "engine/outage.h"
 #include "engine/reader.h"
-#include "engine/trouble.h"
 #include "outbox/poller.h"
 #include "threads/mutex.h"
 #include "threads/thread.h"
@@ -68,17 +68,17 @@ class Driver {
   bool owner() const { return owner_; }
   bool on_own_thread() const { return keeper_.on_own_thread(); }
 
-  // That events cannot be read, or the tenure not be renewed.
-  const Trouble& reading() const { return reading_; }
-  const Trouble& renewing() const { return keeper_.trouble(); }
-  const Trouble& given_up() const { return keeper_.given_up(); }
+  // That events cannot be read, or the lease not be renewed.
+  const Outage& reading() const { return reading_; }
+  const Outage& renewing() const { return keeper_.outage(); }
+  const Outage& given_up() const { return keeper_.given_up(); }
 
  private:
-  void adopt(const Tenure& tenure, Clock::Steady valid_until);
+  void take_lease(const Lease& lease, Clock::Steady valid_until);
   std::string stalled();
   std::optional<Clock::Steady> tick();
   std::optional<Clock::Steady> do_what_is_due();
-  void want();
+  void request_read();
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -91,7 +91,7 @@ class Driver {
   bool more_ = false;  // what read_now() said last; guarded by round_
   Reader reader_;
   RateLimit warnings_{std::chrono::seconds{10}};
-  Trouble reading_;
+  Outage reading_;
   Atomic<Clock::Steady> read_began_{Clock::Steady::max()};  // of the one under way
   Atomic<bool> owner_{false};
   Atomic<bool> wanted_{false};  // without helpers_.wanted
@@ -103,7 +103,7 @@ class Driver {
   // Used by the keeper's thread only.
   Clock::Steady next_sweep_{};
 
-  Keeper keeper_;  // last: its thread uses all of the above
+  LeaseKeeper keeper_;  // last: its thread uses all of the above
 };
 
 }  // namespace outbox::internal

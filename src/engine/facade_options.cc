@@ -93,7 +93,7 @@ InstanceOptions instance_options(const Options& options) {
   return {.name = options.name,
           .capacity = options.hot_capacity + options.cold_capacity,
           .lease = options.lease,
-          .whole = options.mode != Mode::multi_node,
+          .exclusive = options.mode != Mode::multi_node,
           .row_claims = options.row_claims,
           .lock_timeout = options.lock_timeout};
 }
@@ -128,7 +128,7 @@ PollerOptions poller_options(const Options& options, const Clock& clock) {
                                   .interval = options.poll_interval,
                                   .skip_recent = options.skip_recent,
                                   .row_claims = options.row_claims,
-                                  .max_deaths_alone = options.max_deaths_alone,
+                                  .max_solo_crashes = options.max_solo_crashes,
                                   .stalled_after = options.stalled_after,
                                   .log = options.log,
                                   .clock = &clock});

@@ -87,7 +87,7 @@ TEST_F(FacadeTest, OrderedDeliversAllEventsOneAfterTheOtherWhateverTheirAggregat
   EXPECT_EQ(most, 1);
 }
 
-// What waits aside was set aside under the other kind of order.
+// What was held under the other kind of order.
 TEST_F(FacadeTest, AChangeBetweenOneOrderAndManyKeepsTheOrderOfWhatWaits) {
   for (const bool ordered_first : {true, false}) {
     bare_store = memory::open({.shards = 1, .clock = &clock});
@@ -121,7 +121,7 @@ TEST_F(FacadeTest, AWriterOnlyWritesAndDeliversNothing) {
   Outbox box{store, {}, {.mode = Mode::writer_only, .log = log.log()}};
   box.start();
   const std::string id = write(box, order_event("1", "1"));
-  EXPECT_EQ(status(id), Status::fresh);
+  EXPECT_EQ(status(id), Status::pending);
   EXPECT_FALSE(box.owner());
   EXPECT_TRUE(box.health().ready);
   EXPECT_THROW(box.wait_idle(1ms), MisuseError);
@@ -246,7 +246,7 @@ TEST_F(FacadeTest, HealthSaysWhetherItIsStartedClosedOrStandsBy) {
 TEST_F(FacadeTest, HealthNamesWhatTheDatabaseRefusesUntilItIsBack) {
   auto box = open();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
-  faults->before(failing({"mark"}));
+  faults->before(failing({"update"}));
   write(*box, order_event("1", "1"));
   ASSERT_TRUE(eventually([&] { return !box->health().ready; }));
   EXPECT_TRUE(says(box->health(), "events could not be marked"));
@@ -316,7 +316,7 @@ TEST_F(FacadeTest, APausedOutboxClosesAtOnceAndLeavesItsEventsPending) {
   const auto begin = std::chrono::steady_clock::now();
   box->close();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 30s);
-  EXPECT_EQ(status(id), Status::fresh);
+  EXPECT_EQ(status(id), Status::pending);
   EXPECT_EQ(attempts(id), 0);
 }
 
@@ -391,12 +391,12 @@ TEST_F(TwoListenersTest, ABacklogOfThePausedOneDoesNotKeepTheOtherOneOut) {
 TEST_F(TwoListenersTest, WhatIsPostponedKeepsItsCountOfDeaths) {
   const std::string id = write_elsewhere(mail_event("1"));
   {
-    const auto instance = bare_store->join({.lease = 1s, .whole = true});
-    const Tenure tenure = instance->renew();
+    const auto instance = bare_store->join({.lease = 1s, .exclusive = true});
+    const Lease lease = instance->renew();
     const EventRecord record = *bare_store->find(id);
-    const Mark suspect{
-        .row = record.row.ref, .event_id = id, .kind = Mark::Kind::suspect, .crashes = 2};
-    ASSERT_TRUE(instance->mark(tenure.epoch, std::span(&suspect, 1)).stale.empty());
+    const StatusUpdate candidate{
+        .row = record.row.ref, .event_id = id, .kind = StatusUpdate::Kind::crashes, .crashes = 2};
+    ASSERT_TRUE(instance->apply(lease.epoch, std::span(&candidate, 1)).stale.empty());
   }
   clock.advance(2s);
   auto box = make_two({});
@@ -410,11 +410,11 @@ TEST_F(TwoListenersTest, WhatIsPostponedKeepsItsCountOfDeaths) {
   EXPECT_EQ(bare_store->find(id)->row.crashes, 2) << "it has not answered";
 }
 
-TEST_F(TwoListenersTest, ASuspectOfAPausedListenerDoesNotKeepTheOthersWaiting) {
+TEST_F(TwoListenersTest, APoisonCandidateOfAPausedListenerDoesNotKeepTheOthersWaiting) {
   write_elsewhere(mail_event("1"));
   {
     // An owner that dies with the event in its hands.
-    const auto instance = bare_store->join({.lease = 1s, .whole = true});
+    const auto instance = bare_store->join({.lease = 1s, .exclusive = true});
     ASSERT_FALSE(instance->renew().shards.empty());
   }
   clock.advance(2s);
@@ -439,13 +439,13 @@ TEST_F(TwoListenersTest, ASuspectOfAPausedListenerDoesNotKeepTheOthersWaiting) {
 
 TEST_F(FacadeTest, AnEventIsDeadOnlyOnceItsDeadLetterIsTaken) {
   std::atomic<int> letters{0};
-  std::atomic<int> buried{0};
+  std::atomic<int> evicted{0};
   std::string reason;
   auto failing = std::make_shared<RecordingListener>(
       [](const Event&, const Delivery&) { return Outcome::failed("broken"); });
   auto box = open({.retry = retry_every(1s),
                    .max_attempts = 2,
-                   .on_dead_event = [&](const Event&, std::string_view) { ++buried; },
+                   .on_dead_event = [&](const Event&, std::string_view) { ++evicted; },
                    .dead_letter =
                        [&](const Event&, std::string_view error) {
                          if (++letters < 3) throw RetryableError("no room for dead letters");
@@ -465,7 +465,7 @@ TEST_F(FacadeTest, AnEventIsDeadOnlyOnceItsDeadLetterIsTaken) {
       EXPECT_NE(seen, Status::dead);
       EXPECT_EQ(counted, 1) << "the last one is repeated, and not counted before";
     }
-    return buried == 1;
+    return evicted == 1;
   }));
   EXPECT_EQ(status(id), Status::dead);
   EXPECT_EQ(attempts(id), 2);

@@ -25,7 +25,7 @@ bool Gate::reserve(std::string_view event_id) {
   }
   if (!found->second) return false;
   found->second = false;
-  std::erase(limbo_, &found->first);
+  std::erase(release_pending_, &found->first);
   return true;
 }
 
@@ -55,7 +55,7 @@ void Gate::release(std::string_view event_id) {
     return;
   }
   found->second = true;
-  limbo_.push_back(&found->first);
+  release_pending_.push_back(&found->first);
 }
 
 void Gate::read_begins() {
@@ -66,8 +66,8 @@ void Gate::read_begins() {
 void Gate::read_ends() {
   MutexLock lock(mutex_);
   reading_ = false;
-  for (const std::string* id : limbo_) forget(ids_.find(*id));
-  limbo_.clear();
+  for (const std::string* id : release_pending_) forget(ids_.find(*id));
+  release_pending_.clear();
 }
 
 bool Gate::contains(std::string_view event_id) const {
@@ -82,7 +82,7 @@ std::size_t Gate::all() const {
 
 std::size_t Gate::size() const {
   MutexLock lock(mutex_);
-  return ids_.size() - limbo_.size();
+  return ids_.size() - release_pending_.size();
 }
 
 }  // namespace outbox

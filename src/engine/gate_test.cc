@@ -20,10 +20,10 @@ TEST(Gate, AnEventThatFinishesDuringAReadStaysUntilItEnds) {
   ASSERT_TRUE(gate.try_acquire("a"));
   gate.read_begins();
   gate.release("a");
-  EXPECT_FALSE(gate.try_acquire("a")) << "the read may be older than the mark";
+  EXPECT_FALSE(gate.try_acquire("a")) << "the read may be older than the update";
   EXPECT_EQ(gate.size(), 0u) << "it is not in flight any more";
   gate.read_ends();
-  EXPECT_TRUE(gate.try_acquire("a")) << "a later read sees the mark: this is a new delivery";
+  EXPECT_TRUE(gate.try_acquire("a")) << "a later read sees the update: this is a new delivery";
 }
 
 TEST(Gate, ReleasingTwiceDuringAReadIsTheSameAsOnce) {

@@ -36,7 +36,7 @@ TEST_F(InstancesTest, EachEventIsDeliveredOnceByTwoInstancesWithoutOrder) {
   const auto ids = recorder->ids();
   EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 200u);
   EXPECT_EQ(ids.size(), 200u) << "the owner of a shard delivers, not the one that wrote";
-  EXPECT_EQ((*metrics)[Counter::stale_marks], 0u);
+  EXPECT_EQ((*metrics)[Counter::stale_updates], 0u);
 }
 
 TEST_F(InstancesTest, AShardIsNotHandedOverWhileItsOldOwnerReadsIt) {

@@ -16,7 +16,7 @@ struct Job {
   bool hot = false;
 
   // Its `crashes` were raised before the delivery.
-  bool suspect = false;
+  bool candidate = false;
 
   // Handlers of a fan-out have it, and its row does not say so yet.
   bool unsaved_progress = false;
@@ -34,20 +34,20 @@ inline constexpr std::int64_t kHandedOver = -1;
 // The lane of all events when there is one total order.
 inline constexpr LaneKey kOnlyLane = 1;
 
-// A mark on its way to the store, with the job that it is about.
+// A update on its way to the store, with the job that it is about.
 struct Completion {
   // What it means to the job's lane: nothing, because the lane did not wait
   // for it; that its head, or a row behind the head, is where it should be;
   // that a row has come which WorkQueue::reserve() announced; or that a call that
   // hangs may be left behind with its shard, and is still running.
-  enum class Landing : std::uint8_t { done, head, aside, expected, hand_over };
+  enum class Ack : std::uint8_t { done, head, hold, expected, hand_over };
 
   Job job;
-  Mark mark{};
-  Landing landing = Landing::done;
+  StatusUpdate update{};
+  Ack ack = Ack::done;
   Clock::Steady due{};        // of what waits now
   bool stale = false;         // it changed nothing: the row is no longer ours
-  bool failed_alone = false;  // before others landed; see Completer
+  bool failed_alone = false;  // before others acked; see Completer
   bool given_up = false;      // see Completer::give_up()
 };
 

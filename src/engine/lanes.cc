@@ -52,14 +52,14 @@ bool Lanes::settle(Lane& lane) {
   const bool idle = !lane.busy && !lane.frozen;
   const bool runs = idle && !lane.jobs.empty();
   const bool wants =
-      idle && lane.jobs.empty() && lane.aside && !lane.blocked && lane.asides_pending == 0;
+      idle && lane.jobs.empty() && lane.held && !lane.blocked && lane.holds_pending == 0;
 
   unlist(lane);
   if (wants) {
-    wanting_.emplace(lane.due, lane.key);
+    readable_.emplace(lane.due, lane.key);
     lane.listed = lane.due;
   }
-  if (idle && lane.jobs.empty() && !lane.aside && lane.asides_pending == 0 && lane.read_back == 0) {
+  if (idle && lane.jobs.empty() && !lane.held && lane.holds_pending == 0 && lane.read_back == 0) {
     take_from_blocked(lane);
     forget(lane.key);
     return false;
@@ -69,17 +69,17 @@ bool Lanes::settle(Lane& lane) {
 
 void Lanes::restore(const HeldLane& held, Clock::Steady now) {
   Lane& lane = at(held.key, held.shard);
-  lane.aside = true;
+  lane.held = true;
   lane.due = now + held.available_in;
   lane.open_after = held.first;
-  lane.failing = held.status != Status::fresh;
+  lane.failing = held.status != Status::pending;
   // Even one behind a DEAD head is looked at once: with `skip` in force now,
   // nothing is blocked any more.
   static_cast<void>(settle(lane));  // it has no jobs that could stand in line
 }
 
-Lane* Lanes::next_wanting(std::span<const Seq> read_through, Clock::Steady now) {
-  for (auto entry = wanting_.begin(); entry != wanting_.end() && entry->first <= now; ++entry) {
+Lane* Lanes::next_readable(std::span<const Seq> read_through, Clock::Steady now) {
+  for (auto entry = readable_.begin(); entry != readable_.end() && entry->first <= now; ++entry) {
     Lane& lane = lanes_.at(entry->second);
     const auto shard = static_cast<std::size_t>(lane.shard);
     const bool open = shard < read_through.size() && read_through[shard] >= lane.open_after;
@@ -91,8 +91,8 @@ Lane* Lanes::next_wanting(std::span<const Seq> read_through, Clock::Steady now) 
 }
 
 std::optional<Clock::Steady> Lanes::next_due() const {
-  if (wanting_.empty()) return std::nullopt;
-  return wanting_.begin()->first;
+  if (readable_.empty()) return std::nullopt;
+  return readable_.begin()->first;
 }
 
 void Lanes::block(Lane& lane) {
@@ -129,7 +129,7 @@ std::vector<Job> Lanes::clear() {
                 std::move_iterator(lane.jobs.end()));
   }
   lanes_.clear();
-  wanting_.clear();
+  readable_.clear();
   blocked_.clear();
   return jobs;
 }
@@ -157,14 +157,14 @@ std::size_t Lanes::jobs_that_wait(const std::set<LaneKey>& waiting) const {
 bool Lanes::at_rest() const {
   return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& entry) {
     const Lane& lane = entry.second;
-    return lane.jobs.empty() && !lane.busy && !lane.frozen && lane.asides_pending == 0 &&
+    return lane.jobs.empty() && !lane.busy && !lane.frozen && lane.holds_pending == 0 &&
            lane.read_back == 0;
   });
 }
 
 void Lanes::unlist(Lane& lane) {
   if (!lane.listed) return;
-  wanting_.erase({*lane.listed, lane.key});
+  readable_.erase({*lane.listed, lane.key});
   lane.listed.reset();
 }
 

@@ -25,18 +25,18 @@ struct LaneState {
   int shard = 0;
 
   bool busy = false;       // stands in line, or its first event is running
-  bool frozen = false;     // the head's mark is on its way
-  bool aside = false;      // rows of it are aside in the store, or on their way
+  bool frozen = false;     // the head's update is on its way
+  bool held = false;       // rows of it are held in the store, or on their way
   bool blocked = false;    // a DEAD event stands first; see Lanes::block()
   bool rechecked = false;  // one stood first when it was last read
   bool failing = false;    // its head failed, and has not been delivered since
-  std::size_t asides_pending = 0;
-  std::size_t read_back = 0;  // rows read back from aside and not yet marked
+  std::size_t holds_pending = 0;
+  std::size_t read_back = 0;  // rows read back after a hold and not yet marked
 
-  Clock::Steady due{};  // the rows aside are not to be read before,
+  Clock::Steady due{};  // the held rows are not to be read before,
   Seq open_after = 0;   // nor before the shard has been read up to here
 
-  std::optional<Clock::Steady> listed{};  // under which time in Lanes::wanting_
+  std::optional<Clock::Steady> listed{};  // under which time in Lanes::readable_
   std::uint64_t turn = 0;                 // while it is blocked: its place in Lanes::blocked_
 };
 
@@ -47,22 +47,22 @@ struct Lane : LaneState {
   std::deque<Job> jobs{};
 };
 
-// All lanes, and which of them want their rows back that were set aside.
+// All lanes, and which of them want their rows back that were held.
 //
 // Invariants, for every lane:
 //   1. Rows enter it in the order in which they may be delivered, and only the
 //      first may run.
 //   2. While it is frozen nothing of it runs. DONE does not freeze a lane: the
 //      next event follows at once.
-//   3. While it has rows aside, a row that the reader meets goes aside too,
+//   3. While it has held rows, a row that the reader meets is held too,
 //      never past them. They are read back only when the lane is empty, not
-//      frozen, and every `aside` mark has landed.
-//   4. Rows that were set aside under another kind of order, before a restart,
+//      frozen, and every `hold` update has been acknowledged.
+//   4. Rows that were held under another kind of order, before a restart,
 //      come first: while the only lane of a total order is there, everything
 //      goes through it; and the only lane waits until all others are gone.
-//   5. The mark of a failing head is submitted before the `aside` marks of its
-//      followers, and marks land in the order of their submission; so a crash
-//      cannot leave followers aside without the head that they wait for.
+//   5. The update of a failing head is submitted before the `hold` updates of its
+//      followers, and updates land in the order of their submission; so a crash
+//      cannot leave followers held without the head that they wait for.
 //
 // Not thread-safe: guarded by the WorkQueue.
 class Lanes {
@@ -83,9 +83,9 @@ class Lanes {
 
   void restore(const HeldLane& held, Clock::Steady now);
 
-  // The next lane whose rows aside should be read, given how far each shard
+  // The next lane whose held rows should be read, given how far each shard
   // has been read; null if none.
-  Lane* next_wanting(std::span<const Seq> read_through, Clock::Steady now);
+  Lane* next_readable(std::span<const Seq> read_through, Clock::Steady now);
   std::optional<Clock::Steady> next_due() const;
 
   // A DEAD event stands first in it: nothing of it is read until an operator has
@@ -120,7 +120,7 @@ class Lanes {
   // Lanes come and go with every event of an aggregate that has no other: the
   // memory of those that went serves those that come.
   std::vector<Map::node_type> spare_;
-  std::set<std::pair<Clock::Steady, LaneKey>> wanting_;
+  std::set<std::pair<Clock::Steady, LaneKey>> readable_;
   std::map<std::uint64_t, LaneKey> blocked_;  // by turn
   std::uint64_t last_turn_ = 0;
 };

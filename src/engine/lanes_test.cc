@@ -19,10 +19,10 @@ constexpr std::array<Seq, 2> kAllRead{1'000, 1'000};
 
 class LanesTest : public ::testing::Test {
  protected:
-  // A lane whose rows are aside and that wants them back at that time.
-  Lane& set_aside(LaneKey key, Clock::Steady due = {}, Seq open_after = 0, int shard = 0) {
+  // A lane whose rows are held and that wants them back at that time.
+  Lane& hold(LaneKey key, Clock::Steady due = {}, Seq open_after = 0, int shard = 0) {
     Lane& lane = lanes.at(key, shard);
-    lane.aside = true;
+    lane.held = true;
     lane.due = due;
     lane.open_after = open_after;
     EXPECT_FALSE(lanes.settle(lane));
@@ -30,7 +30,7 @@ class LanesTest : public ::testing::Test {
   }
 
   LaneKey next(std::span<const Seq> read_through = kAllRead, Clock::Steady now = kNow) {
-    const Lane* lane = lanes.next_wanting(read_through, now);
+    const Lane* lane = lanes.next_readable(read_through, now);
     return lane != nullptr ? lane->key : kNoLane;
   }
 
@@ -56,7 +56,7 @@ TEST_F(LanesTest, LetsTheFirstEventOfAnIdleLaneRun) {
   EXPECT_FALSE(lanes.settle(lane)) << "one at a time";
   lane.busy = false;
   lane.frozen = true;
-  EXPECT_FALSE(lanes.settle(lane)) << "the mark of its head is on its way";
+  EXPECT_FALSE(lanes.settle(lane)) << "the update of its head is on its way";
   lane.frozen = false;
   EXPECT_TRUE(lanes.settle(lane));
 }
@@ -73,30 +73,30 @@ TEST_F(LanesTest, ForgetsALaneOnlyOnceNothingIsKnownOfIt) {
   lane.frozen = true;
   EXPECT_TRUE(kept());
   lane.frozen = false;
-  lane.asides_pending = 1;
+  lane.holds_pending = 1;
   EXPECT_TRUE(kept());
-  lane.asides_pending = 0;
+  lane.holds_pending = 0;
   lane.read_back = 1;
   EXPECT_TRUE(kept());
   lane.read_back = 0;
-  lane.aside = true;
+  lane.held = true;
   EXPECT_TRUE(kept());
-  lane.aside = false;
+  lane.held = false;
   EXPECT_FALSE(kept());
   EXPECT_EQ(lanes.size(), 0u);
   EXPECT_EQ(lanes.next_due(), std::nullopt) << "nor is it listed any more";
 }
 
 TEST_F(LanesTest, ALaneThatComesAgainKnowsNothingOfItsPast) {
-  Lane& lane = set_aside(kKey, kNow, 50, 1);
-  lane.aside = false;
+  Lane& lane = hold(kKey, kNow, 50, 1);
+  lane.held = false;
   static_cast<void>(lanes.settle(lane));
   ASSERT_EQ(lanes.find(kKey), nullptr);
   for (const LaneKey key : {kKey, kOther}) {
     const Lane& again = lanes.at(key, 0);
     EXPECT_EQ(again.key, key);
     EXPECT_EQ(again.shard, 0);
-    EXPECT_FALSE(again.busy || again.frozen || again.aside || again.blocked);
+    EXPECT_FALSE(again.busy || again.frozen || again.held || again.blocked);
     EXPECT_EQ(again.open_after, 0);
     EXPECT_EQ(again.due, Clock::Steady{});
     EXPECT_FALSE(again.listed);
@@ -105,7 +105,7 @@ TEST_F(LanesTest, ALaneThatComesAgainKnowsNothingOfItsPast) {
 }
 
 TEST_F(LanesTest, ALaneWantsItsRowsBackOnlyWhenNothingElseOfItIsUnderWay) {
-  Lane& lane = set_aside(kKey);
+  Lane& lane = hold(kKey);
   const auto wanted = [&] {
     static_cast<void>(lanes.settle(lane));
     return lanes.next_due().has_value();
@@ -117,9 +117,9 @@ TEST_F(LanesTest, ALaneWantsItsRowsBackOnlyWhenNothingElseOfItIsUnderWay) {
   lane.frozen = true;
   EXPECT_FALSE(wanted());
   lane.frozen = false;
-  lane.asides_pending = 1;
+  lane.holds_pending = 1;
   EXPECT_FALSE(wanted()) << "a row is still on its way aside";
-  lane.asides_pending = 0;
+  lane.holds_pending = 0;
   lane.blocked = true;
   EXPECT_FALSE(wanted());
   lane.blocked = false;
@@ -129,18 +129,18 @@ TEST_F(LanesTest, ALaneWantsItsRowsBackOnlyWhenNothingElseOfItIsUnderWay) {
   EXPECT_TRUE(wanted());
 }
 
-// --- next_wanting() ---
+// --- next_readable() ---
 
 TEST_F(LanesTest, ALaneIsWantedFromItsDueTimeOn) {
-  set_aside(kKey, kNow + 5s);
+  hold(kKey, kNow + 5s);
   EXPECT_EQ(lanes.next_due(), kNow + 5s);
   EXPECT_EQ(next(kAllRead, kNow + 4'999ms), kNoLane);
   EXPECT_EQ(next(kAllRead, kNow + 5s), kKey);
 }
 
 TEST_F(LanesTest, TheLaneThatIsDueFirstComesFirst) {
-  set_aside(kKey, kNow - 1s);
-  set_aside(kOther, kNow - 2s);
+  hold(kKey, kNow - 1s);
+  hold(kOther, kNow - 2s);
   EXPECT_EQ(lanes.next_due(), kNow - 2s);
   EXPECT_EQ(next(), kOther);
   EXPECT_EQ(lanes.next_due(), kNow - 1s);
@@ -149,7 +149,7 @@ TEST_F(LanesTest, TheLaneThatIsDueFirstComesFirst) {
 }
 
 TEST_F(LanesTest, ALaneIsWantedOnceUntilItIsSettledAgain) {
-  Lane& lane = set_aside(kKey);
+  Lane& lane = hold(kKey);
   EXPECT_EQ(next(), kKey);
   EXPECT_EQ(next(), kNoLane) << "it is being read";
   EXPECT_EQ(lanes.next_due(), std::nullopt);
@@ -159,7 +159,7 @@ TEST_F(LanesTest, ALaneIsWantedOnceUntilItIsSettledAgain) {
 }
 
 TEST_F(LanesTest, ALaneThatIsSettledWithAnotherDueTimeIsListedUnderThatAlone) {
-  Lane& lane = set_aside(kKey, kNow - 1s);
+  Lane& lane = hold(kKey, kNow - 1s);
   lane.due = kNow + 1s;
   static_cast<void>(lanes.settle(lane));
   EXPECT_EQ(lanes.next_due(), kNow + 1s);
@@ -169,7 +169,7 @@ TEST_F(LanesTest, ALaneThatIsSettledWithAnotherDueTimeIsListedUnderThatAlone) {
 }
 
 TEST_F(LanesTest, ALaneIsNotReadBeforeItsOwnShardHasBeenReadFarEnough) {
-  set_aside(kKey, {}, 50, 1);
+  hold(kKey, {}, 50, 1);
   EXPECT_EQ(next(std::array<Seq, 2>{1'000, 49}), kNoLane);
   EXPECT_EQ(next(std::array<Seq, 1>{1'000}), kNoLane) << "its shard is not read at all";
   EXPECT_EQ(next({}), kNoLane);
@@ -177,8 +177,8 @@ TEST_F(LanesTest, ALaneIsNotReadBeforeItsOwnShardHasBeenReadFarEnough) {
 }
 
 TEST_F(LanesTest, ALaneBehindTheBarrierDoesNotHoldBackALaterOne) {
-  set_aside(kKey, kNow - 2s, 50);
-  set_aside(kOther, kNow - 1s, 10);
+  hold(kKey, kNow - 2s, 50);
+  hold(kOther, kNow - 1s, 10);
   EXPECT_EQ(next(std::array<Seq, 1>{10}), kOther);
   EXPECT_EQ(next(std::array<Seq, 1>{10}), kNoLane);
   EXPECT_EQ(next(std::array<Seq, 1>{50}), kKey) << "it stayed on the list";
@@ -191,7 +191,7 @@ TEST_F(LanesTest, ARestoredLaneWaitsForItsHeadAndForWhatStandsBeforeIt) {
   const Lane* lane = lanes.find(kKey);
   ASSERT_NE(lane, nullptr);
   EXPECT_EQ(lane->shard, 1);
-  EXPECT_TRUE(lane->aside) << "rows that the reader meets go behind";
+  EXPECT_TRUE(lane->held) << "rows that the reader meets go behind";
   EXPECT_EQ(lanes.next_due(), kNow + 3s);
   EXPECT_EQ(next(kAllRead, kNow + 2s), kNoLane);
   EXPECT_EQ(next(std::array<Seq, 2>{1'000, 49}, kNow + 3s), kNoLane);
@@ -207,7 +207,7 @@ TEST_F(LanesTest, ARestoredLaneBehindADeadHeadIsLookedAtOnce) {
 // --- Lanes behind a DEAD event ---
 
 TEST_F(LanesTest, ABlockedLaneIsNotWantedUntilItIsRechecked) {
-  Lane& lane = set_aside(kKey);
+  Lane& lane = hold(kKey);
   lanes.block(lane);
   EXPECT_FALSE(lanes.settle(lane));
   EXPECT_EQ(lanes.next_due(), std::nullopt);
@@ -219,7 +219,7 @@ TEST_F(LanesTest, ABlockedLaneIsNotWantedUntilItIsRechecked) {
 
 TEST_F(LanesTest, BlockedLanesAreRecheckedInTurnSoManyAtATime) {
   for (const LaneKey key : {kKey, kOther, LaneKey{9}}) {
-    Lane& lane = set_aside(key);
+    Lane& lane = hold(key);
     lanes.block(lane);
     static_cast<void>(lanes.settle(lane));
   }
@@ -241,7 +241,7 @@ TEST_F(LanesTest, BlockedLanesAreRecheckedInTurnSoManyAtATime) {
 }
 
 TEST_F(LanesTest, ABlockedLaneThatIsGoneIsNotRechecked) {
-  lanes.block(set_aside(kKey, {}, 0, 1));
+  lanes.block(hold(kKey, {}, 0, 1));
   lanes.forget_shard(1);
   EXPECT_EQ(lanes.size(), 0u);
   lanes.recheck_blocked(1);
@@ -252,8 +252,8 @@ TEST_F(LanesTest, ABlockedLaneThatIsGoneIsNotRechecked) {
 // --- Forgetting ---
 
 TEST_F(LanesTest, AShardIsForgottenWithItsLanesAndNoOther) {
-  set_aside(kKey, {}, 0, 0);
-  set_aside(kOther, {}, 0, 1);
+  hold(kKey, {}, 0, 0);
+  hold(kOther, {}, 0, 1);
   lanes.forget_shard(0);
   EXPECT_EQ(lanes.find(kKey), nullptr);
   EXPECT_EQ(next(), kOther);
@@ -264,7 +264,7 @@ TEST_F(LanesTest, ClearReturnsWhatWasQueuedAndForgetsTheRest) {
   Lane& lane = lanes.at(kKey, 0);
   lane.jobs.push_back(job(1));
   lane.jobs.push_back(job(2));
-  set_aside(kOther);
+  hold(kOther);
   const std::vector<Job> jobs = lanes.clear();
   ASSERT_EQ(jobs.size(), 2u);
   EXPECT_EQ(jobs[0].row.ref.seq, 1);

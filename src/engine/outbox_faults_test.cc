@@ -1,4 +1,4 @@
-// What the engine does when the database or a listener is away, when its lease
+// What the engine does when the database or a listener is unavailable, when its lease
 // is lost, and when an event kills the process.
 #include <set>
 #include <stop_token>
@@ -46,7 +46,7 @@ TEST_F(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
   EXPECT_TRUE(eventually([&] { return log.contains("the listener of Order/Happened is back"); }));
 }
 
-// --- A database that is away (rules 20, 36) ---
+// --- A database that is unreachable (rules 20, 36) ---
 
 class DatabaseAwayTest : public FaultsTest, public ::testing::WithParamInterface<const char*> {};
 
@@ -78,15 +78,15 @@ TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Calls, DatabaseAwayTest,
-                         ::testing::Values("ready", "due", "held", "held_lanes", "mark", "renew"),
+                         ::testing::Values("ready", "due", "held", "held_lanes", "update", "renew"),
                          [](const auto& test) { return std::string(test.param); });
 
 TEST_F(FaultsTest, AMarkThatFailsIsNeitherASuccessNorDeliveredAgain) {
-  faults->before(failing({"mark"}));
+  faults->before(failing({"update"}));
   auto box = open();
   write(*box, order_event("1", "1"));
   ASSERT_TRUE(recorder->wait_for(1));
-  ASSERT_TRUE(eventually([&] { return faults->calls("mark") > 3; }));
+  ASSERT_TRUE(eventually([&] { return faults->calls("update") > 3; }));
   EXPECT_EQ((*metrics)[Counter::success], 0u);
   EXPECT_EQ(box->in_flight(), 1u);
   faults->clear();
@@ -130,7 +130,7 @@ TEST_F(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
   }));
   EXPECT_EQ(status(id), Status::done);
   EXPECT_EQ((*metrics)[Counter::dead], 0u);
-  EXPECT_EQ((*metrics)[Counter::stale_marks], 1u);
+  EXPECT_EQ((*metrics)[Counter::stale_updates], 1u);
 }
 
 TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
@@ -155,7 +155,7 @@ TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
   next->start();
   ASSERT_TRUE(next->wait_idle(20s));
   inside.open();
-  ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::stale_marks] == 1; }));
+  ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::stale_updates] == 1; }));
   EXPECT_EQ((*metrics)[Counter::success], 1u) << "the new owner's";
   EXPECT_EQ(status(id), Status::done);
   asleep.open();
@@ -184,7 +184,7 @@ TEST_F(FaultsTest, ASecondInstanceOnOneShardStandsByAndTakesOverWhenTheFirstLeav
   for (std::size_t n = 0; n < 51; ++n) EXPECT_EQ(payloads[n], std::to_string(n));
 }
 
-// The database is away for longer than the engine trusts its lease, but nobody
+// The database is unreachable for longer than the engine trusts its lease, but nobody
 // else takes over: while the head of an aggregate is inside its listener, the
 // events behind it must not be delivered.
 TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
@@ -230,7 +230,7 @@ TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
   Barrier marking;
   std::atomic<bool> away{false};
   faults->before([&](std::string_view call) {
-    if (call == "mark") marking.pass();
+    if (call == "update") marking.pass();
     if (call == "renew" && away) throw RetryableError("away");
   });
   auto box = open({.lease = 15s}, listener);
@@ -245,13 +245,13 @@ TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
   away = false;
   write_elsewhere(order_event("a", "2"));
   ASSERT_TRUE(in_time(*box, [&] { return box->owner(); }));
-  EXPECT_FALSE(listener->wait_for(2, 100ms)) << "delivered while a mark of its aggregate is sent";
+  EXPECT_FALSE(listener->wait_for(2, 100ms)) << "delivered while a update of its aggregate is sent";
   marking.open();
   ASSERT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
   EXPECT_EQ(listener->payloads(), (Texts{"1", "1", "2"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Marks, LapseTest, ::testing::Values("done", "retry"),
+INSTANTIATE_TEST_SUITE_P(Updates, LapseTest, ::testing::Values("done", "retry"),
                          [](const auto& test) { return std::string(test.param); });
 
 // --- Events that kill the process (rule 37) ---
@@ -309,7 +309,7 @@ void KillerTest::live_with_a_killer(const Options& options) {
     if (*dead) clock.advance(11min);
   }
   EXPECT_TRUE(finished);
-  EXPECT_EQ(deaths, 4 + 1) << "once unsuspected, then among 64, among 8, and twice alone";
+  EXPECT_EQ(deaths, 4 + 1) << "once innocent, then among 64, among 8, and twice alone";
   EXPECT_EQ(bare_store->find(killer)->row.status, Status::dead);
   EXPECT_TRUE(bare_store->find(killer)->last_error.find("the process died") == 0);
   EXPECT_EQ(done.size(), 99u);
@@ -328,28 +328,28 @@ TEST_F(KillerTest, SoItIsWithRowClaims) {
 
 // --- Whom a count of deaths is held against ---
 
-class SuspectTest : public FaultsTest {
+class IsolationTest : public FaultsTest {
  protected:
   // Somebody died with these events in its hands, and not for the first time.
   void die_with(const Texts& ids, int deaths_before) {
-    const auto owner = bare_store->join({.lease = 1s, .whole = true});
-    const Tenure tenure = owner->renew();
+    const auto owner = bare_store->join({.lease = 1s, .exclusive = true});
+    const Lease lease = owner->renew();
     for (const std::string& id : ids) {
-      const Mark suspect{.row = bare_store->find(id)->row.ref,
-                         .event_id = id,
-                         .kind = Mark::Kind::suspect,
-                         .crashes = deaths_before};
-      ASSERT_TRUE(owner->mark(tenure.epoch, {&suspect, 1}).stale.empty());
+      const StatusUpdate candidate{.row = bare_store->find(id)->row.ref,
+                                   .event_id = id,
+                                   .kind = StatusUpdate::Kind::crashes,
+                                   .crashes = deaths_before};
+      ASSERT_TRUE(owner->apply(lease.epoch, {&candidate, 1}).stale.empty());
     }
     clock.advance(2s);
   }
   int deaths(const std::string& id) { return bare_store->find(id)->row.crashes; }
 
-  void close_with_suspects_in_the_queue(Options options);
+  void close_with_candidates_in_the_queue(Options options);
 };
 
 // Else it would be DEAD after five answers, and none of them a death.
-TEST_F(SuspectTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
+TEST_F(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
   const std::vector<std::function<Outcome()>> answers{
       [] { return Outcome::retry_after(1h); },
       []() -> Outcome { throw UnavailableError("no broker"); },
@@ -365,24 +365,24 @@ TEST_F(SuspectTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
     EXPECT_EQ(listener->count(), 1u);
     EXPECT_EQ(deaths(id), 0) << "answer " << &answer - answers.data();
     box->close();
-    Mark done{.row = bare_store->find(id)->row.ref, .event_id = id};
-    const auto owner = bare_store->join({.whole = true});
-    ASSERT_TRUE(owner->mark(owner->renew().epoch, {&done, 1}).stale.empty());
+    StatusUpdate done{.row = bare_store->find(id)->row.ref, .event_id = id};
+    const auto owner = bare_store->join({.exclusive = true});
+    ASSERT_TRUE(owner->apply(owner->renew().epoch, {&done, 1}).stale.empty());
     owner->leave();
   }
 }
 
-// A row of its lane was set aside by the owner that died, so this one goes there first.
-TEST_F(SuspectTest, ASuspectThatHasToWaitInItsLaneIsCountedOnce) {
+// A row of its lane was held by the owner that died, so this one goes there first.
+TEST_F(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
   const std::string first = write_elsewhere(order_event("1", "1"));
   const std::string second = write_elsewhere(order_event("1", "2"));
   {
-    const auto owner = bare_store->join({.whole = true});
-    const Mark aside{.row = bare_store->find(second)->row.ref,
-                     .event_id = second,
-                     .kind = Mark::Kind::aside,
-                     .lane = lane_key("Order", "1")};
-    ASSERT_TRUE(owner->mark(owner->renew().epoch, {&aside, 1}).stale.empty());
+    const auto owner = bare_store->join({.exclusive = true});
+    const StatusUpdate aside{.row = bare_store->find(second)->row.ref,
+                             .event_id = second,
+                             .kind = StatusUpdate::Kind::hold,
+                             .lane = lane_key("Order", "1")};
+    ASSERT_TRUE(owner->apply(owner->renew().epoch, {&aside, 1}).stale.empty());
     owner->leave();
   }
   die_with({first}, 1);
@@ -399,7 +399,7 @@ TEST_F(SuspectTest, ASuspectThatHasToWaitInItsLaneIsCountedOnce) {
 
 // One is inside its listener when the engine is closed, the others wait behind it: their count was
 // raised for a delivery that never began.
-void SuspectTest::close_with_suspects_in_the_queue(Options options) {
+void IsolationTest::close_with_candidates_in_the_queue(Options options) {
   Texts ids;
   for (int n = 0; n < 3; ++n) ids.push_back(write_elsewhere(order_event(std::to_string(n), "1")));
   die_with(ids, 1);
@@ -415,7 +415,7 @@ void SuspectTest::close_with_suspects_in_the_queue(Options options) {
   const OpenAtEnd at_end(inside);
   ASSERT_TRUE(inside.reached());
   for (const auto& id : ids) {
-    ASSERT_TRUE(eventually([&] { return deaths(id) == 2; })) << "it is tried as a suspect";
+    ASSERT_TRUE(eventually([&] { return deaths(id) == 2; })) << "it is tried as a poison candidate";
   }
   // Told after all of them have been queued.
   ASSERT_TRUE(eventually([&] { return (*metrics)[Gauge::cold_depth] >= 2; }));
@@ -430,12 +430,12 @@ void SuspectTest::close_with_suspects_in_the_queue(Options options) {
   EXPECT_EQ(pending, 2);
 }
 
-TEST_F(SuspectTest, ACleanCloseIsNoDeathForThoseThatWereNotStarted) {
-  close_with_suspects_in_the_queue({});
+TEST_F(IsolationTest, ACleanCloseIsNoDeathForThoseThatWereNotStarted) {
+  close_with_candidates_in_the_queue({});
 }
 
-TEST_F(SuspectTest, NorIsItWithRowClaims) {
-  close_with_suspects_in_the_queue(
+TEST_F(IsolationTest, NorIsItWithRowClaims) {
+  close_with_candidates_in_the_queue(
       {.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true});
 }
 

@@ -74,20 +74,20 @@ TEST_F(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
 
 // As a crash leaves it while a lane is too long and still has rows in memory that it
 // has read back: some aside, then ready ones, then some aside again.
-TEST_F(OrderTest, RowsBetweenThoseThatAreAsideAreNotPassed) {
+TEST_F(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
   bare_store = store = memory::open({.shards = 1, .clock = &clock});
-  std::vector<Mark> aside;
+  std::vector<StatusUpdate> aside;
   for (const char* n : {"1", "2", "3", "4", "5"}) {
     const bool between = n[0] == '2' || n[0] == '3';
     const std::string id = write_elsewhere(order_event(between ? "b" : "a", n));
     if (n[0] != '1' && n[0] != '5') continue;
     aside.push_back({.row = store->find(id)->row.ref,
                      .event_id = id,
-                     .kind = Mark::Kind::aside,
+                     .kind = StatusUpdate::Kind::hold,
                      .lane = lane_key("Order", "a")});
   }
   const auto before = store->join({});
-  ASSERT_TRUE(before->mark(before->renew().epoch, aside).stale.empty());
+  ASSERT_TRUE(before->apply(before->renew().epoch, aside).stale.empty());
   before->leave();
   auto box = open({.batch = 2}, picky);
   ASSERT_TRUE(box->wait_idle(20s));
@@ -128,8 +128,8 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
   answer(payload(0), Outcome::failed("not yet"));
   auto box = open({.capacity_bytes = kCapacity, .retry = retry_every(10s)}, picky);
   for (std::size_t n = 0; n < kEvents; ++n) write(*box, order_event("a", payload(n)));
-  const auto all_aside = [&] { return box->in_flight() == 0 && store->counts().held == kEvents; };
-  ASSERT_TRUE(eventually(all_aside));
+  const auto all_held = [&] { return box->in_flight() == 0 && store->counts().held == kEvents; };
+  ASSERT_TRUE(eventually(all_held));
   const std::size_t before = faults->bytes_read();
 
   constexpr std::size_t kRetries = 5;
@@ -137,7 +137,7 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
     clock.advance(10s);
     box->wake();
     ASSERT_TRUE(picky->wait_for(1 + retry));
-    ASSERT_TRUE(eventually(all_aside));
+    ASSERT_TRUE(eventually(all_held));
   }
   EXPECT_LE(faults->bytes_read() - before, kRetries * 2 * kSize) << "the head, and not the others";
 
@@ -254,7 +254,7 @@ TEST_F(OrderTest, AfterABlockASwitchToSkipLetsTheOthersGo) {
   EXPECT_EQ(delivered(), (Texts{"2", "3"}));
 }
 
-TEST_F(OrderTest, ParkSetsTheLaterOnesAsideUntilTheyAreReplayedInOrder) {
+TEST_F(OrderTest, ParkHoldsTheLaterOnesUntilTheyAreReplayedInOrder) {
   answer("1", Outcome::permanent("bad"));
   auto box = open({.on_dead = OnDead::park}, picky);
   Texts ids;

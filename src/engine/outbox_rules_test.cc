@@ -151,7 +151,7 @@ TEST_F(RulesTest, RetryAfterSpendsNoAttemptAndWaitsItsOwnTime) {
     ASSERT_TRUE(patient->wait_for(n));
     ASSERT_TRUE(eventually([&] { return box->in_flight() == 0; }));
     EXPECT_EQ(attempts(id), 0);
-    EXPECT_EQ(status(id), Status::fresh);
+    EXPECT_EQ(status(id), Status::pending);
     clock.advance(4'999ms);
     box->wake();
     EXPECT_FALSE(patient->wait_for(n + 1, 20ms));
@@ -253,7 +253,7 @@ TEST_F(RulesTest, WhatNobodyListensToWaitsIfSoWishedForAnInstanceThatDoes) {
     EXPECT_EQ(recorder->payloads(), std::vector<std::string>{"\"other\""});
     EXPECT_EQ(store->counts().pending, 3);
     EXPECT_EQ(store->counts().dead, 0);
-    EXPECT_EQ(status(head), Status::fresh);
+    EXPECT_EQ(status(head), Status::pending);
     EXPECT_EQ(attempts(head), 0);
     const std::vector<HeldAggregate> held = store->held_aggregates(10);
     ASSERT_EQ(held.size(), 1u);
@@ -350,7 +350,7 @@ TEST_F(RulesTest, ClosingDrainsWhatIsQueued) {
   for (int n = 0; n < 100; ++n) write(*box, order_event("1", "1"));
   box->close();
   EXPECT_EQ(recorder->count(), 100u);
-  EXPECT_EQ(store->counts().pending, 0) << "marks are flushed";
+  EXPECT_EQ(store->counts().pending, 0) << "updates are flushed";
 }
 
 TEST_F(RulesTest, CloseTwiceOrWithoutStartIsFineAndStartAfterCloseIsNot) {

@@ -12,7 +12,7 @@
 
 namespace outbox {
 
-std::size_t PollHandler::handle_suspects(std::vector<Row> rows) {
+std::size_t PollHandler::deliver_isolated(std::vector<Row> rows) {
   for (Row& row : rows) {
     if (!handle(std::move(row))) break;
   }

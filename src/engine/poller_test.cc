@@ -11,7 +11,7 @@ namespace {
 
 using Texts = std::vector<std::string>;
 
-// Keeps what it is given, each row once, and marks nothing. Thread-safe.
+// Keeps what it is given, each row once, and updates nothing. Thread-safe.
 class Collector final : public PollHandler {
  public:
   explicit Collector(std::size_t room = 100) : room_(room) {}
@@ -217,10 +217,10 @@ TEST_F(PollerTest, GivesBackWhatItOwnsWhenItIsClosed) {
   EXPECT_LT(other->renew().shards.size(), shards) << "the poller owns them";
   on->close();
   EXPECT_NO_THROW(on->close());
-  const Tenure tenure = other->renew();
-  EXPECT_NE(tenure.epoch, 0);
-  EXPECT_EQ(tenure.shards.size(), shards);
-  EXPECT_TRUE(tenure.inherited.empty()) << "nobody died, so nothing is suspect";
+  const Lease lease = other->renew();
+  EXPECT_NE(lease.epoch, 0);
+  EXPECT_EQ(lease.shards.size(), shards);
+  EXPECT_TRUE(lease.inherited.empty()) << "nobody died, so nothing is candidate";
 }
 
 TEST_F(PollerTest, IsStartedOnceAndNotAfterItsEnd) {

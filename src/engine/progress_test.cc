@@ -44,8 +44,8 @@ class ProgressTest : public EngineTest {
 // keeper renews that epoch on the new one.
 TEST_F(ProgressTest, AMarkThatAnOldPrimaryFencesDoesNotStopTheEngineForGood) {
   std::atomic<int> fences{1};
-  faults->on_mark([&](std::span<const Mark>) -> std::optional<MarkResult> {
-    if (fences-- > 0) return MarkResult{.fenced = true};
+  faults->on_update([&](std::span<const StatusUpdate>) -> std::optional<UpdateResult> {
+    if (fences-- > 0) return UpdateResult{.fenced = true};
     return std::nullopt;
   });
   auto box = open({.lease = 15s});
@@ -59,7 +59,7 @@ TEST_F(ProgressTest, AMarkThatAnOldPrimaryFencesDoesNotStopTheEngineForGood) {
 }
 
 TEST_F(ProgressTest, WhoIsFencedAgainAndAgainComesBackEverMoreRarely) {
-  faults->on_mark([](std::span<const Mark>) { return MarkResult{.fenced = true}; });
+  faults->on_update([](std::span<const StatusUpdate>) { return UpdateResult{.fenced = true}; });
   auto box = open({.lease = 15s});
   write(*box, order_event("a", "1"));
   for (int step = 0; step < 600; ++step) {  // a minute
@@ -75,7 +75,7 @@ TEST_F(ProgressTest, WhoIsFencedAgainAndAgainComesBackEverMoreRarely) {
 // --- A watchdog on progress ---
 
 TEST_F(ProgressTest, WhoCannotMarkForLongLetsAnotherDeliver) {
-  faults->before(failing({"mark"}));
+  faults->before(failing({"update"}));
   auto a = open({.lease = 1h, .stalled_after = 59s});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   auto b = open_other({.lease = 1h});
@@ -86,8 +86,8 @@ TEST_F(ProgressTest, WhoCannotMarkForLongLetsAnotherDeliver) {
   ASSERT_TRUE(soon(*a, *b, [&] { return is_done(id); }));
   EXPECT_EQ(other->payloads(), Texts{"1"});
   EXPECT_GE(clock.steady() - began, 59s);
-  EXPECT_TRUE(log.contains("no mark has landed for "));
-  EXPECT_TRUE(log.contains(" s: the database is away: mark"));
+  EXPECT_TRUE(log.contains("no update has been acknowledged for "));
+  EXPECT_TRUE(log.contains(" s: the database is unreachable: update"));
 }
 
 TEST_F(ProgressTest, WhoCannotReadForLongLetsAnotherDeliver) {
@@ -127,7 +127,7 @@ TEST_F(ProgressTest, WhoseWorkersAllHangLetsAnotherDeliverTheRest) {
   }
   hang.open();
   ASSERT_TRUE(soon(*a, *b, [&] { return !store->has_pending(); }));
-  EXPECT_EQ(other->count(), 6u) << "nobody could mark what the two calls had done";
+  EXPECT_EQ(other->count(), 6u) << "nobody could update what the two calls had done";
 }
 
 // To give up would only have its event delivered twice.
@@ -154,14 +154,14 @@ TEST_F(ProgressTest, WhoseWorkersAllHangKeepsWhatItHasWhereNothingElseIsToDo) {
   EXPECT_EQ(hanging->count() + other->count(), 1u);
 }
 
-// Rule 37 says that nothing is delivered beside a group of suspects: but not for ever.
-TEST_F(ProgressTest, ASuspectThatHangsCostsItsGroupAndNotTheInstance) {
+// Rule 37 says that nothing is delivered beside a group of candidates: but not for ever.
+TEST_F(ProgressTest, APoisonCandidateThatHangsCostsItsGroupAndNotTheInstance) {
   Texts ids;
   for (int n = 0; n < 200; ++n) {
     ids.push_back(write_elsewhere(order_event(std::to_string(n % 150), std::to_string(n))));
   }
   // Somebody who died with them in its hands.
-  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .whole = true});
+  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .exclusive = true});
   ASSERT_NE(dead->renew().epoch, 0);
   clock.advance(16s);
 
@@ -192,19 +192,19 @@ TEST_F(ProgressTest, ASuspectThatHangsCostsItsGroupAndNotTheInstance) {
 }
 
 // One of them may kill the process next: the hang of another is no reason to forget that.
-TEST_F(ProgressTest, BesideASuspectThatHangsTheOthersAreStillTriedAsSuspects) {
+TEST_F(ProgressTest, BesideAPoisonCandidateThatHangsTheOthersAreStillIsolated) {
   Texts ids;
   for (int n = 0; n < 200; ++n) {
     ids.push_back(write_elsewhere(order_event(std::to_string(n), std::to_string(n))));
   }
-  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .whole = true});
+  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .exclusive = true});
   ASSERT_NE(dead->renew().epoch, 0);
   clock.advance(16s);
 
   Barrier hang;
-  std::atomic<int> unsuspected{0};
+  std::atomic<int> innocent{0};
   auto hanging = std::make_shared<RecordingListener>([&](const Event& event, const Delivery&) {
-    if (bare_store->find(event.id())->row.crashes == 0) ++unsuspected;
+    if (bare_store->find(event.id())->row.crashes == 0) ++innocent;
     if (event.id() == ids[3]) hang.pass();
     return Outcome::done();
   });
@@ -212,21 +212,21 @@ TEST_F(ProgressTest, BesideASuspectThatHangsTheOthersAreStillTriedAsSuspects) {
   const OpenAtEnd at_end(hang);
   ASSERT_TRUE(hang.reached());
   ASSERT_TRUE(in_time(*box, [&] { return bare_store->counts().pending == 1; }));
-  EXPECT_EQ(unsuspected, 0);
+  EXPECT_EQ(innocent, 0);
 }
 
-TEST_F(ProgressTest, ASuspectWhoseRowSomebodyKeepsLockedStopsOnlyItself) {
+TEST_F(ProgressTest, APoisonCandidateWhoseRowSomebodyKeepsLockedStopsOnlyItself) {
   Texts ids;
   for (int n = 0; n < 200; ++n) {
     ids.push_back(write_elsewhere(order_event(std::to_string(n % 150), std::to_string(n))));
   }
-  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .whole = true});
+  auto dead = bare_store->join({.capacity = 200, .lease = 15s, .exclusive = true});
   ASSERT_NE(dead->renew().epoch, 0);
   clock.advance(16s);
   std::atomic<bool> locked{true};
-  faults->on_mark([&](std::span<const Mark> marks) -> std::optional<MarkResult> {
-    for (const Mark& mark : marks) {
-      if (locked && mark.event_id == ids[3]) throw RetryableError("lock wait timeout exceeded");
+  faults->on_update([&](std::span<const StatusUpdate> updates) -> std::optional<UpdateResult> {
+    for (const StatusUpdate& update : updates) {
+      if (locked && update.event_id == ids[3]) throw RetryableError("lock wait timeout exceeded");
     }
     return std::nullopt;
   });
@@ -331,9 +331,10 @@ TEST_F(DrainTest, AShardWithACallThatHangsIsGivenUpAndTheEventIsHeld) {
 // Or nobody would read the shard for as long as somebody keeps that row locked.
 TEST_F(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
   std::atomic<bool> locked{true};
-  faults->on_mark([&](std::span<const Mark> marks) -> std::optional<MarkResult> {
-    for (const Mark& mark : marks) {
-      if (locked && mark.event_id.starts_with("locked")) throw RetryableError("lock wait timeout");
+  faults->on_update([&](std::span<const StatusUpdate> updates) -> std::optional<UpdateResult> {
+    for (const StatusUpdate& update : updates) {
+      if (locked && update.event_id.starts_with("locked"))
+        throw RetryableError("lock wait timeout");
     }
     return std::nullopt;
   });
@@ -342,7 +343,7 @@ TEST_F(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
   const auto refused = [&] {
     const auto reasons = a->health().reasons;
     return std::count_if(reasons.begin(), reasons.end(), [](const auto& reason) {
-      return reason.find("the store has refused to mark event locked") != std::string::npos;
+      return reason.find("the store has refused to update event locked") != std::string::npos;
     });
   };
   std::set<int> shards;
@@ -384,14 +385,14 @@ TEST_F(DrainTest, WhatWaitsForAPausedListenerIsGivenToTheNextOwner) {
   EXPECT_EQ(recorder->count() + other->count(), 64u) << "each once";
 }
 
-// --- Marks that the store refuses ---
+// --- Updates that the store refuses ---
 
 TEST_F(ProgressTest, ARowThatSomebodyKeepsLockedStopsOnlyItself) {
   std::atomic<bool> locked{true};
   std::string held;
-  faults->on_mark([&](std::span<const Mark> marks) -> std::optional<MarkResult> {
-    for (const Mark& mark : marks) {
-      if (locked && mark.event_id == held) throw RetryableError("lock wait timeout exceeded");
+  faults->on_update([&](std::span<const StatusUpdate> updates) -> std::optional<UpdateResult> {
+    for (const StatusUpdate& update : updates) {
+      if (locked && update.event_id == held) throw RetryableError("lock wait timeout exceeded");
     }
     return std::nullopt;
   });
@@ -409,11 +410,11 @@ TEST_F(ProgressTest, ARowThatSomebodyKeepsLockedStopsOnlyItself) {
   held = ids[50];
   begin.open();
   ASSERT_TRUE(eventually([&] { return bare_store->counts().pending == 1; }));
-  EXPECT_EQ(status(held), Status::fresh);
+  EXPECT_EQ(status(held), Status::pending);
   EXPECT_TRUE(eventually([&] {
     const auto reasons = box->health().reasons;
     return std::any_of(reasons.begin(), reasons.end(), [&](const auto& reason) {
-      return reason.find("the store has refused to mark event " + held) != std::string::npos;
+      return reason.find("the store has refused to update event " + held) != std::string::npos;
     });
   }));
   locked = false;

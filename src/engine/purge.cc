@@ -80,7 +80,7 @@ class Purger::Impl {
       if (keep) rows = act(what, now - std::min(*keep, most));
     };
     if (options_.age) {
-      part(Purgeable::everything, options_.age, purged.aged);
+      part(Purgeable::any_age, options_.age, purged.aged);
       return;
     }
     part(Purgeable::done, options_.done_retention, purged.done);

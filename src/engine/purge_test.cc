@@ -106,7 +106,8 @@ TEST_F(PurgeTest, OnAScheduleItGoesOnThroughFailuresUntilItIsClosed) {
   Purger subject = purger({.interval = 2ms});
   subject.start();
   EXPECT_THROW(subject.start(), MisuseError);
-  EXPECT_TRUE(eventually([&] { return log.contains("purge failed: the database is away"); }));
+  EXPECT_TRUE(
+      eventually([&] { return log.contains("purge failed: the database is unreachable"); }));
   faults->clear();
   EXPECT_TRUE(eventually([&] { return store->count({}) == 0; }));
   EXPECT_TRUE(eventually([&] { return log.contains("removed 1 DONE and 0 DEAD"); }));

@@ -22,7 +22,7 @@ constexpr std::chrono::milliseconds kLookForUnblocked{500};
 // is found by a sweep.
 constexpr std::size_t kDueTimes = 10'000;
 
-// How many suspects are tried together, by the deaths that they have seen:
+// How many candidates are tried together, by the deaths that they have seen:
 // first many, then few, then each alone.
 constexpr int kDeathsInCompany = 2;
 std::size_t group_size(int crashes) {
@@ -56,18 +56,18 @@ Reader::Reader(std::shared_ptr<Instance> instance, PollHandler& handler,
 
 // --- Orders ---
 
-bool Reader::set_tenure(Tenure tenure) {
+bool Reader::set_lease(Lease lease) {
   MutexLock lock(mutex_);
-  const bool news = tenure.epoch != known_.epoch || tenure.shards != known_.shards;
-  known_ = tenure;
-  if (orders_.tenure) {
+  const bool news = lease.epoch != known_.epoch || lease.shards != known_.shards;
+  known_ = lease;
+  if (orders_.lease) {
     // The last one was not seen yet: its inheritance counts all the same.
-    auto& older = orders_.tenure->inherited;
-    if (orders_.tenure->epoch == tenure.epoch) {
-      tenure.inherited.insert(tenure.inherited.end(), older.begin(), older.end());
+    auto& older = orders_.lease->inherited;
+    if (orders_.lease->epoch == lease.epoch) {
+      lease.inherited.insert(lease.inherited.end(), older.begin(), older.end());
     }
   }
-  orders_.tenure = std::move(tenure);
+  orders_.lease = std::move(lease);
   return news;
 }
 
@@ -129,8 +129,8 @@ Reader::Orders Reader::take_orders() {
   MutexLock lock(mutex_);
   Orders orders = std::exchange(orders_, {});
   // From now on, not only once it has been entered: that may take long.
-  if (orders.tenure) {
-    reading_.insert(reading_.end(), orders.tenure->shards.begin(), orders.tenure->shards.end());
+  if (orders.lease) {
+    reading_.insert(reading_.end(), orders.lease->shards.begin(), orders.lease->shards.end());
   }
   // Forgotten before the read begins: whatever is noted from now on is looked
   // at in the next round.
@@ -153,11 +153,11 @@ bool Reader::round() {
   meet_left_behind();
   try {
     orders.unblocked = orders.unblocked && handler_.any_blocked();
-    if (orders.tenure && enter(*orders.tenure)) {
+    if (orders.lease && enter(*orders.lease)) {
       orders.due = true;
       orders.unblocked = true;  // also what was left for an owner that died
     }
-    orders.tenure.reset();
+    orders.lease.reset();
     if (orders.rewind) instance_->rewind(*orders.rewind);
     orders.rewind.reset();
     if (!orders.unclaim.empty()) instance_->unclaim(orders.unclaim);
@@ -166,8 +166,8 @@ bool Reader::round() {
     if (options_.row_claims) return read_claims();
     bool more = orders.unblocked && look_for_unblocked();
     if (orders.everything) handler_.recheck_blocked();
-    if (suspicious_ && !read_suspects()) {
-      // What is due waits for the end of the suspects, which wakes the reader; a time that has
+    if (recovering_ && !read_candidates()) {
+      // What is due waits for the end of the candidates, which wakes the reader; a time that has
       // come already would have it look again and again until then.
       if (orders.due) look_at_due();
       // Where nothing is under way, nobody will come back and say so.
@@ -190,32 +190,32 @@ void Reader::give_back(Orders orders) {
   if (orders.rewind) {
     orders_.rewind = std::min(orders_.rewind.value_or(*orders.rewind), *orders.rewind);
   }
-  if (!orders.tenure) return;
-  if (!orders_.tenure) {
-    orders_.tenure = std::move(orders.tenure);
-  } else if (orders_.tenure->epoch == orders.tenure->epoch) {
-    auto& inherited = orders_.tenure->inherited;
-    inherited.insert(inherited.end(), orders.tenure->inherited.begin(),
-                     orders.tenure->inherited.end());
+  if (!orders.lease) return;
+  if (!orders_.lease) {
+    orders_.lease = std::move(orders.lease);
+  } else if (orders_.lease->epoch == orders.lease->epoch) {
+    auto& inherited = orders_.lease->inherited;
+    inherited.insert(inherited.end(), orders.lease->inherited.begin(),
+                     orders.lease->inherited.end());
   }
 }
 
 // True if rows may be due that this instance does not know of.
-bool Reader::enter(const Tenure& tenure) {
-  if (tenure.epoch != epoch_) {
-    epoch_ = tenure.epoch;
+bool Reader::enter(const Lease& lease) {
+  if (lease.epoch != epoch_) {
+    epoch_ = lease.epoch;
     shards_.clear();
     read_through_.clear();
     end_suspicion();
     instance_->rewind(0);
   }
   std::vector<int> gained;
-  for (const int shard : tenure.shards) {
+  for (const int shard : lease.shards) {
     if (std::find(shards_.begin(), shards_.end(), shard) == shards_.end()) gained.push_back(shard);
   }
   for (const int shard : shards_) {
     // A shard that is being given up is not read any more, nor are its lanes.
-    if (std::find(tenure.shards.begin(), tenure.shards.end(), shard) == tenure.shards.end()) {
+    if (std::find(lease.shards.begin(), lease.shards.end(), shard) == lease.shards.end()) {
       read_through_[static_cast<std::size_t>(shard)] = kNothing;
     }
   }
@@ -227,17 +227,17 @@ bool Reader::enter(const Tenure& tenure) {
     shards_.push_back(shard);  // should the next one fail, this one need not be repeated
   }
   if (!gained.empty()) instance_->rewind(0);
-  for (const Tenure::Inherited& inherited : tenure.inherited) {
-    suspect(inherited.suspects);
+  for (const Lease::Inherited& inherited : lease.inherited) {
+    candidate(inherited.candidates);
   }
-  shards_ = tenure.shards;
+  shards_ = lease.shards;
   MutexLock lock(mutex_);
-  reading_ = tenure.shards;
+  reading_ = lease.shards;
   return !gained.empty();
 }
 
 // Before the first row of the shard is admitted: a row must not pass those of
-// its lane that were set aside before.
+// its lane that were held before.
 void Reader::restore_lanes(int shard) {
   for (LaneKey after = 0;;) {
     const std::vector<HeldLane> lanes = instance_->held_lanes(shard, after, kLanesAtOnce);
@@ -302,7 +302,7 @@ Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
 }
 
 bool Reader::hand(Row row) {
-  const bool taken = handler_.handle(judged(std::move(row)));
+  const bool taken = handler_.handle(checked_for_poison(std::move(row)));
   if (!taken) refused_ = true;
   return taken;
 }
@@ -357,8 +357,8 @@ void Reader::meet_left_behind() {
 
 // A row is left behind before its lane may go on. So whatever lets this lane be read now has told
 // of the rows that were left behind in it.
-PollHandler::Wanted Reader::next_lane() {
-  PollHandler::Wanted lane = handler_.next_lane(read_through_);
+PollHandler::LaneRead Reader::next_lane() {
+  PollHandler::LaneRead lane = handler_.next_lane(read_through_);
   if (lane.key == kNoLane) return lane;
   meet_left_behind();
   lane.read_through =
@@ -368,31 +368,31 @@ PollHandler::Wanted Reader::next_lane() {
 
 bool Reader::read_lanes() {
   for (std::size_t n = 0; n < options_.batch; ++n) {
-    const PollHandler::Wanted lane = next_lane();
+    const PollHandler::LaneRead lane = next_lane();
     if (lane.key == kNoLane) return false;
     read_lane(lane, false);
   }
   return true;
 }
 
-void Reader::read_lane(const PollHandler::Wanted& lane, bool suspect) {
+void Reader::read_lane(const PollHandler::LaneRead& lane, bool candidate) {
   const Bracket bracket(handler_, epoch_);
   Rows rows;
   try {
     rows = of_this_epoch(instance_->held(lane.shard, lane.key, limited(lane.limit, lane.bytes)));
   } catch (...) {
     // The handler has struck it off its list: it is still wanted.
-    handler_.fill(lane, {.more = true}, false);
+    handler_.load_lane(lane, {.more = true}, false);
     throw;
   }
-  for (Row& row : rows.rows) row = judged(std::move(row));
-  handler_.fill(lane, std::move(rows), suspect);
+  for (Row& row : rows.rows) row = checked_for_poison(std::move(row));
+  handler_.load_lane(lane, std::move(rows), candidate);
 }
 
 bool Reader::read_claims() {
-  if (suspicious_) {
+  if (recovering_) {
     if (handler_.active() > 0) return false;
-    if (!claimed_suspects_.empty()) return try_claimed_suspects();
+    if (!claimed_candidates_.empty()) return try_claimed_candidates();
     end_suspicion();
   }
   const std::size_t limit = std::min(options_.batch, handler_.room());
@@ -405,15 +405,15 @@ bool Reader::read_claims() {
 // What is not handed over is given back.
 bool Reader::hand_over_claims(Rows read) {
   // Whoever claimed such a row before may have died of it; until it has been
-  // answered for, it is suspected at every claim.
-  const auto suspected = [](const Row& row) { return row.reclaimed || row.crashes > 0; };
-  const bool suspects = std::any_of(read.rows.begin(), read.rows.end(), suspected);
+  // answered for, it is isolated at every claim.
+  const auto isolated = [](const Row& row) { return row.reclaimed || row.crashes > 0; };
+  const bool candidates = std::any_of(read.rows.begin(), read.rows.end(), isolated);
   std::vector<RowRef> refused;
   for (Row& row : read.rows) {
     const RowRef ref = row.ref;
-    if (suspected(row)) {
-      claimed_suspects_.push_back(std::move(row));
-    } else if (suspects || !refused.empty() || !hand(std::move(row))) {
+    if (isolated(row)) {
+      claimed_candidates_.push_back(std::move(row));
+    } else if (candidates || !refused.empty() || !hand(std::move(row))) {
       refused.push_back(ref);
     }
   }
@@ -423,50 +423,50 @@ bool Reader::hand_over_claims(Rows read) {
     for (const RowRef& row : refused) leave_behind(row);
     throw;
   }
-  if (!suspects) return read.more || !refused.empty();
-  suspect(claimed_suspects_.size());
+  if (!candidates) return read.more || !refused.empty();
+  candidate(claimed_candidates_.size());
   return handler_.active() == 0;
 }
 
 // Delivers the first group and gives the others back: their count, if they have
 // one, is in the store.
-bool Reader::try_claimed_suspects() {
-  std::vector<Row> rows = std::exchange(claimed_suspects_, {});
+bool Reader::try_claimed_candidates() {
+  std::vector<Row> rows = std::exchange(claimed_candidates_, {});
   const std::size_t size = group_size(rows.front().crashes);
   std::vector<Row> group;
   std::vector<RowRef> others;
   for (Row& row : rows) {
     const bool joins = group.empty() || (group.size() < size && group_size(row.crashes) == size);
     if (joins) {
-      group.push_back(judged(std::move(row)));
+      group.push_back(checked_for_poison(std::move(row)));
     } else {
       others.push_back(row.ref);
     }
   }
   for (const RowRef& row : others) leave_behind(row);
   const Bracket bracket(handler_, epoch_);
-  handler_.handle_suspects(std::move(group));
+  handler_.deliver_isolated(std::move(group));
   return handler_.active() == 0;
 }
 
-// --- Suspects ---
+// --- Poison candidates ---
 
 // An event that has killed the process too often is not tried again.
-Row Reader::judged(Row row) const {
-  const int limit = kDeathsInCompany + options_.max_deaths_alone;
+Row Reader::checked_for_poison(Row row) const {
+  const int limit = kDeathsInCompany + options_.max_solo_crashes;
   if (row.crashes >= limit && row.defect.empty()) {
     row.defect = "the process died " + std::to_string(row.crashes) +
                  " times while it was being delivered, the last " +
-                 std::to_string(options_.max_deaths_alone) + " times alone";
+                 std::to_string(options_.max_solo_crashes) + " times alone";
   }
   return row;
 }
 
-// True once there are no suspects left. While a group is under way nothing else
+// True once there are no candidates left. While a group is under way nothing else
 // is: if the process dies again, one of the group did it.
-bool Reader::read_suspects() {
+bool Reader::read_candidates() {
   if (handler_.active() > 0) return false;
-  if (suspects_left_ == 0) {
+  if (candidates_left_ == 0) {
     end_suspicion();
     return true;
   }
@@ -477,20 +477,20 @@ bool Reader::read_suspects() {
     Rows ready = of_this_epoch(
         instance_->ready(shards_, 0, limited(limit + handler_.in_flight(), handler_.room_bytes())));
     instance_->rewind(0);
-    if (try_suspects(std::move(ready.rows))) return false;
+    if (try_candidates(std::move(ready.rows))) return false;
     if (!ready.more) read_everything();
   }
   {
     const Bracket bracket(handler_, epoch_);
     DueRows due = of_this_epoch(
         instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes())));
-    if (try_suspects(std::move(due.rows))) return false;
+    if (try_candidates(std::move(due.rows))) return false;
   }
-  if (PollHandler::Wanted lane = next_lane(); lane.key != kNoLane) {
+  if (PollHandler::LaneRead lane = next_lane(); lane.key != kNoLane) {
     // Only the head of a lane can have been under way.
     const bool first_time = probed_.insert(lane.key).second;
     if (first_time) lane.limit = 1;
-    suspects_left_ -= first_time ? 1 : 0;
+    candidates_left_ -= first_time ? 1 : 0;
     read_lane(lane, first_time);
     return false;
   }
@@ -498,35 +498,35 @@ bool Reader::read_suspects() {
   return true;
 }
 
-void Reader::suspect(std::size_t n) {
-  suspects_left_ += n;
+void Reader::candidate(std::size_t n) {
+  candidates_left_ += n;
   if (n == 0) return;
-  suspicious_ = true;
-  handler_.quarantine(true);
+  recovering_ = true;
+  handler_.isolate(true);
 }
 
 void Reader::end_suspicion() {
-  suspects_left_ = 0;
-  claimed_suspects_.clear();
+  candidates_left_ = 0;
+  claimed_candidates_.clear();
   probed_.clear();
-  suspicious_ = false;
-  handler_.quarantine(false);
+  recovering_ = false;
+  handler_.isolate(false);
 }
 
 // Starts the first group of these; false if there is none. One that is in flight, because its
 // call hangs, is no group: it has been tried.
-bool Reader::try_suspects(std::vector<Row> rows) {
+bool Reader::try_candidates(std::vector<Row> rows) {
   for (auto row = rows.begin(); row != rows.end();) {
-    const std::size_t size = std::min(group_size(row->crashes), suspects_left_);
+    const std::size_t size = std::min(group_size(row->crashes), candidates_left_);
     const int crashes = row->crashes;
     std::vector<Row> group;
     while (row != rows.end() && group.size() < size &&
            group_size(row->crashes) == group_size(crashes)) {
-      group.push_back(judged(std::move(*row++)));
+      group.push_back(checked_for_poison(std::move(*row++)));
     }
     const std::size_t tried = group.size();
-    const std::size_t known = handler_.handle_suspects(std::move(group));
-    suspects_left_ -= tried - known;
+    const std::size_t known = handler_.deliver_isolated(std::move(group));
+    candidates_left_ -= tried - known;
     if (known < tried) return true;
   }
   return false;

@@ -17,8 +17,8 @@
 
 namespace outbox::internal {
 
-// Reads ready rows, rows that are due, and lanes that were set aside, in this
-// order; after a take-over from an owner that died, first its suspects, in
+// Reads ready rows, rows that are due, and lanes that were held, in this
+// order; after a take-over from an owner that died, first its candidates, in
 // groups that shrink with every death (see docs/architecture.md).
 //
 // round() is called by one thread at a time; all else is thread-safe.
@@ -34,7 +34,7 @@ class Reader {
   bool refused() const { return refused_; }
 
   // From the next round on. True if it brings something new to read.
-  bool set_tenure(Tenure tenure);
+  bool set_lease(Lease lease);
 
   // Whether a round may still bring rows of this shard.
   bool reads(int shard) const;
@@ -52,9 +52,9 @@ class Reader {
   // Reads nothing more in this epoch.
   void fence(std::int64_t epoch);
 
-  // Whether it waits for a group of suspects before it reads on; to be called
+  // Whether it waits for a group of candidates before it reads on; to be called
   // again once nothing is in flight.
-  bool suspicious() const { return suspicious_; }
+  bool recovering() const { return recovering_; }
 
   // The next round also looks at rows that are due: somebody else may have
   // written some.
@@ -65,7 +65,7 @@ class Reader {
 
  private:
   struct Orders {
-    std::optional<Tenure> tenure{};
+    std::optional<Lease> lease{};
     std::optional<Seq> rewind{};
     std::vector<RowRef> unclaim{};
     bool due = false;
@@ -76,21 +76,21 @@ class Reader {
 
   void give_back(Orders orders);
   void meet_left_behind();
-  bool enter(const Tenure& tenure);
+  bool enter(const Lease& lease);
   void restore_lanes(int shard);
   bool read_ready();
   void read_everything();
   bool read_due();
   bool look_for_unblocked();
   bool read_lanes();
-  PollHandler::Wanted next_lane();
-  void read_lane(const PollHandler::Wanted& lane, bool suspect);
+  PollHandler::LaneRead next_lane();
+  void read_lane(const PollHandler::LaneRead& lane, bool candidate);
   bool is_fenced() const;
   bool read_claims();
   bool hand_over_claims(Rows read);
-  bool try_claimed_suspects();
-  bool read_suspects();
-  bool try_suspects(std::vector<Row> rows);
+  bool try_claimed_candidates();
+  bool read_candidates();
+  bool try_candidates(std::vector<Row> rows);
   enum class Handed {
     all,
     not_recent,  // all but those that are too recent
@@ -100,10 +100,10 @@ class Reader {
   ReadLimit limited(std::size_t rows, std::size_t bytes) const;
   template <class Read>
   Read of_this_epoch(Read read);
-  Row judged(Row row) const;
+  Row checked_for_poison(Row row) const;
   bool hand(Row row);
   bool too_recent(const Row& row);
-  void suspect(std::size_t n);
+  void candidate(std::size_t n);
   void end_suspicion();
 
   // Constant after construction.
@@ -116,14 +116,14 @@ class Reader {
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
   bool refused_ = false;
-  std::vector<Seq> read_through_;      // by shard: ready rows up to here have been met
-  std::size_t suspects_left_ = 0;      // not yet tried
-  std::vector<Row> claimed_suspects_;  // with row claims: to be tried next
-  std::set<LaneKey> probed_;           // lanes whose head has been tried
-  Atomic<bool> suspicious_{false};
+  std::vector<Seq> read_through_;        // by shard: ready rows up to here have been met
+  std::size_t candidates_left_ = 0;      // not yet tried
+  std::vector<Row> claimed_candidates_;  // with row claims: to be tried next
+  std::set<LaneKey> probed_;             // lanes whose head has been tried
+  Atomic<bool> recovering_{false};
 
   mutable Mutex mutex_;
-  Tenure known_ OUTBOX_GUARDED_BY(mutex_);
+  Lease known_ OUTBOX_GUARDED_BY(mutex_);
   std::int64_t fenced_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::vector<int> reading_ OUTBOX_GUARDED_BY(mutex_);  // shards_ and those to be, for others
   Orders orders_ OUTBOX_GUARDED_BY(mutex_);

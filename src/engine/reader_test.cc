@@ -21,12 +21,12 @@ class LaneHandler final : public PollHandler {
     rows.push_back(row.ref);
     return true;
   }
-  Wanted next_lane(std::span<const Seq> read_through) override {
+  LaneRead next_lane(std::span<const Seq> read_through) override {
     if (!std::exchange(wants_lane, false)) return {};
     on_next_lane();
     return {.key = kLane, .limit = 1, .read_through = read_through[0]};
   }
-  void fill(const Wanted& lane, Rows /*rows*/, bool /*suspect*/) override {
+  void load_lane(const LaneRead& lane, Rows /*rows*/, bool /*candidate*/) override {
     lane_read_through = lane.read_through;
   }
 
@@ -45,7 +45,7 @@ class ReaderTest : public ::testing::Test {
     auto tx = writer.begin();
     tx.write_all(std::vector<Draft>(3, order_event("1", "1")));
     tx.commit();
-    reader_.set_tenure(instance_->renew());
+    reader_.set_lease(instance_->renew());
     while (reader_.round()) continue;
   }
 

@@ -87,14 +87,14 @@ TEST_F(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
   Signal marking;
   Signal both_failed;
   faults->before([&](std::string_view call) {
-    if (call != "mark" || marking.count() > 0) return;
+    if (call != "update" || marking.count() > 0) return;
     marking.raise();
     EXPECT_TRUE(both_failed.wait());
   });
   const auto listener = std::make_shared<RecordingListener>([&](const Event& event,
                                                                 const Delivery& delivery) {
     if (event.aggregate_id() == "last") both_failed.raise();
-    if (event.aggregate_id() == "1" && !marking.wait()) ADD_FAILURE() << "no mark";
+    if (event.aggregate_id() == "1" && !marking.wait()) ADD_FAILURE() << "no update";
     const std::map<std::string_view, std::chrono::milliseconds> failing{{"1", 10ms}, {"2", 100ms}};
     const auto wait = failing.find(event.aggregate_id());
     if (delivery.attempt > 1 || wait == failing.end()) return Outcome::done();
@@ -114,7 +114,7 @@ TEST_F(RegressionTest, ARetryThatWasClaimedBeforeItsMarkWasHeardOfWaitedForItsOw
   Signal claimed;
   faults->after([&](std::string_view call) {
     if (call == "claim" && marked.count() > 0) claimed.raise();
-    if (call != "mark" || marked.count() > 0) return;
+    if (call != "update" || marked.count() > 0) return;
     marked.raise();
     EXPECT_TRUE(claimed.wait());
   });
@@ -226,18 +226,18 @@ TEST_F(RegressionTest, BlockedLanesHeldUpEverybodyAfterADeath) {
   for (int n = 0; n < 30; ++n) write({order_event(std::to_string(n), "0")});
   {
     auto victim = store->join({.capacity = 100, .lease = 100ms});
-    const Tenure tenure = victim->renew();
-    std::vector<Mark> marks;
-    for (const Row& row : victim->ready(tenure.shards, 0, 100).rows) {
-      marks.push_back({.row = row.ref,
-                       .event_id = row.event.id(),
-                       .kind = Mark::Kind::dead,
-                       .lane = static_cast<LaneKey>(100 + marks.size()),
-                       .attempts = 1});
+    const Lease lease = victim->renew();
+    std::vector<StatusUpdate> updates;
+    for (const Row& row : victim->ready(lease.shards, 0, 100).rows) {
+      updates.push_back({.row = row.ref,
+                         .event_id = row.event.id(),
+                         .kind = StatusUpdate::Kind::dead,
+                         .lane = static_cast<LaneKey>(100 + updates.size()),
+                         .attempts = 1});
     }
-    ASSERT_EQ(marks.size(), 30u);
-    marks.back().kind = Mark::Kind::retry;
-    ASSERT_FALSE(victim->mark(tenure.epoch, marks).fenced);
+    ASSERT_EQ(updates.size(), 30u);
+    updates.back().kind = StatusUpdate::Kind::retry;
+    ASSERT_FALSE(victim->apply(lease.epoch, updates).fenced);
   }
   auto box = open({.on_dead = OnDead::block}, recorder);
   box->start();
@@ -360,7 +360,7 @@ TEST_F(RegressionTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
   release.raise();
   const auto late = write({order_event("1", "\"late\"")});
   EXPECT_TRUE(eventually([&] { return store->find(late[0])->hold.value_or(0) > 0; }));
-  EXPECT_EQ(store->find(late[0])->row.status, Status::fresh);
+  EXPECT_EQ(store->find(late[0])->row.status, Status::pending);
 }
 
 // Releases events late: a worker that loses the processor at a bad moment.
@@ -420,7 +420,7 @@ TEST_F(RegressionTest, ARowThatAReadFoundToBeDueLaterWaitedForTheSweep) {
   EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
 
-TEST_F(RegressionTest, AFailureWhileEnteringATenureWasNotMadeGood) {
+TEST_F(RegressionTest, AFailureWhileEnteringALeaseWasNotMadeGood) {
   std::atomic<int> failures{1};
   faults->before([&](std::string_view call) {
     if (call == "held_lanes" && failures-- > 0) throw RetryableError("away");
@@ -594,7 +594,7 @@ TEST_F(RegressionTest, ReservedRowsKeptOthersFromBeingReadUntilTheirCommitWasAns
 TEST_F(RegressionTest, AnEventReplayedBeforeItsDeathWasAcknowledgedWaitedForTheSweep) {
   testing::Barrier answer;
   faults->after([&](std::string_view call) {
-    if (call == "mark") answer.pass();
+    if (call == "update") answer.pass();
   });
   std::atomic<bool> wrong{true};
   const auto to = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
@@ -617,9 +617,9 @@ TEST_F(RegressionTest, AnEventReplayedBeforeItsDeathWasAcknowledgedWaitedForTheS
 TEST_F(RegressionTest, TheHoldOfFollowersCouldBeRecordedBeforeThatOfTheirHead) {
   std::mutex mutex;
   std::vector<std::string> marked;
-  faults->on_mark([&](std::span<const Mark> marks) -> std::optional<MarkResult> {
+  faults->on_update([&](std::span<const StatusUpdate> updates) -> std::optional<UpdateResult> {
     const std::lock_guard lock(mutex);
-    for (const Mark& mark : marks) marked.push_back(mark.event_id);
+    for (const StatusUpdate& update : updates) marked.push_back(update.event_id);
     return std::nullopt;
   });
   std::atomic<bool> failed{false};

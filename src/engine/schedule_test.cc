@@ -40,12 +40,12 @@ TEST_F(ScheduleTest, BeginsAtOnceAndGoesOn) {
 TEST_F(ScheduleTest, WhatIsThrownIsLoggedAndTheNextRoundComes) {
   Schedule schedule(options(1ms), [&](const std::stop_token&) {
     called.raise();
-    if (called.count() == 1) throw std::runtime_error("the database is away");
+    if (called.count() == 1) throw std::runtime_error("the database is unreachable");
     if (called.count() == 2) throw 5;  // NOLINT: not an exception
   });
   schedule.start();
   EXPECT_TRUE(called.wait(3));
-  EXPECT_TRUE(log.contains("test failed: the database is away"));
+  EXPECT_TRUE(log.contains("test failed: the database is unreachable"));
   EXPECT_TRUE(log.contains("no exception"));
 }
 

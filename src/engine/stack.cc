@@ -113,7 +113,7 @@ void Stack::pause(const Name& aggregate_type, const Name& type, bool on) {
 
 void Stack::examine(Health& health) const {
   const auto now = clock_.steady();
-  const auto look_at = [&](const Trouble& trouble, const std::string& what) {
+  const auto look_at = [&](const Outage& trouble, const std::string& what) {
     const auto report = trouble.report();
     if (!report) return;
     health.ready = false;

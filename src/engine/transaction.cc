@@ -154,15 +154,15 @@ void TransactionState::commit() {
     undo(std::move(levels_.front()));
     throw;
   }
-  learn_addresses();
+  assign_row_refs();
   connection_.reset();  // the callbacks may want one of their own
   call_hooks(options.hooks, options.log, &WriterHook::after_commit, levels_.front().events);
   run(levels_.front().after_commit, "after-commit");
 }
 
 // Of events whose insert was put off to the commit.
-void TransactionState::learn_addresses() {
-  const std::vector<RowRef> rows = connection_->put_off();
+void TransactionState::assign_row_refs() {
+  const std::vector<RowRef> rows = connection_->deferred_rows();
   auto next = rows.begin();
   for (Written& written : levels_.front().events) {
     if (next == rows.end()) return;

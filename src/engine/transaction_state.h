@@ -51,7 +51,7 @@ class TransactionState {
   };
 
   void check_usable() const;
-  void learn_addresses();
+  void assign_row_refs();
   void undo_all();
   void undo(Level level);
   void run(const std::vector<std::function<void()>>& callbacks, const char* when) const;

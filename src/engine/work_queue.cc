@@ -58,7 +58,7 @@ WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
 void WorkQueue::own(std::optional<std::vector<int>> shards) {
   MutexLock lock(mutex_);
   shards_ = std::move(shards);
-  await_orphans();
+  await_reclaimed();
 }
 
 bool WorkQueue::takes_directly(int shard) const {
@@ -74,9 +74,9 @@ bool WorkQueue::reserve(Job& job) {
   MutexLock lock(mutex_);
   if (!admissible(job)) return false;
   account(job, true);
-  goes_away(job);
+  check_out(job);
   if (Lane* lane = current_lane(job); lane != nullptr && job.row.ref.hold == lane->key) {
-    ++lane->asides_pending;
+    ++lane->holds_pending;
   }
   return true;
 }
@@ -88,9 +88,9 @@ bool WorkQueue::admissible(const Job& job) const {
 WorkQueue::Admission WorkQueue::begin(Job& job) {
   MutexLock lock(mutex_);
   if (stopped_ || job.epoch != epoch_) return Admission::full;
-  is_back(job);
+  check_in(job);
   if (Lane* lane = current_lane(job); lane != nullptr && job.row.ref.hold == lane->key) {
-    --lane->asides_pending;
+    --lane->holds_pending;
   }
   return place(job);
 }
@@ -103,21 +103,21 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   }
   if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane);
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
-  if (lanes_.behind_others(lane)) lane.aside = true;
+  if (lanes_.behind_others(lane)) lane.held = true;
   const bool park = lane.blocked && options_.park;
   const bool read_back = job.row.ref.hold == lane.key;
   if (read_back) ++lane.read_back;
-  if (!park && (read_back || (!lane.aside && lane.jobs.size() < lane_limit_))) {
+  if (!park && (read_back || (!lane.held && lane.jobs.size() < lane_limit_))) {
     ++load(job).queued;
     lane.jobs.push_back(std::move(job));
     settle(lane);
     return Admission::queued;
   }
-  lane.aside = true;
-  ++lane.asides_pending;
-  goes_away(job);
+  lane.held = true;
+  ++lane.holds_pending;
+  check_out(job);
   settle(lane);
-  return park ? Admission::park : Admission::aside;
+  return park ? Admission::park : Admission::hold;
 }
 
 std::size_t WorkQueue::room_locked(bool hot) const {
@@ -193,11 +193,11 @@ void WorkQueue::restore(const HeldLane& lane, Clock::Steady now) {
   lanes_.restore(lane, now);
 }
 
-PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Clock::Steady now) {
+PollHandler::LaneRead WorkQueue::next_lane(std::span<const Seq> read_through, Clock::Steady now) {
   MutexLock lock(mutex_);
   const std::size_t room = std::min(room_locked(false), lane_limit_);
   if (room == 0) return {};
-  const Lane* lane = lanes_.next_wanting(read_through, now);
+  const Lane* lane = lanes_.next_readable(read_through, now);
   if (lane == nullptr) return {};
   // Rows that it gave back earlier and that are not marked yet come first. Of a lane whose
   // head has failed only the head is fetched: the others would be thrown away again if it
@@ -209,29 +209,29 @@ PollHandler::Wanted WorkQueue::next_lane(std::span<const Seq> read_through, Cloc
           .read_through = read_through[static_cast<std::size_t>(lane->shard)]};
 }
 
-std::vector<Job> WorkQueue::fill(LaneKey key, Filling filling) {
+std::vector<Job> WorkQueue::load_lane(LaneKey key, LanePage page) {
   MutexLock lock(mutex_);
   Lane* lane = lanes_.find(key);
-  if (lane == nullptr) return std::move(filling.jobs);
-  if (filling.epoch != epoch_) {
-    // They say nothing of this tenure's lane, which may want its rows all the same.
+  if (lane == nullptr) return std::move(page.jobs);
+  if (page.epoch != epoch_) {
+    // They say nothing of this lease's lane, which may want its rows all the same.
     settle(*lane);
-    return std::move(filling.jobs);
+    return std::move(page.jobs);
   }
-  for (Job& job : filling.jobs) {
+  for (Job& job : page.jobs) {
     account(job, true);
     ++cold_load_.queued;
     ++lane->read_back;
     lane->jobs.push_back(std::move(job));
   }
-  lane->open_after = std::max(lane->open_after, filling.open_after);
-  const bool freed = std::exchange(lane->rechecked, false) && !filling.blocked;
-  if (filling.blocked) {
+  lane->open_after = std::max(lane->open_after, page.open_after);
+  const bool freed = std::exchange(lane->rechecked, false) && !page.blocked;
+  if (page.blocked) {
     lanes_.block(*lane);
-  } else if (filling.due) {
-    lane->due = *filling.due;
-  } else if (!filling.more && lane->asides_pending == 0) {
-    lane->aside = false;
+  } else if (page.due) {
+    lane->due = *page.due;
+  } else if (!page.more && lane->holds_pending == 0) {
+    lane->held = false;
   }
   settle(*lane);
   // An operator is at work: others are likely to be free as well.
@@ -326,8 +326,8 @@ bool WorkQueue::pop_ticket(Ticket& ticket) {
 bool WorkQueue::start(Ticket ticket, Work& work) {
   Breaker* route = ticket.first().route;
   if (route != nullptr && !route->may_start()) {
-    // A suspect that waited here would keep all others waiting for its group.
-    if (!ticket.first().suspect && !in_the_way(ticket.first().hot)) {
+    // A poison candidate that waited here would keep all others waiting for its group.
+    if (!ticket.first().candidate && !in_the_way(ticket.first().hot)) {
       parked_[route].push_back(std::move(ticket));
       return false;
     }
@@ -343,7 +343,7 @@ bool WorkQueue::start(Ticket ticket, Work& work) {
   return true;
 }
 
-// Whether events that wait here for an unwell listener keep out others: half of
+// Whether events that wait here for an open listener keep out others: half of
 // the queue is theirs. A stack with one listener has no others.
 bool WorkQueue::in_the_way(bool hot) const {
   const std::size_t capacity = hot ? options_.hot_capacity : options_.cold_capacity;
@@ -354,7 +354,7 @@ void WorkQueue::take_first(Ticket& ticket, Work& work) {
   Job& job = ticket.first();
   --load(job).queued;
   ++running_;
-  goes_away(job);
+  check_out(job);
   work.jobs.push_back(std::move(job));
   if (ticket.lane != nullptr) ticket.lane->jobs.pop_front();
 }
@@ -402,7 +402,7 @@ WorkQueue::Followers WorkQueue::leave_lanes(std::span<Finished> finished, Follow
     if (one->after == After::again) take_back(one->job);
   }
   for (const Finished& one : finished) {
-    if (one.after == After::again || one.after == After::aside) continue;  // moved away
+    if (one.after == After::again || one.after == After::hold) continue;  // moved away
     if (Lane* lane = current_lane(one.job); lane != nullptr) settle(*lane);
   }
   poll_for_lanes(now);
@@ -421,10 +421,10 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
   if (after == After::drop) return;
   if (lane->frozen && after != After::next) {
     // Of a batch, behind one that failed. Those that were not in it stand behind this one.
-    after = After::aside;
-    is_back(job);
-    push_aside(*lane, job, followers);
-    push_jobs_aside(*lane, followers);
+    after = After::hold;
+    check_in(job);
+    push_held(*lane, job, followers);
+    push_jobs_held(*lane, followers);
   } else if (after == After::next) {
     lane->failing = false;
   } else if (after == After::skip) {
@@ -433,47 +433,47 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
   } else if (after == After::wait || after == After::block) {
     lane->failing = true;
     lane->frozen = true;
-    lane->aside = true;
+    lane->held = true;
     if (after == After::block) lanes_.block(*lane);
-    push_jobs_aside(*lane, followers);
+    push_jobs_held(*lane, followers);
   }
 }
 
-void WorkQueue::push_jobs_aside(Lane& lane, Followers& followers) {
+void WorkQueue::push_jobs_held(Lane& lane, Followers& followers) {
   for (Job& job : lane.jobs) {
     --load(job).queued;
-    push_aside(lane, job, followers);
+    push_held(lane, job, followers);
   }
   lane.jobs.clear();
 }
 
-void WorkQueue::push_aside(Lane& lane, Job& job, Followers& followers) {
-  lane.aside = true;
+void WorkQueue::push_held(Lane& lane, Job& job, Followers& followers) {
+  lane.held = true;
   if (job.row.ref.hold == lane.key) {
     account(job, false);
     --lane.read_back;
     followers.dropped.push_back(std::move(job));
   } else {
-    ++lane.asides_pending;
-    goes_away(job);
+    ++lane.holds_pending;
+    check_out(job);
     const bool park = lane.blocked && options_.park;
-    (park ? followers.park : followers.aside).push_back(std::move(job));
+    (park ? followers.park : followers.held).push_back(std::move(job));
   }
 }
 
-void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady now) {
+void WorkQueue::acked(std::span<const Completion> completions, Clock::Steady now) {
   MutexLock lock(mutex_);
   for (const Completion& completion : completions) {
     account(completion.job, false);
-    is_back(completion.job);
+    check_in(completion.job);
     Lane* lane = current_lane(completion.job);
     if (lane == nullptr) continue;
     const bool read_back = completion.job.row.ref.hold == lane->key;
-    if (read_back && completion.landing != Completion::Landing::expected) --lane->read_back;
-    switch (completion.landing) {
-      case Completion::Landing::done:
+    if (read_back && completion.ack != Completion::Ack::expected) --lane->read_back;
+    switch (completion.ack) {
+      case Completion::Ack::done:
         break;
-      case Completion::Landing::head:
+      case Completion::Ack::head:
         lane->frozen = false;
         lane->due = completion.due;
         if (completion.stale && lane->blocked) {
@@ -482,13 +482,13 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
           continue;
         }
         break;
-      case Completion::Landing::aside:
-        --lane->asides_pending;
+      case Completion::Ack::hold:
+        --lane->holds_pending;
         break;
-      case Completion::Landing::expected:
-        if (read_back) --lane->asides_pending;
+      case Completion::Ack::expected:
+        if (read_back) --lane->holds_pending;
         break;
-      case Completion::Landing::hand_over:
+      case Completion::Ack::hand_over:
         break;  // see handed_over()
     }
     settle(*lane);
@@ -504,8 +504,8 @@ void WorkQueue::landed(std::span<const Completion> completions, Clock::Steady no
 void WorkQueue::check_rest() const {
   if (hot_load_.held + cold_load_.held > 0) return;
   assert(held_bytes_ == 0 && running_ == 0 && in_line() == 0);
-  assert(away_.empty() && orphans_.empty() && hung_.empty());
-  // close() forgets the lanes while marks of theirs are on their way.
+  assert(checked_out_.empty() && reclaimed_.empty() && hung_.empty());
+  // close() forgets the lanes while updates of theirs are on their way.
   assert(lanes_forgotten_ || lanes_.at_rest());
 }
 

@@ -29,7 +29,7 @@ struct WorkQueueOptions {
   std::size_t batch = 50;  // how many rows a read brings
   bool park = false;       // events behind a DEAD one become DEAD too
 
-  // How many events of one lane may be queued; what goes beyond waits aside in
+  // How many events of one lane may be queued; what goes beyond is held in
   // the store, so that one busy aggregate cannot keep out all others. 0: a
   // quarter of cold_capacity.
   std::size_t lane_limit = 0;
@@ -38,12 +38,12 @@ struct WorkQueueOptions {
 };
 
 // Hands jobs to workers: from the hot and the cold queue 2:1, from a lane one
-// at a time, for a listener that is unwell only as many as it may get. The
+// at a time, for a listener that is open only as many as it may get. The
 // others for that one wait here; where they would fill the queue and others
 // listen as well, they are postponed in the store instead.
 //
-// Capacity is taken when an event is admitted and given back when its mark has
-// landed, so that it bounds everything that a crash could deliver twice.
+// Capacity is taken when an event is admitted and given back when its update has
+// acked, so that it bounds everything that a crash could deliver twice.
 //
 // The queue also decides when a worker reads the store instead: the one that
 // finds nothing to do becomes the reader and keeps the first event it finds.
@@ -60,16 +60,16 @@ class WorkQueue {
   // --- Admission ---
 
   // `full`: also if the job is of another epoch than the current one.
-  // `aside`, `park`: the job was not queued; its lane waits, and the caller
-  // submits the mark that sets the row aside or makes it DEAD as well.
-  enum class Admission { queued, aside, park, full };
+  // `hold`, `park`: the job was not queued; its lane waits, and the caller
+  // submits the update that holds the row or makes it DEAD as well.
+  enum class Admission { queued, hold, park, full };
   Admission admit(Job& job);
 
   // The same for a job that no reader brings: only of a shard to be read.
   Admission admit_direct(Job& job);
 
   // The shards to be read from now on; nullopt: rows are owned one by one. Lanes of
-  // which something is away since an earlier tenure wait for it; see adopt().
+  // which something is away since an earlier lease wait for it; see reclaim().
   void own(std::optional<std::vector<int>> shards);
   // Whether events of a shard may be admitted directly.
   bool takes_directly(int shard) const;
@@ -80,9 +80,9 @@ class WorkQueue {
   void read_ends();
 
   // The same in two steps, for a job that is marked in between. False: not
-  // admitted; `full`: its tenure has ended meanwhile, see adopt(). A lane set
-  // aside is not read before its row has come: through begin(), or through
-  // landed() as `expected`.
+  // admitted; `full`: its lease has ended meanwhile, see reclaim(). A lane set
+  // held is not read before its row has come: through begin(), or through
+  // acked() as `expected`.
   bool reserve(Job& job);
   Admission begin(Job& job);
 
@@ -92,13 +92,13 @@ class WorkQueue {
   std::size_t depth(bool hot) const;
   std::size_t in_flight() const;
 
-  // --- Lanes with rows set aside (see Lanes) ---
+  // --- Lanes with rows held (see Lanes) ---
 
   void restore(const HeldLane& lane, Clock::Steady now);
-  PollHandler::Wanted next_lane(std::span<const Seq> read_through, Clock::Steady now);
+  PollHandler::LaneRead next_lane(std::span<const Seq> read_through, Clock::Steady now);
 
   // The rows of a lane, as read from the lowest on.
-  struct Filling {
+  struct LanePage {
     std::int64_t epoch = 0;              // in which they were read
     std::vector<Job> jobs{};             // those that can be delivered now
     bool blocked = false;                // then comes a DEAD one,
@@ -106,8 +106,8 @@ class WorkQueue {
     Seq open_after = 0;                  // or one that others may come before,
     bool more = false;                   // or the limit cut the result
   };
-  // Returns the jobs if they are of a tenure that has ended.
-  std::vector<Job> fill(LaneKey key, Filling filling);
+  // Returns the jobs if they are of a lease that has ended.
+  std::vector<Job> load_lane(LaneKey key, LanePage page);
 
   bool any_blocked() const;
   void unblock(std::span<const LaneRef> lanes);
@@ -128,11 +128,11 @@ class WorkQueue {
   enum class After {
     next,   // done: the lane goes on
     wait,   // retry or deferred: the lane waits for its head
-    skip,   // dead: the lane goes on once the mark has landed
+    skip,   // dead: the lane goes on once the update has been acknowledged
     block,  // dead: the lane is blocked
     again,  // the listener is unavailable: the same job once more, later
-    aside,  // not tried, because an earlier one of its lane failed in the batch
-    drop,   // no longer ours: see adopt()
+    hold,   // not tried, because an earlier one of its lane failed in the batch
+    drop,   // no longer ours: see reclaim()
   };
   struct Finished {
     Job job;
@@ -145,34 +145,34 @@ class WorkQueue {
   // Jobs that have to leave the queue because an earlier one of their lane waits;
   // and what became of the listener.
   struct Followers {
-    std::vector<Job> aside{};    // to be marked so,
+    std::vector<Job> held{};     // to be held,
     std::vector<Job> park{};     // to be marked DEAD as well,
-    std::vector<Job> dropped{};  // to be read again: aside in the store already
+    std::vector<Job> dropped{};  // to be read again: held in the store already
 
     // The listener has just been paused, or is well again.
     bool paused = false;
-    bool well_again = false;
+    bool closed_again = false;
   };
 
   // All jobs of a take() are over. Rewrites `after` where the outcome counts
-  // differently. The caller submits a mark for next, wait, skip and block, and
-  // after these the marks of the followers; what is dropped it hands to adopt().
+  // differently. The caller submits a update for next, wait, skip and block, and
+  // after these the updates of the followers; what is dropped it hands to reclaim().
   Followers finish(std::span<Finished> finished, Clock::Steady now);
 
   // The same for a job that was to be postponed: no listener was called.
   Followers postponed(std::span<Finished> finished, Clock::Steady now);
 
-  // The marks of admitted jobs have landed, or were found stale. (What is stale
-  // because its tenure has ended goes to adopt() instead.)
-  void landed(std::span<const Completion> completions, Clock::Steady now);
+  // The updates of admitted jobs have been acknowledged, or were found stale. (What is stale
+  // because its lease has ended goes to reclaim() instead.)
+  void acked(std::span<const Completion> completions, Clock::Steady now);
 
-  // A job is not ours any more, or was not when its tenure ended. True: it is
-  // again, and its lane has waited for it; the caller sets it aside, with those
+  // A job is not ours any more, or was not when its lease ended. True: it is
+  // again, and its lane has waited for it; the caller holds it, with those
   // behind it, so that they are read in order. False: it is let go of.
   //
-  // Until the caller has told the gate, no tenure may begin: whoever reads in the
+  // Until the caller has told the gate, no lease may begin: whoever reads in the
   // new one must meet the row, or find its lane waiting.
-  bool adopt(Job& job);
+  bool reclaim(Job& job);
 
   // --- Reading ---
 
@@ -194,7 +194,7 @@ class WorkQueue {
   void pause(bool on);
   void pause(Breaker& route, bool on, Clock::Steady now);
   bool paused() const;
-  std::chrono::nanoseconds silent_for(const Breaker& route, Clock::Steady now) const;
+  std::chrono::nanoseconds open_for(const Breaker& route, Clock::Steady now) const;
 
   // Calls `visit` for every listener given, with the lock held.
   template <class Routes, class Visit>
@@ -211,13 +211,13 @@ class WorkQueue {
   // Waits until nothing is in flight. False at the deadline.
   bool wait_empty(std::chrono::steady_clock::time_point deadline);
 
-  // Waits until something has landed, or the deadline.
+  // Waits until something has been acknowledged, or the deadline.
   void wait_change(std::chrono::steady_clock::time_point deadline);
 
   // Removes all that is queued and forgets the lanes. What runs goes on.
   std::vector<Job> drop_all();
 
-  // The same at the beginning of a new tenure: from now on jobs of another
+  // The same at the beginning of a new lease: from now on jobs of another
   // epoch are not admitted, and those that are away are no longer ours. Their
   // lanes wait for them all the same, and then deliver them again first.
   std::vector<Job> enter(std::int64_t epoch);
@@ -230,25 +230,25 @@ class WorkQueue {
   // waits; nobody else waits for it from now on.
   void hangs(const Job& job);
 
-  // In flight, without what hangs, so many whose marks are refused, and what stands behind
+  // In flight, without what hangs, so many whose updates are refused, and what stands behind
   // them in their lanes.
   std::size_t active(std::size_t refused = 0) const;
 
-  // Removes what has not begun of a shard that is being given up, but for suspects.
+  // Removes what has not begun of a shard that is being given up, but for candidates.
   std::vector<Job> shed(int shard);
 
   // A job that hangs is to be postponed in the store, so that the next owner of its
-  // shard holds it while the call goes on. True: the caller submits that mark, and
-  // says when it has landed, or that it has not before the tenure ended.
+  // shard holds it while the call goes on. True: the caller submits that update, and
+  // says when it has been acknowledged, or that it has not before the lease ended.
   bool begin_hand_over(const Job& job);
-  void handed_over(const Job& job, bool landed);
+  void handed_over(const Job& job, bool acked);
   bool hung_are_handed_over() const;
 
   // Whether nothing of a shard is in flight, but for what was handed over.
   bool shard_idle(int shard) const;
 
   // The shard, if it is idle, is not ours any more. What was handed over is not marked when
-  // it returns; should the shard come back before that, its lane waits for it; see adopt().
+  // it returns; should the shard come back before that, its lane waits for it; see reclaim().
   bool forget_shard(int shard);
 
   // Whether there is work that no worker has begun.
@@ -292,17 +292,17 @@ class WorkQueue {
   void end_call(std::span<const Finished> finished, Followers& followers, Clock::Steady now)
       OUTBOX_REQUIRES(mutex_);
   void leave_lane(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
-  void goes_away(const Job& job) OUTBOX_REQUIRES(mutex_);
-  void is_back(const Job& job) OUTBOX_REQUIRES(mutex_);
-  void await_orphans() OUTBOX_REQUIRES(mutex_);
+  void check_out(const Job& job) OUTBOX_REQUIRES(mutex_);
+  void check_in(const Job& job) OUTBOX_REQUIRES(mutex_);
+  void await_reclaimed() OUTBOX_REQUIRES(mutex_);
   void take_back(Job& job) OUTBOX_REQUIRES(mutex_);
   void returned(Job& job) OUTBOX_REQUIRES(mutex_);
   void leave_line(std::deque<Ticket>& line, int shard, std::vector<Job>& jobs)
       OUTBOX_REQUIRES(mutex_);
   std::size_t handed_over_of(int shard) const OUTBOX_REQUIRES(mutex_);
   bool is_idle(int shard) const OUTBOX_REQUIRES(mutex_);
-  void push_aside(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
-  void push_jobs_aside(Lane& lane, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void push_held(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void push_jobs_held(Lane& lane, Followers& followers) OUTBOX_REQUIRES(mutex_);
   Load& load(const Job& job) OUTBOX_REQUIRES(mutex_) { return job.hot ? hot_load_ : cold_load_; }
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
   bool should_poll(bool idle) const OUTBOX_REQUIRES(mutex_);
@@ -325,30 +325,30 @@ class WorkQueue {
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
   Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
 
-  // In flight and not in the queue: what runs, and what waits for its mark to land; of
-  // this tenure, and the orphans of earlier ones.
-  struct Away {
+  // In flight and not in the queue: what runs, and what waits for its update to land; of
+  // this lease, and the reclaimed events of earlier ones.
+  struct CheckedOut {
     int shard = 0;
     std::size_t jobs = 0;
   };
-  using AwayByLane = std::unordered_map<LaneKey, Away>;
-  AwayByLane away_ OUTBOX_GUARDED_BY(mutex_);
-  AwayByLane orphans_ OUTBOX_GUARDED_BY(mutex_);
+  using CheckedOutByLane = std::unordered_map<LaneKey, CheckedOut>;
+  CheckedOutByLane checked_out_ OUTBOX_GUARDED_BY(mutex_);
+  CheckedOutByLane reclaimed_ OUTBOX_GUARDED_BY(mutex_);
 
   // Lanes come and go with every event: the memory of those that went.
-  std::vector<AwayByLane::node_type> spare_away_ OUTBOX_GUARDED_BY(mutex_);
+  std::vector<CheckedOutByLane::node_type> spare_checked_out_ OUTBOX_GUARDED_BY(mutex_);
 
   // Jobs whose call hangs, by event id.
   struct Hung {
     enum class State : std::uint8_t {
       running,       // its lane waits
-      handing_over,  // the mark that postpones it is on its way
-      handed_over,   // it has landed
+      handing_over,  // the update that postpones it is on its way
+      handed_over,   // it has been acknowledged
       released,      // and so the shard was given up
     };
     LaneKey lane = kNoLane;
     int shard = 0;
-    bool orphan = false;  // of an earlier tenure
+    bool reclaimed = false;  // of an earlier lease
     State state = State::running;
   };
   std::map<std::string, Hung, std::less<>> hung_ OUTBOX_GUARDED_BY(mutex_);

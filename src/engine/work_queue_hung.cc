@@ -12,7 +12,7 @@ void WorkQueue::hangs(const Job& job) {
   MutexLock lock(mutex_);
   hung_.try_emplace(
       job.row.event.id(),
-      Hung{.lane = job.lane, .shard = job.row.ref.shard, .orphan = job.epoch != epoch_});
+      Hung{.lane = job.lane, .shard = job.row.ref.shard, .reclaimed = job.epoch != epoch_});
 }
 
 // The call has come to an end after all.
@@ -33,10 +33,10 @@ std::size_t WorkQueue::active(std::size_t refused) const {
   MutexLock lock(mutex_);
   const std::size_t held = hot_load_.held + cold_load_.held;
   if (hung_.empty() && refused == 0) return held;
-  // A lane waits for its call, or, frozen, for a mark.
+  // A lane waits for its call, or, frozen, for a update.
   std::set<LaneKey> waiting;
   for (const auto& [id, hung] : hung_) {
-    if (hung.lane != kNoLane && !hung.orphan) waiting.insert(hung.lane);
+    if (hung.lane != kNoLane && !hung.reclaimed) waiting.insert(hung.lane);
   }
   const std::size_t stuck = hung_.size() + refused + lanes_.jobs_that_wait(waiting);
   return held - std::min(held, stuck);
@@ -55,11 +55,11 @@ bool WorkQueue::begin_poll() {
   return true;
 }
 
-// Takes the shard's places in a line, but for those of suspects.
+// Takes the shard's places in a line, but for those of candidates.
 void WorkQueue::leave_line(std::deque<Ticket>& line, int shard, std::vector<Job>& jobs) {
   std::deque<Ticket> left;
   for (Ticket& ticket : line) {
-    if (ticket.first().row.ref.shard != shard || ticket.first().suspect) {
+    if (ticket.first().row.ref.shard != shard || ticket.first().candidate) {
       left.push_back(std::move(ticket));
     } else if (ticket.lane != nullptr) {
       ticket.lane->busy = false;
@@ -78,9 +78,9 @@ std::vector<Job> WorkQueue::shed(int shard) {
   leave_line(cold_, shard, jobs);
   for (auto& [route, line] : parked_) leave_line(line, shard, jobs);
   for (Lane* lane : lanes_.of_shard(shard)) {
-    // A lane with suspects goes on until they are delivered.
+    // A lane with candidates goes on until they are delivered.
     if (std::any_of(lane->jobs.begin(), lane->jobs.end(),
-                    [](const Job& job) { return job.suspect; })) {
+                    [](const Job& job) { return job.candidate; })) {
       settle(*lane);
       continue;
     }
@@ -106,15 +106,15 @@ bool WorkQueue::begin_hand_over(const Job& job) {
   // Should the shard be ours for good after all, nothing may pass it.
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
   lane.frozen = true;
-  lane.aside = true;
+  lane.held = true;
   return true;
 }
 
-void WorkQueue::handed_over(const Job& job, bool landed) {
+void WorkQueue::handed_over(const Job& job, bool acked) {
   MutexLock lock(mutex_);
   const auto found = hung_.find(job.row.event.id());
   if (found == hung_.end() || found->second.state != Hung::State::handing_over) return;
-  found->second.state = landed ? Hung::State::handed_over : Hung::State::running;
+  found->second.state = acked ? Hung::State::handed_over : Hung::State::running;
 }
 
 bool WorkQueue::hung_are_handed_over() const {
@@ -147,12 +147,12 @@ bool WorkQueue::forget_shard(int shard) {
   for (auto& [id, hung] : hung_) {
     if (hung.shard != shard || hung.state != Hung::State::handed_over) continue;
     hung.state = Hung::State::released;
-    if (hung.lane == kNoLane || std::exchange(hung.orphan, true)) continue;
-    Away& orphan = orphans_[hung.lane];
-    orphan.shard = shard;
-    ++orphan.jobs;
-    const auto away = away_.find(hung.lane);
-    if (away != away_.end() && --away->second.jobs == 0) away_.erase(away);
+    if (hung.lane == kNoLane || std::exchange(hung.reclaimed, true)) continue;
+    CheckedOut& reclaimed = reclaimed_[hung.lane];
+    reclaimed.shard = shard;
+    ++reclaimed.jobs;
+    const auto away = checked_out_.find(hung.lane);
+    if (away != checked_out_.end() && --away->second.jobs == 0) checked_out_.erase(away);
   }
   lanes_.forget_shard(shard);
   shard_held_.erase(shard);

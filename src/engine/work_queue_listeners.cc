@@ -24,12 +24,12 @@ void WorkQueue::end_call(std::span<const Finished> finished, Followers& follower
   } else {
     route->answered();
     if (!was_well) unpark(route);
-    followers.well_again = !was_well && route->well();
+    followers.closed_again = !was_well && route->well();
   }
 }
 
 void WorkQueue::take_back(Job& job) {
-  is_back(job);
+  check_in(job);
   ++load(job).queued;
   Breaker* route = job.route;
   Lane* lane = current_lane(job);
@@ -99,9 +99,9 @@ bool WorkQueue::paused() const {
   return paused_;
 }
 
-std::chrono::nanoseconds WorkQueue::silent_for(const Breaker& route, Clock::Steady now) const {
+std::chrono::nanoseconds WorkQueue::open_for(const Breaker& route, Clock::Steady now) const {
   MutexLock lock(mutex_);
-  return route.silent_for(now);
+  return route.open_for(now);
 }
 
 }  // namespace outbox::internal

@@ -54,14 +54,14 @@ class WorkQueueTest : public ::testing::Test {
     return queue.finish(finished_, kNow);
   }
 
-  Completion landing(Completion::Landing landing, std::size_t n = 0) {
-    return {.job = finished_.at(n).job, .landing = landing};
+  Completion ack(Completion::Ack ack, std::size_t n = 0) {
+    return {.job = finished_.at(n).job, .ack = ack};
   }
   void land(WorkQueue& queue, const Completion& completion) {
-    queue.landed(std::span(&completion, 1), kNow);
+    queue.acked(std::span(&completion, 1), kNow);
   }
-  void land(WorkQueue& queue, Job landed, Completion::Landing landing) {
-    land(queue, Completion{.job = std::move(landed), .landing = landing});
+  void land(WorkQueue& queue, Job acked, Completion::Ack ack) {
+    land(queue, Completion{.job = std::move(acked), .ack = ack});
   }
 
   Route plain_route_{.listener = listener([](const Event&) {})};
@@ -105,7 +105,7 @@ TEST_F(WorkQueueTest, IsBoundedInBytesForBothQueuesTogether) {
   EXPECT_EQ(admit(queue, job("more", kNoLane, true, 1)), Admission::full);
 }
 
-TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheMarkHasLanded) {
+TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheMarkIsAcknowledged) {
   WorkQueue queue{{.cold_capacity = 1}};
   admit(queue, job("a"));
   take(queue);
@@ -113,7 +113,7 @@ TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheMarkHasLanded) {
   finish(queue, After::next);
   EXPECT_EQ(queue.room(false), 0u) << "a crash would deliver it again";
   EXPECT_EQ(queue.in_flight(), 1u);
-  land(queue, landing(Completion::Landing::done));
+  land(queue, ack(Completion::Ack::done));
   EXPECT_EQ(queue.room(false), 1u);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
@@ -129,32 +129,32 @@ TEST_F(WorkQueueTest, ALaneRunsOneEventAtATimeInOrder) {
   finish(queue, After::next);
   work_ = std::move(first);
   finish(queue, After::next);
-  EXPECT_EQ(take(queue), Ids{"a2"}) << "a1's mark need not have landed";
+  EXPECT_EQ(take(queue), Ids{"a2"}) << "a1's update need not have been acknowledged";
 }
 
-TEST_F(WorkQueueTest, FollowersOfAFailingHeadGoAsideAndComeBackAfterItsMark) {
+TEST_F(WorkQueueTest, FollowersOfAFailingHeadAreHeldAndComeBackAfterItsMark) {
   WorkQueue queue{{}};
   admit(queue, job("a1", kLane));
   admit(queue, job("a2", kLane));
   take(queue);
   auto followers = finish(queue, After::wait);
-  ASSERT_EQ(followers.aside.size(), 1u);
+  ASSERT_EQ(followers.held.size(), 1u);
   const std::vector<Seq> read_through{100};
-  EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::aside) << "it must not pass a2";
+  EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::hold) << "it must not pass a2";
   EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "the head is not marked yet";
-  auto head = landing(Completion::Landing::head);
+  auto head = ack(Completion::Ack::head);
   head.due = kNow + 1s;
   land(queue, head);
   EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kNoLane)
       << "two rows are still on their way aside";
-  land(queue, followers.aside.at(0), Completion::Landing::aside);
-  land(queue, job("a3", kLane), Completion::Landing::aside);
+  land(queue, followers.held.at(0), Completion::Ack::hold);
+  land(queue, job("a3", kLane), Completion::Ack::hold);
   EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "not before it is due";
   EXPECT_EQ(queue.next_due(), kNow + 1s);
   EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kLane);
 }
 
-TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheMarkHasLanded) {
+TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheMarkIsAcknowledged) {
   WorkQueue queue{{}};
   admit(queue, job("a1", kLane));
   admit(queue, job("a2", kLane));
@@ -162,7 +162,7 @@ TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheMarkHasLanded) {
   finish(queue, After::skip);
   admit(queue, job("b", kNoLane));
   EXPECT_EQ(take(queue), Ids{"b"});
-  const auto b = landing(Completion::Landing::head);
+  const auto b = ack(Completion::Ack::head);
   land(queue, b);
   EXPECT_EQ(take(queue), Ids{"a2"});
 }
@@ -177,17 +177,17 @@ TEST_F(WorkQueueTest, ParksFollowersOfADeadHead) {
   EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::park);
 }
 
-TEST_F(WorkQueueTest, ARowThatWasAsideAndIsParkedLeavesNoTraceInTheCounts) {
+TEST_F(WorkQueueTest, ARowThatWasHeldAndIsParkedLeavesNoTraceInTheCounts) {
   WorkQueue queue{{.cold_capacity = 8, .park = true}};
   queue.restore({.key = kLane, .first = 1}, kNow);
   const std::vector<Seq> read_through{100};
   ASSERT_EQ(queue.next_lane(read_through, kNow).limit, 2u);
-  queue.fill(kLane, {.blocked = true});
+  queue.load_lane(kLane, {.blocked = true});
   Job behind = job("a2", kLane);
   behind.row.ref.hold = kLane;
   const Job copy = behind;
   ASSERT_EQ(queue.admit(behind), Admission::park);
-  land(queue, copy, Completion::Landing::aside);
+  land(queue, copy, Completion::Ack::hold);
   queue.recheck_blocked(10);
   EXPECT_EQ(queue.next_lane(read_through, kNow).limit, 2u);
 }
@@ -196,8 +196,8 @@ TEST_F(WorkQueueTest, OneBusyLaneCannotFillTheWholeQueue) {
   WorkQueue queue{{.cold_capacity = 8}};
   EXPECT_EQ(admit(queue, job("a1", kLane)), Admission::queued);
   EXPECT_EQ(admit(queue, job("a2", kLane)), Admission::queued);
-  EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::aside);
-  EXPECT_EQ(admit(queue, job("a4", kLane)), Admission::aside) << "once aside, all go aside";
+  EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::hold);
+  EXPECT_EQ(admit(queue, job("a4", kLane)), Admission::hold) << "once aside, all are held";
   EXPECT_EQ(admit(queue, job("b1", kLane + 1)), Admission::queued);
 }
 
@@ -215,7 +215,7 @@ TEST_F(WorkQueueTest, ABatchTakesFromOneLaneInOrderAndFromThoseBehindIt) {
   EXPECT_EQ(take(queue), Ids{"b2"});
 }
 
-TEST_F(WorkQueueTest, WhatFollowsAFailureInABatchIsSetAsideUntried) {
+TEST_F(WorkQueueTest, WhatFollowsAFailureInABatchIsHeldUntried) {
   WorkQueue queue{{}};
   for (const auto* id : {"a1", "a2", "a3"}) {
     Job one = job(id, kLane);
@@ -231,8 +231,8 @@ TEST_F(WorkQueueTest, WhatFollowsAFailureInABatchIsSetAsideUntried) {
   const auto followers = queue.finish(finished_, kNow);
   EXPECT_EQ(finished_[0].after, After::next);
   EXPECT_EQ(finished_[1].after, After::wait);
-  EXPECT_EQ(finished_[2].after, After::aside);
-  EXPECT_EQ(followers.aside.size(), 1u);
+  EXPECT_EQ(finished_[2].after, After::hold);
+  EXPECT_EQ(followers.held.size(), 1u);
 }
 
 // Its outcome would count for nothing otherwise: it would be taken for one behind the failure.
@@ -253,7 +253,7 @@ TEST_F(WorkQueueTest, WhatComesAgainOfABatchWaitsForTheUpdateOfALaterOneOfItsLan
   queue.tick(kNow + 1h);  // the listener is back
   admit(queue, job("other"));
   EXPECT_EQ(take(queue), Ids{"other"}) << "a2's update is on its way";
-  land(queue, landing(Completion::Landing::head, 1));
+  land(queue, ack(Completion::Ack::head, 1));
   EXPECT_EQ(take(queue), Ids{"a1"});
 }
 
@@ -320,13 +320,13 @@ TEST_F(WorkQueueTest, JobsOfAnotherEpochAreNotAdmittedAndRunningOnesAreDropped) 
   EXPECT_EQ(queue.admit(late), Admission::full);
   finish(queue, After::next);
   EXPECT_EQ(finished_[0].after, After::drop);
-  EXPECT_FALSE(queue.adopt(finished_[0].job)) << "no lane has waited for it";
+  EXPECT_FALSE(queue.reclaim(finished_[0].job)) << "no lane has waited for it";
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
-// --- Orphans: what is away when a tenure ends ---
+// --- Reclaimed events: what is away when a lease ends ---
 
-class OrphanTest : public WorkQueueTest {
+class ReclaimedTest : public WorkQueueTest {
  protected:
   Job of(std::int64_t epoch, const std::string& id, int shard = 0) {
     Job made = job(id, kLane);
@@ -335,12 +335,12 @@ class OrphanTest : public WorkQueueTest {
     return made;
   }
 
-  // Nothing of the lane may run, and what is read of it goes aside.
+  // Nothing of the lane may run, and what is read of it is held.
   void expect_to_wait(std::int64_t epoch) {
     Job follower = of(epoch, "follower");
-    ASSERT_EQ(queue.admit(follower), Admission::aside);
+    ASSERT_EQ(queue.admit(follower), Admission::hold);
     EXPECT_TRUE(take(queue).empty());
-    land(queue, follower, Completion::Landing::aside);
+    land(queue, follower, Completion::Ack::hold);
     EXPECT_EQ(wanted(), kNoLane);
   }
 
@@ -348,17 +348,17 @@ class OrphanTest : public WorkQueueTest {
     return queue.next_lane(std::array{read_through, read_through}, kNow).key;
   }
 
-  // Comes back, to the tenure that waits for it.
-  void adopt(Job orphan, std::int64_t epoch) {
-    ASSERT_TRUE(queue.adopt(orphan));
-    EXPECT_EQ(orphan.epoch, epoch);
-    land(queue, orphan, Completion::Landing::aside);
+  // Comes back, to the lease that waits for it.
+  void reclaim(Job reclaimed, std::int64_t epoch) {
+    ASSERT_TRUE(queue.reclaim(reclaimed));
+    EXPECT_EQ(reclaimed.epoch, epoch);
+    land(queue, reclaimed, Completion::Ack::hold);
   }
 
   WorkQueue queue{{.cold_capacity = 8}};
 };
 
-TEST_F(OrphanTest, TheLaneWaitsForWhatRuns) {
+TEST_F(ReclaimedTest, TheLaneWaitsForWhatRuns) {
   queue.enter(1);
   admit(queue, of(1, "runs"));
   ASSERT_EQ(take(queue), Ids{"runs"});
@@ -366,94 +366,94 @@ TEST_F(OrphanTest, TheLaneWaitsForWhatRuns) {
   expect_to_wait(2);
   finish(queue, After::next);
   ASSERT_EQ(finished_[0].after, After::drop);
-  adopt(finished_[0].job, 2);
+  reclaim(finished_[0].job, 2);
   EXPECT_EQ(wanted(), kLane);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
-TEST_F(OrphanTest, TheLaneWaitsForEveryMarkThatIsUnderWay) {
+TEST_F(ReclaimedTest, TheLaneWaitsForEveryMarkThatIsUnderWay) {
   queue.enter(1);
   admit(queue, of(1, "head"));
   admit(queue, of(1, "second"));
   ASSERT_EQ(take(queue), Ids{"head"});
   WorkQueue::Followers followers = finish(queue, After::wait);
-  ASSERT_EQ(followers.aside.size(), 1u);
+  ASSERT_EQ(followers.held.size(), 1u);
   queue.enter(2);
   expect_to_wait(2);
-  adopt(finished_[0].job, 2);
+  reclaim(finished_[0].job, 2);
   EXPECT_EQ(wanted(), kNoLane) << "the second is still away";
-  adopt(followers.aside[0], 2);
+  reclaim(followers.held[0], 2);
   EXPECT_EQ(wanted(), kLane);
 }
 
-TEST_F(OrphanTest, AMarkThatLandedAfterAllLetsTheLaneGoOn) {
+TEST_F(ReclaimedTest, AMarkThatWasAppliedAfterAllLetsTheLaneGoOn) {
   queue.enter(1);
   admit(queue, of(1, "done"));
   ASSERT_EQ(take(queue), Ids{"done"});
   finish(queue, After::next);
   queue.enter(2);
   expect_to_wait(2);
-  land(queue, landing(Completion::Landing::done));
+  land(queue, ack(Completion::Ack::done));
   EXPECT_EQ(wanted(), kLane);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
-TEST_F(OrphanTest, TheLaneWaitsForASuspectWhoseMarkIsUnderWay) {
+TEST_F(ReclaimedTest, TheLaneWaitsForAPoisonCandidateWhoseMarkIsUnderWay) {
   queue.enter(1);
-  Job suspect = of(1, "suspect");
-  ASSERT_TRUE(queue.reserve(suspect));
+  Job candidate = of(1, "crashes");
+  ASSERT_TRUE(queue.reserve(candidate));
   queue.enter(2);
   expect_to_wait(2);
-  EXPECT_EQ(queue.begin(suspect), Admission::full);
-  adopt(suspect, 2);
+  EXPECT_EQ(queue.begin(candidate), Admission::full);
+  reclaim(candidate, 2);
   EXPECT_EQ(wanted(), kLane);
 }
 
-TEST_F(OrphanTest, OneThatWasSetAsideAlreadyIsExpectedInItsOwnTenureOnly) {
+TEST_F(ReclaimedTest, OneThatWasHeldAlreadyIsExpectedInItsOwnLeaseOnly) {
   queue.enter(1);
-  Job suspect = of(1, "suspect");
-  suspect.row.ref.hold = kLane;
-  ASSERT_TRUE(queue.reserve(suspect));
+  Job candidate = of(1, "crashes");
+  candidate.row.ref.hold = kLane;
+  ASSERT_TRUE(queue.reserve(candidate));
   queue.enter(2);
-  adopt(suspect, 2);
+  reclaim(candidate, 2);
   EXPECT_EQ(wanted(), kLane);
 }
 
-TEST_F(OrphanTest, WhatWasReadInTheLastTenureDoesNotOpenTheLane) {
+TEST_F(ReclaimedTest, WhatWasReadInTheLastLeaseDoesNotOpenTheLane) {
   queue.enter(1);
   admit(queue, of(1, "runs"));
   ASSERT_EQ(take(queue), Ids{"runs"});
   queue.enter(2);
-  queue.fill(kLane, {.epoch = 1});  // nothing was aside then
+  queue.load_lane(kLane, {.epoch = 1});  // nothing was held then
   expect_to_wait(2);
 }
 
-TEST_F(OrphanTest, ALaneThatWasReadForTheLastTenureIsStillWanted) {
+TEST_F(ReclaimedTest, ALaneThatWasReadForTheLastLeaseIsStillWanted) {
   queue.enter(1);
   admit(queue, of(1, "done"));
   ASSERT_EQ(take(queue), Ids{"done"});
   finish(queue, After::next);
   queue.enter(2);
-  land(queue, landing(Completion::Landing::done));
+  land(queue, ack(Completion::Ack::done));
   ASSERT_EQ(wanted(), kLane);
-  queue.fill(kLane, {.epoch = 1});
+  queue.load_lane(kLane, {.epoch = 1});
   EXPECT_EQ(wanted(), kLane);
 }
 
-// What stood in the queue before it is dropped with the tenure, and read again.
-TEST_F(OrphanTest, TheLaneIsReadBackOnlyAfterWhatCameBeforeTheOrphan) {
+// What stood in the queue before it is dropped with the lease, and read again.
+TEST_F(ReclaimedTest, TheLaneIsReadBackOnlyAfterWhatCameBeforeTheReclaimedOne) {
   queue.enter(1);
   for (const char* id : {"first", "second"}) admit(queue, of(1, id));
   Job third = of(1, "third");
-  ASSERT_EQ(queue.admit(third), Admission::aside) << "a quarter of the capacity is full";
+  ASSERT_EQ(queue.admit(third), Admission::hold) << "a quarter of the capacity is full";
   EXPECT_EQ(queue.enter(2).size(), 2u);
   const Seq last = third.row.ref.seq;
-  adopt(std::move(third), 2);
+  reclaim(std::move(third), 2);
   EXPECT_EQ(wanted(last - 1), kNoLane);
   EXPECT_EQ(wanted(last), kLane);
 }
 
-TEST_F(OrphanTest, AShardThatIsGainedLaterHasWaitedToo) {
+TEST_F(ReclaimedTest, AShardThatIsGainedLaterHasWaitedToo) {
   queue.own(std::vector{0, 1});
   queue.enter(1);
   admit(queue, of(1, "runs"));
@@ -463,11 +463,11 @@ TEST_F(OrphanTest, AShardThatIsGainedLaterHasWaitedToo) {
   queue.own(std::vector{0, 1});
   expect_to_wait(2);
   finish(queue, After::next);
-  adopt(finished_[0].job, 2);
+  reclaim(finished_[0].job, 2);
   EXPECT_EQ(wanted(), kLane);
 }
 
-TEST_F(OrphanTest, ALaneOfAShardThatTheReaderDoesNotKnowYetIsNotRead) {
+TEST_F(ReclaimedTest, ALaneOfAShardThatTheReaderDoesNotKnowYetIsNotRead) {
   queue.own(std::vector{0});
   queue.enter(1);
   admit(queue, of(1, "done", 1));
@@ -475,12 +475,12 @@ TEST_F(OrphanTest, ALaneOfAShardThatTheReaderDoesNotKnowYetIsNotRead) {
   finish(queue, After::next);
   queue.enter(2);
   queue.own(std::vector{0, 1});
-  land(queue, landing(Completion::Landing::done));
+  land(queue, ack(Completion::Ack::done));
   EXPECT_EQ(queue.next_lane(std::array{Seq{1'000}}, kNow).key, kNoLane);
   EXPECT_EQ(wanted(), kLane);
 }
 
-TEST_F(OrphanTest, InAShardThatIsNotOursItIsLetGo) {
+TEST_F(ReclaimedTest, InAShardThatIsNotOursItIsLetGo) {
   queue.own(std::vector{0});
   queue.enter(1);
   admit(queue, of(1, "runs"));
@@ -488,13 +488,13 @@ TEST_F(OrphanTest, InAShardThatIsNotOursItIsLetGo) {
   queue.own(std::vector{1});
   queue.enter(2);
   finish(queue, After::next);
-  EXPECT_FALSE(queue.adopt(finished_[0].job));
+  EXPECT_FALSE(queue.reclaim(finished_[0].job));
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
-// The reader may not have heard of it in between: what is behind the orphan must not
-// be read back before the orphan itself.
-TEST_F(OrphanTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
+// The reader may not have heard of it in between: what is behind the reclaimed must not
+// be read back before the reclaimed itself.
+TEST_F(ReclaimedTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
   queue.own(std::vector{0});
   queue.enter(1);
   admit(queue, of(1, "runs"));
@@ -503,19 +503,19 @@ TEST_F(OrphanTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
   expect_to_wait(2);
   queue.own(std::vector<int>{});
   finish(queue, After::next);
-  Job orphan = finished_[0].job;
-  EXPECT_TRUE(queue.adopt(orphan));
+  Job reclaimed = finished_[0].job;
+  EXPECT_TRUE(queue.reclaim(reclaimed));
   EXPECT_FALSE(queue.shard_idle(0));
   queue.own(std::vector{0});
   EXPECT_EQ(wanted(), kNoLane) << "it is not aside yet";
-  land(queue, orphan, Completion::Landing::aside);
+  land(queue, reclaimed, Completion::Ack::hold);
   EXPECT_EQ(wanted(), kLane);
   EXPECT_TRUE(queue.shard_idle(0));
 }
 
 // --- Calls that hang ---
 
-class HungTest : public OrphanTest {
+class HungTest : public ReclaimedTest {
  protected:
   // A call that hangs, and has been handed over.
   void hand_over() {
@@ -536,12 +536,12 @@ TEST_F(HungTest, ACallThatReturnsBeforeItsShardIsForgottenCounts) {
   ASSERT_TRUE(queue.shard_idle(0));
   finish(queue, After::next);
   ASSERT_EQ(finished_[0].after, After::next);
-  EXPECT_FALSE(queue.forget_shard(0)) << "its mark is on its way";
-  land(queue, landing(Completion::Landing::done));
+  EXPECT_FALSE(queue.forget_shard(0)) << "its update is on its way";
+  land(queue, ack(Completion::Ack::done));
   EXPECT_TRUE(queue.forget_shard(0));
 }
 
-TEST_F(HungTest, ATenureThatEndsBeforeTheHandOverHasLandedLeavesItToTheNext) {
+TEST_F(HungTest, ALeaseThatEndsBeforeTheHandOverIsAcknowledgedLeavesItToTheNext) {
   hand_over();
   queue.enter(0);
   queue.own(std::vector{0});

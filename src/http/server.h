@@ -62,7 +62,7 @@ struct ServerOptions {
 // Thread-safe. After fork() the child must not use it.
 class Server {
  public:
-  // Throws MisuseError for options that make no sense, and PermanentError if the
+  // Throws MisuseError for invalid options, and PermanentError if the
   // address cannot be listened on.
   explicit Server(Routes routes, ServerOptions options = {});
   ~Server();  // stops

@@ -105,7 +105,7 @@ class IdempotentListener final : public internal::GroupListener {
       try {
         if (!tracker_->finish(group_, event.id(), fence)) {
           log(LogLevel::warning, event,
-              "was taken for dead before it had ended, and another consumer has begun: the effect "
+              "was considered dead before it had ended, and another consumer has begun: the effect "
               "may have come twice; make the lease longer than the slowest effect");
         }
         return;
@@ -131,7 +131,7 @@ class IdempotentListener final : public internal::GroupListener {
     try {
       if (!tracker_->abandon(group_, event.id(), fence)) {
         log(LogLevel::warning, event,
-            "failed, and was taken for dead before it had: another consumer has begun; make the "
+            "failed, and was considered dead before it had: another consumer has begun; make the "
             "lease longer than the slowest effect");
       }
     } catch (...) {

@@ -93,7 +93,7 @@ TEST_F(IdempotentTest, WhatAnotherIsAtComesAgainLaterWithoutAnAttempt) {
   EXPECT_EQ(early.kind(), Outcome::Kind::retry_after);
   EXPECT_EQ(early.delay(), 10s);
   clock_.advance(57s);
-  EXPECT_EQ(deliver(*listener).delay(), 3s) << "when the other one is taken for dead";
+  EXPECT_EQ(deliver(*listener).delay(), 3s) << "when the other one is considered dead";
   EXPECT_EQ(inner_->count(), 0U);
 
   tracker_->finish("billing", "e1", other.fence);
@@ -146,7 +146,7 @@ TEST_F(IdempotentTest, AConsumerThatWasTakenForDeadIsToldInTheLog) {
     return Outcome::done();
   });
   EXPECT_EQ(deliver(*wrap(slow)).kind(), Outcome::Kind::done);
-  EXPECT_TRUE(log_.contains("event e1 in group \"billing\" was taken for dead"));
+  EXPECT_TRUE(log_.contains("event e1 in group \"billing\" was considered dead"));
   EXPECT_EQ(tracker_->start("billing", "e1").state, State::in_progress) << "the other one is at it";
 }
 

@@ -72,13 +72,14 @@ std::string text(const Value& value) {
 }  // namespace
 
 CreationTable::CreationTable(const Store& store)
-    : insert_(spelt(kInsert, store, "IdempotentCreate")),
-      read_(spelt(read_sql(store.capabilities().dialect), store, "IdempotentCreate")),
-      read_newest_(spelt(read_newest_sql(store.capabilities().dialect), store, "IdempotentCreate")),
-      take_over_(spelt(kTakeOver, store, "IdempotentCreate")),
-      renew_(spelt(kRenew, store, "IdempotentCreate")),
-      succeed_(spelt(kSucceed, store, "IdempotentCreate")),
-      fail_(spelt(kFail, store, "IdempotentCreate")) {}
+    : insert_(render_sql(kInsert, store, "IdempotentCreate")),
+      read_(render_sql(read_sql(store.capabilities().dialect), store, "IdempotentCreate")),
+      read_newest_(
+          render_sql(read_newest_sql(store.capabilities().dialect), store, "IdempotentCreate")),
+      take_over_(render_sql(kTakeOver, store, "IdempotentCreate")),
+      renew_(render_sql(kRenew, store, "IdempotentCreate")),
+      succeed_(render_sql(kSucceed, store, "IdempotentCreate")),
+      fail_(render_sql(kFail, store, "IdempotentCreate")) {}
 
 bool CreationTable::insert(Connection& on, const CreationKey& key, const CreationClaim& claim,
                            std::chrono::milliseconds lease) const {

@@ -15,7 +15,7 @@ struct Spelling {
   std::string_view unless_there;
 };
 
-// The time is in milliseconds by the host's clock, spelt so that old versions of SQLite
+// The time is in milliseconds by the host's clock, render_sql so that old versions of SQLite
 // understand it.
 constexpr Spelling kSqlite{.now =
                                "(CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
@@ -76,7 +76,7 @@ std::string numbered(std::string_view text) {
 
 }  // namespace
 
-std::string spelt(std::string_view text, const Store& store, std::string_view user) {
+std::string render_sql(std::string_view text, const Store& store, std::string_view user) {
   std::string filled_in = filled(text, spelling_of(store, user), store);
   return store.capabilities().dialect == Dialect::postgres ? numbered(filled_in) : filled_in;
 }

@@ -19,6 +19,6 @@ namespace outbox::internal {
 //
 // `user`: what is given the store, for messages. Throws MisuseError if the store speaks
 // no SQL.
-std::string spelt(std::string_view text, const Store& store, std::string_view user);
+std::string render_sql(std::string_view text, const Store& store, std::string_view user);
 
 }  // namespace outbox::internal

@@ -15,7 +15,7 @@ namespace outbox {
 namespace {
 
 using internal::OldRows;
-using internal::spelt;
+using internal::render_sql;
 
 constexpr const char* kRecord =
     "{insert} {inbox} (consumer, event_id, consumed_at) VALUES (?, ?, {now}) {unless there}";
@@ -106,7 +106,7 @@ class Consumer final : public internal::GroupListener {
     }
   }
 
-  // A collision and a database that is away, or takes no writes, look the same; what tells
+  // A collision and a database that is unreachable, or takes no writes, look the same; what tells
   // them apart is whether a record can be written. It is rolled back.
   void check_database(const Error& error) {
     try {
@@ -129,8 +129,8 @@ class Inbox::Impl {
  public:
   Impl(std::shared_ptr<Store> store, InboxOptions options)
       : store_(std::move(store)),
-        record_(spelt(kRecord, *store_, "the inbox")),
-        forget_(spelt(kForget, *store_, "the inbox")),
+        record_(render_sql(kRecord, *store_, "the inbox")),
+        forget_(render_sql(kForget, *store_, "the inbox")),
         old_rows_(store_, purge_options(std::move(options)), "InboxOptions") {}
 
   bool first(Connection& connection, std::string_view group, std::string_view event_id) {

@@ -18,7 +18,7 @@ namespace outbox::internal {
 // Forgets an event when the retention has passed since it was last touched. Thread-safe.
 class MemoryTracker final : public ConsumptionTracker {
  public:
-  // Throws MisuseError for options that make no sense. The clock must outlive it.
+  // Throws MisuseError for invalid options. The clock must outlive it.
   MemoryTracker(TrackerOptions options, const Clock& clock);
 
   Start start(std::string_view group, std::string_view event_id) override OUTBOX_EXCLUDES(mutex_);

@@ -11,7 +11,7 @@
 namespace outbox {
 namespace {
 
-using internal::spelt;
+using internal::render_sql;
 
 constexpr std::int64_t kNoneSeen = std::numeric_limits<std::int64_t>::min();
 
@@ -40,8 +40,8 @@ class VersionGuard::Impl {
   explicit Impl(std::shared_ptr<Store> store)
       : store_(std::move(store)),
         in_two_steps_(store_->capabilities().dialect == Dialect::mysql),
-        insert_(spelt(in_two_steps_ ? kMakeRow : kAdvance, *store_, "the version guard")),
-        update_(spelt(kAdvanceRow, *store_, "the version guard")) {}
+        insert_(render_sql(in_two_steps_ ? kMakeRow : kAdvance, *store_, "the version guard")),
+        update_(render_sql(kAdvanceRow, *store_, "the version guard")) {}
 
   bool advance(Connection& connection, std::string_view group, std::string_view aggregate_type,
                std::string_view aggregate_id, std::int64_t version) const {

@@ -66,9 +66,9 @@ Client::Client(Target target, ClientOptions options)
           .make_ready = [](Connection& connection) { return !connection.lost(); },
           .is_healthy = [](Connection& connection) { return connection.healthy(); }})) {}
 
-Client::Lease Client::lease() {
+Client::Handle Client::take() {
   try {
-    return pool_->lease();
+    return pool_->take();
   } catch (const UnavailableError&) {
     throw;
   } catch (const RetryableError& error) {

@@ -22,17 +22,17 @@ struct ClientOptions {
   Logger log{};  // not empty
 };
 
-// A pool of connections. A server that is away is asked again with pauses that grow; in
+// A pool of connections. A server that is unreachable is asked again with pauses that grow; in
 // between callers are told at once. Thread-safe. After fork() the child must not use it.
 class Client {
  public:
-  // Throws MisuseError for options that make no sense. Does not connect yet.
+  // Throws MisuseError for invalid options. Does not connect yet.
   Client(Target target, ClientOptions options);
 
-  using Lease = ConnectionPool<Connection>::Lease;
+  using Handle = ConnectionPool<Connection>::Handle;
 
   // Throws UnavailableError or PermanentError; MisuseError after fork().
-  Lease lease();
+  Handle take();
 
   // For messages.
   const std::string& place() const { return place_; }

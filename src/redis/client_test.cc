@@ -32,7 +32,7 @@ class RedisClientTest : public RedisTest {
 
   bool works(Client& client) {
     try {
-      client.lease()->command({"PING"});
+      client.take()->command({"PING"});
       return true;
     } catch (const UnavailableError&) {
       return false;
@@ -52,9 +52,9 @@ TEST_F(RedisClientTest, ConnectsWhenItIsNeededAndUsesConnectionsAgain) {
 
 TEST_F(RedisClientTest, ManyUsersShareNoMoreConnectionsThanAllowed) {
   const auto client = make({.connections = 2, .wait_timeout = 0ms});
-  auto first = client->lease();
-  const auto second = client->lease();
-  EXPECT_TRUE(contains(message_of<UnavailableError>([&] { client->lease(); }),
+  auto first = client->take();
+  const auto second = client->take();
+  EXPECT_TRUE(contains(message_of<UnavailableError>([&] { client->take(); }),
                        "all 2 are in use; raise redis::Options::connections"));
   first.reset();
   EXPECT_TRUE(works(*client));
@@ -63,8 +63,8 @@ TEST_F(RedisClientTest, ManyUsersShareNoMoreConnectionsThanAllowed) {
 TEST_F(RedisClientTest, ConnectionsThatWereCutAreReplaced) {
   const auto client = make();
   {
-    const auto first = client->lease();
-    const auto second = client->lease();
+    const auto first = client->take();
+    const auto second = client->take();
   }
   proxy_->cut();
   EXPECT_TRUE(test::eventually([&] { return works(*client); }));
@@ -78,7 +78,7 @@ TEST_F(RedisClientTest, AServerThatIsAwayIsNotAskedByEveryCallAndIsFoundAgain) {
   proxy_->cut();
   EXPECT_TRUE(test::eventually([&] { return !works(*client); }));
   EXPECT_TRUE(test::eventually([&] {
-    return contains(message_of<UnavailableError>([&] { client->lease(); }),
+    return contains(message_of<UnavailableError>([&] { client->take(); }),
                     "the next attempt is made in");
   }));
   proxy_->admit();
@@ -94,7 +94,7 @@ TEST_F(RedisClientTest, AForkedChildIsRefused) {
   const pid_t child = fork();
   if (child == 0) {
     try {
-      client->lease();
+      client->take();
     } catch (const MisuseError&) {
       _exit(42);
     } catch (...) {

@@ -108,7 +108,7 @@ class Tracker final : public ConsumptionTracker {
   ReplyHandle run(Script& script, std::string_view key,
                   const std::vector<std::string_view>& arguments) {
     for (bool again = false;; again = true) {
-      const Client::Lease connection = client_.lease();
+      const Client::Handle connection = client_.take();
       try {
         return script.run(*connection, key, arguments);
       } catch (const UnavailableError&) {

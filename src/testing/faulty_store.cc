@@ -73,11 +73,13 @@ class FaultyInstance final : public Instance {
   FaultyInstance(std::unique_ptr<Instance> to, std::shared_ptr<Faults> faults)
       : to_(std::move(to)), faults_(std::move(faults)) {}
 
-  Tenure renew() override {
+  Lease renew() override {
     return between(*faults_, "renew", [&] { return to_->renew(); });
   }
   std::int64_t epoch() const override { return to_->epoch(); }
-  std::optional<std::chrono::milliseconds> lease() const override { return to_->lease(); }
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
+    return to_->lease_duration();
+  }
   void release(int shard) override {
     between(*faults_, "release", [&] { to_->release(shard); });
   }
@@ -106,10 +108,10 @@ class FaultyInstance final : public Instance {
   void unclaim(std::span<const RowRef> rows) override {
     between(*faults_, "unclaim", [&] { to_->unclaim(rows); });
   }
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
-    return between(*faults_, "mark", [&] {
-      const std::optional<MarkResult> answer = faults_->marking(marks);
-      return answer ? *answer : to_->mark(epoch, marks);
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
+    return between(*faults_, "update", [&] {
+      const std::optional<UpdateResult> answer = faults_->marking(updates);
+      return answer ? *answer : to_->apply(epoch, updates);
     });
   }
   const std::string& owner() const override { return to_->owner(); }
@@ -200,7 +202,7 @@ void Faults::clear() {
   const std::lock_guard lock(mutex_);
   before_ = nullptr;
   after_ = nullptr;
-  on_mark_ = nullptr;
+  on_update_ = nullptr;
 }
 
 std::size_t Faults::calls(std::string_view call) const {
@@ -245,18 +247,18 @@ void Faults::begin(std::string_view call) {
   if (hook) hook(call);
 }
 
-void Faults::on_mark(MarkHook hook) {
+void Faults::on_update(UpdateHook hook) {
   const std::lock_guard lock(mutex_);
-  on_mark_ = std::move(hook);
+  on_update_ = std::move(hook);
 }
 
-std::optional<MarkResult> Faults::marking(std::span<const Mark> marks) {
-  MarkHook hook;
+std::optional<UpdateResult> Faults::marking(std::span<const StatusUpdate> updates) {
+  UpdateHook hook;
   {
     const std::lock_guard lock(mutex_);
-    hook = on_mark_;
+    hook = on_update_;
   }
-  return hook ? hook(marks) : std::nullopt;
+  return hook ? hook(updates) : std::nullopt;
 }
 
 void Faults::end(std::string_view call) {
@@ -271,7 +273,7 @@ void Faults::end(std::string_view call) {
 Faults::Hook failing(std::vector<std::string_view> calls) {
   return [calls = std::move(calls)](std::string_view call) {
     if (std::find(calls.begin(), calls.end(), call) == calls.end()) return;
-    throw RetryableError("the database is away: " + std::string(call));
+    throw RetryableError("the database is unreachable: " + std::string(call));
   };
 }
 

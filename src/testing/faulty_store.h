@@ -14,7 +14,7 @@
 namespace outbox::testing {
 
 // What happens around the calls of a FaultyStore. The hooks get the name of
-// the call ("ready", "mark", "commit", ...), run on the caller's thread with no
+// the call ("ready", "update", "commit", ...), run on the caller's thread with no
 // lock held, and may throw or wait. Thread-safe.
 class Faults {
  public:
@@ -26,9 +26,10 @@ class Faults {
   // After the call has had its effect; throwing loses the answer.
   void after(Hook hook);
 
-  // Answers mark() in the place of the store, unless it returns nothing; may throw.
-  using MarkHook = std::function<std::optional<MarkResult>(std::span<const Mark> marks)>;
-  void on_mark(MarkHook hook);
+  // Answers update() in the place of the store, unless it returns nothing; may throw.
+  using UpdateHook =
+      std::function<std::optional<UpdateResult>(std::span<const StatusUpdate> updates)>;
+  void on_update(UpdateHook hook);
 
   void clear();
 
@@ -42,14 +43,14 @@ class Faults {
 
   void begin(std::string_view call);
   void end(std::string_view call);
-  std::optional<MarkResult> marking(std::span<const Mark> marks);
+  std::optional<UpdateResult> marking(std::span<const StatusUpdate> updates);
   void read(const std::vector<Row>& rows);
 
  private:
   mutable std::mutex mutex_;
   Hook before_;
   Hook after_;
-  MarkHook on_mark_;
+  UpdateHook on_update_;
   std::vector<std::pair<std::string_view, std::size_t>> calls_;
   std::size_t bytes_read_ = 0;
   std::size_t largest_read_ = 0;

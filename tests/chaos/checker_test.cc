@@ -103,7 +103,7 @@ class CheckerTest : public ::testing::TestWithParam<TemporaryDatabase> {
   std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
 };
 
-// --- A mark before the delivery ---
+// --- A update before the delivery ---
 
 void wait_for_stop(const std::stop_token& stop) {
   testing::Signal stopped;
@@ -111,7 +111,7 @@ void wait_for_stop(const std::stop_token& stop) {
   EXPECT_TRUE(stopped.wait());
 }
 
-class MarkBeforeDelivery : public CheckerTest {
+class UpdateBeforeDelivery : public CheckerTest {
  protected:
   // Engines that are closed with events in their queues, like killed ones but
   // at a known place: inside the first call.
@@ -142,13 +142,13 @@ class MarkBeforeDelivery : public CheckerTest {
   }
 };
 
-TEST_P(MarkBeforeDelivery, LosesEventsAndIsReported) {
-  const Verdict found = run({.mark_before_delivery = true});
+TEST_P(UpdateBeforeDelivery, LosesEventsAndIsReported) {
+  const Verdict found = run({.update_before_delivery = true});
   EXPECT_EQ(found.lost, 19u) << found;
   EXPECT_FALSE(found.clean());
 }
 
-TEST_P(MarkBeforeDelivery, LosesNothingWithoutTheFault) {
+TEST_P(UpdateBeforeDelivery, LosesNothingWithoutTheFault) {
   const Verdict found = run({});
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.delivered, 20u);
@@ -192,7 +192,7 @@ TEST_P(HookOnRollback, DoesNoHarmWithOrder) {
   EXPECT_EQ(found.committed, 20u);
 }
 
-// --- A mark that is lost ---
+// --- A update that is lost ---
 
 class LostMark : public CheckerTest {
  protected:
@@ -208,7 +208,7 @@ class LostMark : public CheckerTest {
 };
 
 TEST_P(LostMark, RepeatsEventsAndIsReported) {
-  const Verdict found = run({.lose_marks = true});
+  const Verdict found = run({.lose_updates = true});
   EXPECT_GE(found.duplicates, 30u) << found;
   EXPECT_FALSE(found.clean());
 }
@@ -277,20 +277,20 @@ TEST_P(RereadRows, AreRecognisedByTheGate) {
 
 // Those on a server are named after it.
 const auto kOnSqlite = ::testing::Values(kSqlite);
-INSTANTIATE_TEST_SUITE_P(Sqlite, MarkBeforeDelivery, kOnSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, UpdateBeforeDelivery, kOnSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, HookOnRollback, kOnSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, LostMark, kOnSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, RereadRows, kOnSqlite);
 #ifdef OUTBOX_WITH_POSTGRES
 const auto kOnPostgres = ::testing::Values(kPostgres);
-INSTANTIATE_TEST_SUITE_P(Postgres, MarkBeforeDelivery, kOnPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, UpdateBeforeDelivery, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, HookOnRollback, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, LostMark, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, RereadRows, kOnPostgres);
 #endif
 #ifdef OUTBOX_WITH_MYSQL
 const auto kOnMysql = ::testing::Values(kMysql);
-INSTANTIATE_TEST_SUITE_P(Mysql, MarkBeforeDelivery, kOnMysql);
+INSTANTIATE_TEST_SUITE_P(Mysql, UpdateBeforeDelivery, kOnMysql);
 INSTANTIATE_TEST_SUITE_P(Mysql, HookOnRollback, kOnMysql);
 INSTANTIATE_TEST_SUITE_P(Mysql, LostMark, kOnMysql);
 INSTANTIATE_TEST_SUITE_P(Mysql, RereadRows, kOnMysql);

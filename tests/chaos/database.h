@@ -13,7 +13,7 @@
 namespace outbox::chaos {
 
 // A connection that the application opened by itself, which the library only
-// borrows. Used by one thread.
+// wraps. Used by one thread.
 //
 // Calls throw RetryableError if nothing has happened: the database was busy, or
 // the connection is lost. Then recover() comes first.
@@ -41,7 +41,7 @@ class Database {
  public:
   virtual ~Database() = default;
 
-  // Both throw RetryableError while the database is away.
+  // Both throw RetryableError while the database is unreachable.
   virtual std::shared_ptr<Store> open() = 0;
   virtual std::unique_ptr<OwnConnection> connect(Store& store) = 0;
 
@@ -65,7 +65,7 @@ std::unique_ptr<Database> mysql_database(const std::string& url, const Clock* cl
 // process, and outlives the stores.
 std::unique_ptr<Database> database_of(const Settings& settings, const Clock* clock = nullptr);
 
-// These wait while the database is away; for a minute at most.
+// These wait while the database is unreachable; for a minute at most.
 std::shared_ptr<Store> open_patiently(Database& database);
 std::unique_ptr<OwnConnection> connect_patiently(Database& database, Store& store);
 

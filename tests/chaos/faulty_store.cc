@@ -51,15 +51,17 @@ class FaultyInstance final : public Instance {
 
   // --- Ownership ---
 
-  Tenure renew() override {
+  Lease renew() override {
     state_->wait_while_frozen(name_);
-    Tenure tenure = inner_->renew();
-    if (tenure.epoch != 0) state_->set_owner(inner_, tenure.epoch);
-    epoch_ = tenure.epoch;
-    return tenure;
+    Lease lease = inner_->renew();
+    if (lease.epoch != 0) state_->set_owner(inner_, lease.epoch);
+    epoch_ = lease.epoch;
+    return lease;
   }
   std::int64_t epoch() const override { return inner_->epoch(); }
-  std::optional<std::chrono::milliseconds> lease() const override { return inner_->lease(); }
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
+    return inner_->lease_duration();
+  }
   void release(int shard) override { inner_->release(shard); }
   void leave() override { inner_->leave(); }
 
@@ -91,37 +93,38 @@ class FaultyInstance final : public Instance {
   }
   void unclaim(std::span<const RowRef> rows) override { inner_->unclaim(rows); }
 
-  // --- Marking ---
+  // --- Updating ---
 
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
     const std::lock_guard lock(marking_);
-    if (state_->faults().drop_fence) return state_->mark_as_owner(marks);
-    if (state_->faults().lose_marks) return mark_without_first(epoch, marks);
-    return inner_->mark(epoch, marks);
+    if (state_->faults().drop_fence) return state_->update_as_owner(updates);
+    if (state_->faults().lose_updates) return mark_without_first(epoch, updates);
+    return inner_->apply(epoch, updates);
   }
 
   const std::string& owner() const override { return inner_->owner(); }
 
  private:
   void mark_read(std::span<const Row> rows) {
-    if (!state_->faults().mark_before_delivery || rows.empty()) return;
-    std::vector<Mark> marks;
-    marks.reserve(rows.size());
-    for (const Row& row : rows) marks.push_back({.row = row.ref, .event_id = row.event.id()});
+    if (!state_->faults().update_before_delivery || rows.empty()) return;
+    std::vector<StatusUpdate> updates;
+    updates.reserve(rows.size());
+    for (const Row& row : rows) updates.push_back({.row = row.ref, .event_id = row.event.id()});
     const std::lock_guard lock(marking_);
-    inner_->mark(epoch_, marks);
+    inner_->apply(epoch_, updates);
   }
 
-  MarkResult mark_without_first(std::int64_t epoch, std::span<const Mark> marks) {
-    std::vector<Mark> kept;
+  UpdateResult mark_without_first(std::int64_t epoch, std::span<const StatusUpdate> updates) {
+    std::vector<StatusUpdate> kept;
     std::vector<std::size_t> index;
-    for (std::size_t i = 0; i < marks.size(); ++i) {
-      if (marks[i].kind == Mark::Kind::done && state_->first_time(marks[i].event_id)) continue;
-      kept.push_back(marks[i]);
+    for (std::size_t i = 0; i < updates.size(); ++i) {
+      if (updates[i].kind == StatusUpdate::Kind::done && state_->first_time(updates[i].event_id))
+        continue;
+      kept.push_back(updates[i]);
       index.push_back(i);
     }
     if (kept.empty()) return {};
-    MarkResult result = inner_->mark(epoch, kept);
+    UpdateResult result = inner_->apply(epoch, kept);
     for (std::size_t& stale : result.stale) stale = index[stale];
     return result;
   }
@@ -131,16 +134,17 @@ class FaultyInstance final : public Instance {
   const std::string name_;
   const std::shared_ptr<FaultState> state_;
 
-  std::mutex marking_;  // reads mark as well here
+  std::mutex marking_;  // reads update as well here
   std::atomic<std::int64_t> epoch_{0};
 };
 
 using Switch = std::pair<std::string_view, bool Faults::*>;
-constexpr std::array<Switch, 5> kSwitches{{{"drop_fence", &Faults::drop_fence},
-                                           {"mark_before_delivery", &Faults::mark_before_delivery},
-                                           {"lose_marks", &Faults::lose_marks},
-                                           {"reread", &Faults::reread},
-                                           {"hook_on_rollback", &Faults::hook_on_rollback}}};
+constexpr std::array<Switch, 5> kSwitches{
+    {{"drop_fence", &Faults::drop_fence},
+     {"update_before_delivery", &Faults::update_before_delivery},
+     {"lose_updates", &Faults::lose_updates},
+     {"reread", &Faults::reread},
+     {"hook_on_rollback", &Faults::hook_on_rollback}}};
 
 }  // namespace
 
@@ -192,10 +196,10 @@ void FaultState::set_owner(std::shared_ptr<Instance> instance, std::int64_t epoc
   epoch_ = epoch;
 }
 
-// Under the mutex: an instance takes marks from one thread at a time.
-MarkResult FaultState::mark_as_owner(std::span<const Mark> marks) {
+// Under the mutex: an instance takes updates from one thread at a time.
+UpdateResult FaultState::update_as_owner(std::span<const StatusUpdate> updates) {
   const std::lock_guard lock(mutex_);
-  return owner_->mark(epoch_, marks);
+  return owner_->apply(epoch_, updates);
 }
 
 // --- FaultyStore ---

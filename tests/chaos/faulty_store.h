@@ -16,14 +16,14 @@ namespace outbox::chaos {
 
 // Each is a bug that the contract in store.h forbids.
 struct Faults {
-  // A late owner's marks land as if they were the present owner's.
+  // A late owner's updates land as if they were the present owner's.
   bool drop_fence = false;
 
   // An event is marked DONE when it is read, before anybody has it.
-  bool mark_before_delivery = false;
+  bool update_before_delivery = false;
 
-  // The first DONE mark of each event is acknowledged and forgotten.
-  bool lose_marks = false;
+  // The first DONE update of each event is acknowledged and forgotten.
+  bool lose_updates = false;
 
   // Every read starts again at the lowest row. Allowed by the contract: the
   // engine knows what it has, unless its tracker forgets.
@@ -57,8 +57,8 @@ class FaultState {
   // Who renewed last with success, and under which epoch.
   void set_owner(std::shared_ptr<Instance> instance, std::int64_t epoch);
 
-  // The mark of the present owner, whoever sends it.
-  MarkResult mark_as_owner(std::span<const Mark> marks);
+  // The update of the present owner, whoever sends it.
+  UpdateResult update_as_owner(std::span<const StatusUpdate> updates);
 
  private:
   // Constant after construction.

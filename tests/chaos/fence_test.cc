@@ -1,4 +1,4 @@
-// The fence: two engines on one store, and a mark that comes too late.
+// The fence: two engines on one store, and a update that comes too late.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// In which time the late owner's mark is certainly there, also on a busy machine.
+// In which time the late owner's update is certainly there, also on a busy machine.
 constexpr std::chrono::milliseconds kRetry{3'000};
 
 // How the late owner's call ends.
@@ -96,13 +96,13 @@ class FenceTest : public ::testing::Test {
   }
 
  private:
-  // Hears of an engine's marks, whatever became of them.
+  // Hears of an engine's updates, whatever became of them.
   class Marked final : public Metrics {
    public:
     explicit Marked(testing::Signal& marked) : marked_(marked) {}
     void add(Counter counter, std::uint64_t) noexcept override {
       switch (counter) {
-        case Counter::stale_marks:
+        case Counter::stale_updates:
         case Counter::success:
         case Counter::failure:
         case Counter::dead:
@@ -153,7 +153,7 @@ TEST_F(FenceTest, WithoutItALateRetryMarkHoldsTheEventUpAndIsReported) {
 TEST_F(FenceTest, WithItNoLateMarkChangesAnything) {
   for (const Late late : {Late::permanently_failed, Late::failed, Late::done_but_never_sent}) {
     const Verdict found = run({}, late);
-    EXPECT_TRUE(found.clean()) << "late mark " << static_cast<int>(late) << "\n" << found;
+    EXPECT_TRUE(found.clean()) << "late update " << static_cast<int>(late) << "\n" << found;
   }
 }
 

@@ -63,7 +63,7 @@ class MysqlConnection final : public OwnConnection {
     reconnect();
   }
 
-  Connection& connection() override { return *borrowed_; }
+  Connection& connection() override { return *external_; }
   void begin() override { execute("BEGIN"); }
   void commit() override { execute("COMMIT"); }
 
@@ -90,14 +90,14 @@ class MysqlConnection final : public OwnConnection {
 
  private:
   void reconnect() {
-    borrowed_.reset();  // it must not outlive the handle
+    external_.reset();  // it must not outlive the handle
     lost_ = true;
     std::string refusals;
     for (const std::string& host : hosts_) {
       try {
         connection_.emplace(host, kConnectTimeout);
         if (takes_writes()) {
-          borrowed_.emplace(connection_->handle(), store_);
+          external_.emplace(connection_->handle(), store_);
           lost_ = false;
           return;
         }
@@ -131,7 +131,7 @@ class MysqlConnection final : public OwnConnection {
   Store& store_;
   bool lost_ = true;
   std::optional<test::Mysql> connection_;
-  std::optional<mysql::Borrowed> borrowed_;
+  std::optional<mysql::ExternalConnection> external_;
 };
 
 class MysqlDatabase final : public Database {

@@ -32,7 +32,7 @@ class Observer {
   std::size_t pending();
   std::size_t dead();
 
-  // The greatest number of deaths that any unfinished event is suspected of.
+  // The greatest number of deaths that any unfinished event is isolated of.
   std::int64_t most_crashes();
 
   // The processes that own events, or owned them last.

@@ -44,7 +44,7 @@ class PostgresConnection final : public OwnConnection {
     reconnect();
   }
 
-  Connection& connection() override { return *borrowed_; }
+  Connection& connection() override { return *external_; }
   void begin() override { execute("BEGIN"); }
   void execute(const std::string& sql) override { static_cast<void>(run(sql)); }
 
@@ -61,14 +61,14 @@ class PostgresConnection final : public OwnConnection {
 
  private:
   void reconnect() {
-    borrowed_.reset();  // it must not outlive the handle
+    external_.reset();  // it must not outlive the handle
     connection_.reset(PQconnectdb(url_.c_str()));
     if (PQstatus(connection_.get()) != CONNECTION_OK) {
       throw RetryableError(PQerrorMessage(connection_.get()));
     }
     PQsetNoticeProcessor(
         connection_.get(), [](void*, const char*) {}, nullptr);
-    borrowed_.emplace(connection_.get(), store_);
+    external_.emplace(connection_.get(), store_);
     demoted_ = false;
   }
 
@@ -91,7 +91,7 @@ class PostgresConnection final : public OwnConnection {
   Store& store_;
   Handle connection_;
   bool demoted_ = false;
-  std::optional<postgres::Borrowed> borrowed_;
+  std::optional<postgres::ExternalConnection> external_;
 };
 
 class PostgresDatabase final : public Database {

@@ -31,7 +31,7 @@ TEST(ChaosSettings, ReadsWhatItIsTold) {
 
 TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   Settings settings =
-      parsed({"--seed", "7", "--mode", "none", "--store", "postgres", "--fault", "lose_marks"});
+      parsed({"--seed", "7", "--mode", "none", "--store", "postgres", "--fault", "lose_updates"});
   settings.directory = "/somewhere";
   settings.url = "postgresql://through";
   settings.direct_url = "postgresql://around";
@@ -53,7 +53,7 @@ TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   EXPECT_TRUE(child.wrong_clock);
   EXPECT_EQ(child.lease, std::chrono::seconds{12});
   EXPECT_EQ(child.rate, 300);
-  EXPECT_TRUE(child.faults.lose_marks);
+  EXPECT_TRUE(child.faults.lose_updates);
 }
 
 TEST(ChaosSettings, ReadsWhatALongRunIsTold) {
@@ -71,7 +71,7 @@ TEST(ChaosSettings, SaysHowToPlayARunAgain) {
   for (const char* text :
        {"--store sqlite --mode none --kills 3 --seconds 2 --rate 5",
         "--store postgres --mode ordered --kills 3 --seconds 2 --cuts 7 --server-kills 0 --lease 2"
-        " --in-memory --fault lose_marks",
+        " --in-memory --fault lose_updates",
         "--store mysql --servers async --mode ordered --kills 0 --seconds 2 --promotions 4",
         "--store mysql --mode claims --kills 60 --seconds 40 --freezes 1 --no-binlog"}) {
     std::istringstream words(text);
@@ -137,7 +137,7 @@ TEST(ChaosSettings, NamesWhatItRefuses) {
   EXPECT_EQ(refusal({"--no-binlog", "--store", "postgres"}),
             "--no-binlog is for --store mysql; got 'postgres'");
   EXPECT_EQ(refusal({"--fault", "bad_luck"}),
-            "a fault must be one of drop_fence, mark_before_delivery, lose_marks, reread, "
+            "a fault must be one of drop_fence, update_before_delivery, lose_updates, reread, "
             "hook_on_rollback; got 'bad_luck'");
 }
 

@@ -25,7 +25,7 @@ constexpr milliseconds kEndTimeout{60'000};
 constexpr milliseconds kDrainTimeout{120'000};
 constexpr milliseconds kObserveInterval{10};
 
-// How long a kill is put off for the sake of innocent suspects.
+// How long a kill is put off for the sake of innocent candidates.
 constexpr milliseconds kPatience{5'000};
 
 // Short against every timeout, apart from that of row claims on SQLite; or long
@@ -302,7 +302,7 @@ void Supervisor::hurt_network() {
 
 // Nobody is started or continued meanwhile: some stops last longer.
 void Supervisor::hurt_server() {
-  // Whoever is declared dead leaves suspects behind, too.
+  // Whoever is declared dead leaves candidates behind, too.
   if (!may_kill_a_dispatcher()) {
     ++faulted_.spared;
     return;
@@ -592,12 +592,12 @@ void Supervisor::drain() {
 // What the contract allows: at the death of a dispatcher, all that it held; at
 // the death of the receiver, the calls that it had not answered. On servers
 // also what was held when a lease was lost (a stopped one that is restarted may
-// not have noticed). A connection that is cut allows none: the marks go on.
+// not have noticed). A connection that is cut allows none: the updates go on.
 // With row claims also what was held while anything outlasted the lock timeout,
 // as any stop on SQLite may, because one inside a transaction keeps everybody's
-// marks out, and as the loss of the server or of a connection may elsewhere.
+// updates out, and as the loss of the server or of a connection may elsewhere.
 // A failover may outlast everybody's lease; and a database that loses commits loses
-// the marks of all that was delivered meanwhile.
+// the updates of all that was delivered meanwhile.
 std::size_t Supervisor::duplicate_bound(const std::vector<Arrival>& arrivals) {
   const bool claims = settings_.mode == Mode::claims;
   const std::size_t delivering = claims || surroundings_ != nullptr ? slots_.size() - 2 : 1;

@@ -157,7 +157,7 @@ bool Workload::attempt(const std::stop_token& stop, const Work& work) {
     work();
     return true;
   } catch (const RetryableError&) {
-    // The database is away, a process that was stopped inside a transaction kept
+    // The database is unreachable, a process that was stopped inside a transaction kept
     // us out, or two waited for each other.
     note(Told::failed);
   } catch (const OutcomeUnknownError&) {

@@ -9,7 +9,7 @@ namespace outbox::conformance {
 namespace {
 
 using Ids = std::vector<std::string>;
-using Kind = Mark::Kind;
+using Kind = StatusUpdate::Kind;
 using Stale = std::vector<std::size_t>;
 
 const InstanceOptions kClaimer{.row_claims = true, .lock_timeout = 5min};
@@ -113,19 +113,19 @@ TEST_P(ClaimingTest, AnExpiredLockIsClaimedAnewAndTheLateClaimersMarkIsStale) {
   EXPECT_EQ(ids(next->claim(0ms, 10).rows), Ids{"e"});
   EXPECT_EQ(record("e").locked_by, next->owner());
 
-  for (const Kind kind : {Kind::done, Kind::retry, Kind::dead, Kind::suspect}) {
-    Mark mine = mark("e", kind);
+  for (const Kind kind : {Kind::done, Kind::retry, Kind::dead, Kind::crashes}) {
+    StatusUpdate mine = update("e", kind);
     mine.crashes = 7;
-    EXPECT_EQ(late->mark(0, std::vector{mine}).stale, Stale{0}) << static_cast<int>(kind);
+    EXPECT_EQ(late->apply(0, std::vector{mine}).stale, Stale{0}) << static_cast<int>(kind);
   }
   EventRecord read = record("e");
-  EXPECT_EQ(read.row.status, Status::fresh);
+  EXPECT_EQ(read.row.status, Status::pending);
   EXPECT_EQ(read.row.crashes, 0);
   EXPECT_EQ(read.locked_by, next->owner());
 
-  EXPECT_TRUE(next->mark(0, std::vector{mark("e", Kind::done)}).stale.empty());
+  EXPECT_TRUE(next->apply(0, std::vector{update("e", Kind::done)}).stale.empty());
   EXPECT_EQ(record("e").row.status, Status::done);
-  EXPECT_EQ(late->mark(0, std::vector{mark("e", Kind::done)}).stale, Stale{0})
+  EXPECT_EQ(late->apply(0, std::vector{update("e", Kind::done)}).stale, Stale{0})
       << "done, but not by this one";
 }
 
@@ -147,7 +147,7 @@ TEST_P(ClaimingTest, RowsGivenBackCanBeClaimedByAnybody) {
   EXPECT_EQ(record("a").locked_by, "");
   EXPECT_EQ(record("a").row.attempts, 0);
   EXPECT_EQ(ids(second->claim(0ms, 10).rows), Ids{"a"});
-  EXPECT_EQ(first->mark(0, std::vector{mark("a", Kind::done)}).stale, Stale{0});
+  EXPECT_EQ(first->apply(0, std::vector{update("a", Kind::done)}).stale, Stale{0});
 }
 
 TEST_P(ClaimingTest, LeavingGivesAllClaimsBack) {
@@ -179,7 +179,7 @@ TEST_P(ClaimingTest, DelayedRowsAreClaimedWhenTheyAreDueAndHeldOnesNever) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write({event({.id = "delayed", .available_at = now() + 10s}), event({.id = "held"})});
   const Owner owner = own_everything();
-  Mark aside = mark("held", Kind::aside);
+  StatusUpdate aside = update("held", Kind::hold);
   aside.lane = 3;
   apply(owner, {aside});
   const auto claimer = store().join(kClaimer);
@@ -198,7 +198,7 @@ TEST_P(ClaimingTest, RowsInsertedAsClaimedBelongToTheirOwner) {
   write({event({.id = "a"}), event({.id = "b"})}, {.owner = writer->owner()});
   EXPECT_EQ(record("a").locked_by, writer->owner());
   EXPECT_TRUE(other->claim(0ms, 10).rows.empty());
-  EXPECT_TRUE(writer->mark(0, std::vector{mark("a", Kind::done)}).stale.empty());
+  EXPECT_TRUE(writer->apply(0, std::vector{update("a", Kind::done)}).stale.empty());
   advance(6min);
   EXPECT_EQ(ids(other->claim(0ms, 10).rows), Ids{"b"}) << "the writer died";
 }
@@ -240,19 +240,19 @@ TEST_P(ClaimingTest, ARetryFreesTheRowForAnybodyWhenItIsDue) {
   first->renew();
   second->renew();
   ASSERT_EQ(first->claim(0ms, 10).rows.size(), 1u);
-  Mark retry = mark("e", Kind::retry);
+  StatusUpdate retry = update("e", Kind::retry);
   retry.attempts = 1;
   retry.error = "no";
   retry.delay = 2s;
-  EXPECT_TRUE(first->mark(0, std::vector{retry}).stale.empty());
+  EXPECT_TRUE(first->apply(0, std::vector{retry}).stale.empty());
   EXPECT_EQ(record("e").locked_by, "");
-  EXPECT_TRUE(first->mark(0, std::vector{retry}).stale.empty()) << "a repeat";
+  EXPECT_TRUE(first->apply(0, std::vector{retry}).stale.empty()) << "a repeat";
   EXPECT_TRUE(second->claim(0ms, 10).rows.empty());
   advance(3s);
   const Rows claimed = second->claim(0ms, 10);
   ASSERT_EQ(ids(claimed.rows), Ids{"e"});
   EXPECT_EQ(claimed.rows[0].attempts, 1);
-  EXPECT_EQ(first->mark(0, std::vector{retry}).stale, Stale{0}) << "it is another's now";
+  EXPECT_EQ(first->apply(0, std::vector{retry}).stale, Stale{0}) << "it is another's now";
 }
 
 TEST_P(ClaimingTest, RepeatedMarksOfAClaimerAreNotStale) {
@@ -261,9 +261,9 @@ TEST_P(ClaimingTest, RepeatedMarksOfAClaimerAreNotStale) {
   const auto claimer = store().join(kClaimer);
   claimer->renew();
   ASSERT_EQ(claimer->claim(0ms, 10).rows.size(), 2u);
-  const std::vector marks{mark("a", Kind::done), mark("b", Kind::dead)};
-  EXPECT_TRUE(claimer->mark(0, marks).stale.empty());
-  EXPECT_TRUE(claimer->mark(0, marks).stale.empty());
+  const std::vector updates{update("a", Kind::done), update("b", Kind::dead)};
+  EXPECT_TRUE(claimer->apply(0, updates).stale.empty());
+  EXPECT_TRUE(claimer->apply(0, updates).stale.empty());
   EXPECT_EQ(record("a").row.status, Status::done);
   EXPECT_EQ(record("b").row.status, Status::dead);
   advance(1h);
@@ -276,7 +276,7 @@ TEST_P(ClaimingTest, FinishedRowsAreNotGivenBack) {
   const auto claimer = store().join(kClaimer);
   claimer->renew();
   const Rows claimed = claimer->claim(0ms, 10);
-  claimer->mark(0, std::vector{mark("e", Kind::done)});
+  claimer->apply(0, std::vector{update("e", Kind::done)});
   claimer->unclaim(refs(claimed.rows));
   claimer->leave();
   EXPECT_EQ(record("e").row.status, Status::done);

@@ -9,7 +9,7 @@ namespace outbox::conformance {
 namespace {
 
 using Ids = std::vector<std::string>;
-using Kind = Mark::Kind;
+using Kind = StatusUpdate::Kind;
 
 // --- Looking ---
 
@@ -34,16 +34,16 @@ TEST_P(DeadEventsTest, AListIsNarrowedByStatusAlsoBySeveral) {
   write({event({.id = "new"}), event({.id = "retry"}), event({.id = "done"}), event({.id = "dead"}),
          event({.id = "blocking"}), event({.id = "delayed", .available_at = now() + 1h})});
   const Owner owner = own_everything();
-  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done), dead("dead"),
+  apply(owner, {update("retry", Kind::retry), update("done", Kind::done), dead("dead"),
                 dead("blocking", "", 5)});
   const std::vector<std::pair<std::vector<Status>, Ids>> expected{
-      {{Status::fresh}, {"new", "delayed"}},
+      {{Status::pending}, {"new", "delayed"}},
       {{Status::retry}, {"retry"}},
       {{Status::done}, {"done"}},
       {{Status::dead}, {"dead", "blocking"}},
-      {{Status::fresh, Status::retry}, {"new", "retry", "delayed"}},
+      {{Status::pending, Status::retry}, {"new", "retry", "delayed"}},
       {{Status::dead, Status::done}, {"done", "dead", "blocking"}},
-      {{Status::fresh, Status::dead}, {"new", "dead", "blocking", "delayed"}},
+      {{Status::pending, Status::dead}, {"new", "dead", "blocking", "delayed"}},
   };
   for (const auto& [status, wanted] : expected) {
     EXPECT_EQ(ids(store().list({.status = status}, 0, 100)), wanted);
@@ -60,7 +60,7 @@ TEST_P(DeadEventsTest, AListComesInPagesByTheOrderOfTheRows) {
   }
   write(events);
   const Owner owner = own_everything();
-  for (const std::vector<Status>& status : {std::vector<Status>{}, {Status::fresh}}) {
+  for (const std::vector<Status>& status : {std::vector<Status>{}, {Status::pending}}) {
     Ids read;
     Seq after = 0;
     for (;;) {
@@ -154,8 +154,8 @@ TEST_P(DeadEventsTest, GroupsTellWhatEventsDiedOf) {
     EXPECT_EQ(group.example_id, "4");
   }
   EXPECT_EQ(store().dead_groups({}, 1).size(), 1u);
-  EXPECT_EQ(store().dead_groups({.status = {Status::fresh}, .error_contains = "refused"}, 9).size(),
-            1u)
+  EXPECT_EQ(
+      store().dead_groups({.status = {Status::pending}, .error_contains = "refused"}, 9).size(), 1u)
       << "groups are of dead events, whatever the status says";
   EXPECT_TRUE(store().dead_groups({.error_contains = "nothing"}, 9).empty());
 }
@@ -168,11 +168,11 @@ TEST_P(DeadEventsTest, CountsTellWhatWaitsForWhat) {
          event({.id = "blocking"})});
   const Owner owner = own_everything();
   EXPECT_EQ(store().counts().oldest_pending, oldest) << "held is ready as yet";
-  Mark retry = mark("retry", Kind::retry);
+  StatusUpdate retry = update("retry", Kind::retry);
   retry.delay = 1h;
-  Mark aside = mark("held", Kind::aside);
+  StatusUpdate aside = update("held", Kind::hold);
   aside.lane = 5;
-  Mark due = mark("due", Kind::retry);
+  StatusUpdate due = update("due", Kind::retry);
   due.delay = 1s;
   apply(owner, {retry, aside, due, dead("blocking", "", 5)});
   advance(1min);
@@ -184,7 +184,7 @@ TEST_P(DeadEventsTest, CountsTellWhatWaitsForWhat) {
   EXPECT_EQ(counts.held, 1);
   EXPECT_EQ(counts.oldest_pending, noted(oldest + 1h, 1min));
 
-  apply(owner, {mark("new", Kind::done), mark("due", Kind::done)});
+  apply(owner, {update("new", Kind::done), update("due", Kind::done)});
   EXPECT_EQ(store().counts().oldest_pending, std::nullopt);
 }
 
@@ -193,11 +193,11 @@ TEST_P(DeadEventsTest, CountsTellWhatWaitsForWhat) {
 TEST_P(DeadEventsTest, ADeliveredEventCanBeReplayedToo) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   advance(1h);
   EXPECT_TRUE(store().replay("e"));
   const EventRecord read = record("e");
-  EXPECT_EQ(read.row.status, Status::fresh);
+  EXPECT_EQ(read.row.status, Status::pending);
   EXPECT_EQ(read.done_at, std::nullopt);
   expect_due_in(read, 0us);
   EXPECT_EQ(ids(owner->due(owner.shards(), 10).rows), Ids{"e"});
@@ -207,13 +207,13 @@ TEST_P(DeadEventsTest, BulkReplayTakesTheDeadThatMatchAndNothingElse) {
   write({event({.id = "new"}), event({.id = "retry"}), event({.id = "done"}), event({.id = "a"}),
          event({.id = "b"}), event({.id = "c"})});
   const Owner owner = own_everything();
-  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done), dead("a", "timeout"),
+  apply(owner, {update("retry", Kind::retry), update("done", Kind::done), dead("a", "timeout"),
                 dead("b", "refused"), dead("c", "timeout")});
   const Changed step = store().replay({.error_contains = "timeout"}, 0, 100);
   EXPECT_EQ(step.rows, 2);
   EXPECT_FALSE(step.more);
   EXPECT_EQ(step.through, ref("c").seq);
-  EXPECT_EQ(record("a").row.status, Status::fresh);
+  EXPECT_EQ(record("a").row.status, Status::pending);
   EXPECT_EQ(record("a").row.attempts, 0);
   EXPECT_EQ(record("a").last_error, "");
   expect_due_in(record("a"), 0us);
@@ -227,23 +227,24 @@ TEST_P(DeadEventsTest, BulkReplayTakesTheDeadThatMatchAndNothingElse) {
 TEST_P(DeadEventsTest, BulkReplayLeavesUnfinishedEventsAloneEvenIfAskedFor) {
   write({event({.id = "new"}), event({.id = "retry"}), event({.id = "dead"})});
   const Owner owner = own_everything();
-  Mark retry = mark("retry", Kind::retry);
+  StatusUpdate retry = update("retry", Kind::retry);
   retry.attempts = 3;
   apply(owner, {retry, dead("dead")});
-  EXPECT_EQ(store().replay({.status = {Status::fresh, Status::retry}}, 0, 100).rows, 0);
+  EXPECT_EQ(store().replay({.status = {Status::pending, Status::retry}}, 0, 100).rows, 0);
   EXPECT_EQ(record("retry").row.attempts, 3);
   EXPECT_EQ(store().replay({.status = {Status::retry, Status::dead}}, 0, 100).rows, 1);
   EXPECT_EQ(record("retry").row.attempts, 3);
-  EXPECT_EQ(record("dead").row.status, Status::fresh);
+  EXPECT_EQ(record("dead").row.status, Status::pending);
 }
 
 TEST_P(DeadEventsTest, DeliveredEventsAreReplayedInBulkOnlyWhenNamed) {
   write_aggregate("1", {"a", "b"});
   write_aggregate("2", {"c", "d"});
   const Owner owner = own_everything();
-  apply(owner, {mark("a", Kind::done), mark("b", Kind::done), mark("c", Kind::done), dead("d")});
+  apply(owner,
+        {update("a", Kind::done), update("b", Kind::done), update("c", Kind::done), dead("d")});
   EXPECT_EQ(store().replay({}, 0, 100).rows, 1) << "the dead one";
-  EXPECT_EQ(record("d").row.status, Status::fresh);
+  EXPECT_EQ(record("d").row.status, Status::pending);
   EXPECT_EQ(store().replay({.status = {Status::done}, .aggregate_id = "1"}, 0, 100).rows, 2);
   EXPECT_EQ(record("c").row.status, Status::done);
   // Two of one aggregate, due at one moment, come in their old order.
@@ -267,7 +268,7 @@ TEST_P(DeadEventsTest, BulkReplayByStepsEndsThoughEventsDieAgainAtOnce) {
     more = step.more;
     replayed += step.rows;
     for (const Event& e : events) {
-      if (record(e.id()).row.status == Status::fresh) apply(owner, {dead(e.id())});
+      if (record(e.id()).row.status == Status::pending) apply(owner, {dead(e.id())});
     }
   }
   EXPECT_EQ(replayed, 10);
@@ -282,7 +283,7 @@ TEST_P(DeadEventsTest, BulkReplayByStepsEndsThoughEventsDieAgainAtOnce) {
 TEST_P(DeadEventsTest, BulkReplayKeepsTheHeadsOfLanesInTheirPlace) {
   write_aggregate("1", {"a", "b", "c"});
   const Owner owner = own_everything();
-  Mark aside = mark("c", Kind::aside);
+  StatusUpdate aside = update("c", Kind::hold);
   aside.lane = 7;
   apply(owner, {dead("a", "", 7), dead("b", "", 7), aside});
   EXPECT_EQ(store().replay({}, 0, 10).rows, 2);
@@ -294,10 +295,10 @@ TEST_P(DeadEventsTest, BulkReplayKeepsTheHeadsOfLanesInTheirPlace) {
 TEST_P(DeadEventsTest, AMarkAfterAReplayFinishesTheEventAgain) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  const Mark done = mark("e", Kind::done);
+  const StatusUpdate done = update("e", Kind::done);
   apply(owner, {done});
   EXPECT_EQ(store().replay({.status = {Status::done}}, 0, 10).rows, 1);
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   EXPECT_EQ(record("e").row.status, Status::done);
   EXPECT_FALSE(store().has_pending());
 }
@@ -308,9 +309,9 @@ TEST_P(DeadEventsTest, TwoOperatorsReplayEachEventOnce) {
   for (int i = 0; i < kEvents; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
   write(events);
   const Owner owner = own_everything();
-  std::vector<Mark> marks;
-  for (const Event& e : events) marks.push_back(dead(e.id()));
-  apply(owner, marks);
+  std::vector<StatusUpdate> updates;
+  for (const Event& e : events) updates.push_back(dead(e.id()));
+  apply(owner, updates);
   std::atomic<std::int64_t> replayed = 0;
   {
     std::vector<std::jthread> operators;
@@ -342,7 +343,7 @@ TEST_P(DeadEventsTest, WhatIsDeliveredBetweenTheSearchAndTheReplayIsNotDelivered
   }
   EXPECT_EQ(step.rows, 1);
   EXPECT_EQ(record("delivered").row.status, Status::done);
-  EXPECT_EQ(record("dead").row.status, Status::fresh);
+  EXPECT_EQ(record("dead").row.status, Status::pending);
 }
 
 TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheReplayIsReplayedOnce) {
@@ -358,7 +359,7 @@ TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheReplayIsReplayedOnce)
   }
   EXPECT_EQ(step.rows, 1);
   EXPECT_EQ(record("failing").row.attempts, 3) << "its attempts begin anew though it failed";
-  EXPECT_EQ(record("dead").row.status, Status::fresh);
+  EXPECT_EQ(record("dead").row.status, Status::pending);
 }
 
 TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheDiscardIsNotLost) {
@@ -419,8 +420,8 @@ TEST_P(DeadEventsTest, BulkDiscardTakesTheDeadOnlyWhateverTheFilterSays) {
   write({event({.id = "new"}), event({.id = "done"}), event({.id = "a"}), event({.id = "b"}),
          event({.id = "c"})});
   const Owner owner = own_everything();
-  apply(owner, {mark("done", Kind::done), dead("a"), dead("b", "", 9), dead("c", "keep")});
-  const Changed first = store().discard({.status = {Status::fresh, Status::done}}, 0, 1);
+  apply(owner, {update("done", Kind::done), dead("a"), dead("b", "", 9), dead("c", "keep")});
+  const Changed first = store().discard({.status = {Status::pending, Status::done}}, 0, 1);
   EXPECT_EQ(first.rows, 1);
   EXPECT_TRUE(first.more);
   EXPECT_FALSE(store().find("a"));
@@ -442,7 +443,7 @@ TEST_P(DeadEventsTest, MembersAreThoseWhoOwnEventsAndSayWhetherTheyLive) {
   ASSERT_EQ(members.size(), 1u);
   EXPECT_EQ(members[0].name, "alice");
   EXPECT_TRUE(members[0].alive);
-  EXPECT_EQ(members[0].epoch, owner.tenure.epoch);
+  EXPECT_EQ(members[0].epoch, owner.lease.epoch);
   EXPECT_EQ(members[0].shards, owner.shards());
   EXPECT_GT(members[0].pid, 0);
   EXPECT_FALSE(members[0].host.empty());

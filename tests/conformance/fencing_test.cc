@@ -1,5 +1,5 @@
-// Rule 22: marks that come too late, in each of the ways in which that happens. Often two fences
-// stand in the way of such a mark; these tests leave it only one.
+// Rule 22: updates that come too late, in each of the ways in which that happens. Often two fences
+// stand in the way of such a update; these tests leave it only one.
 #include <map>
 
 #include "store_conformance.h"
@@ -7,24 +7,24 @@
 namespace outbox::conformance {
 namespace {
 
-using Kind = Mark::Kind;
+using Kind = StatusUpdate::Kind;
 using Stale = std::vector<std::size_t>;
 
-constexpr Kind kAll[] = {Kind::done,  Kind::retry,   Kind::defer,  Kind::dead,
-                         Kind::aside, Kind::suspect, Kind::unblock};
+constexpr Kind kAll[] = {Kind::done, Kind::retry,   Kind::defer,  Kind::dead,
+                         Kind::hold, Kind::crashes, Kind::unblock};
 
 // That would change every column if it landed.
-Mark filled(Mark mark) {
-  mark.lane = mark.kind == Kind::unblock ? kNoLane : 3;
-  mark.attempts = 4;
-  mark.crashes = 4;
-  mark.delay = 1h;
-  mark.error = "late";
-  mark.progress = "late";
-  return mark;
+StatusUpdate filled(StatusUpdate update) {
+  update.lane = update.kind == Kind::unblock ? kNoLane : 3;
+  update.attempts = 4;
+  update.crashes = 4;
+  update.delay = 1h;
+  update.error = "late";
+  update.progress = "late";
+  return update;
 }
 
-// An event for marks of that kind: a dead one that blocks its lane, to be unblocked.
+// An event for updates of that kind: a dead one that blocks its lane, to be unblocked.
 const std::string& subject_of(Kind kind) {
   static const std::string pending = "pending";
   static const std::string blocking = "blocking";
@@ -35,17 +35,17 @@ TEST_P(FencingTest, AnInstanceThatRegisteredAnewIsFencedWithItsOldEpoch) {
   write({event({.id = "pending"}), event({.id = "blocking"})});
   Owner owner = own_everything();
   apply(owner, {dead("blocking", "no", 5)});
-  const std::int64_t old = owner.tenure.epoch;
+  const std::int64_t old = owner.lease.epoch;
   owner->leave();
-  owner.tenure = owner->renew();
-  ASSERT_GT(owner.tenure.epoch, old);
+  owner.lease = owner->renew();
+  ASSERT_GT(owner.lease.epoch, old);
   for (const Kind kind : kAll) {
     const EventRecord before = record(subject_of(kind));
-    const std::vector late{filled(mark(subject_of(kind), kind))};
-    EXPECT_TRUE(owner->mark(old, late).fenced) << static_cast<int>(kind);
+    const std::vector late{filled(update(subject_of(kind), kind))};
+    EXPECT_TRUE(owner->apply(old, late).fenced) << static_cast<int>(kind);
     expect_same(record(subject_of(kind)), before);
   }
-  apply(owner, {mark("pending", Kind::done), mark("blocking", Kind::unblock)});
+  apply(owner, {update("pending", Kind::done), update("blocking", Kind::unblock)});
 }
 
 TEST_P(FencingTest, AnInstanceThatWasTakenForDeadAndIsBackIsFencedWithItsOldEpoch) {
@@ -53,30 +53,30 @@ TEST_P(FencingTest, AnInstanceThatWasTakenForDeadAndIsBackIsFencedWithItsOldEpoc
   write({event({.id = "pending"}), event({.id = "blocking"})});
   Owner back = own_everything({.name = "back", .lease = 15s});
   apply(back, {dead("blocking", "no", 5)});
-  const std::int64_t old = back.tenure.epoch;
+  const std::int64_t old = back.lease.epoch;
   advance(16s);
   own_everything({.name = "heir", .lease = 15s})->leave();
-  back.tenure = back->renew();
-  ASSERT_GT(back.tenure.epoch, old);
+  back.lease = back->renew();
+  ASSERT_GT(back.lease.epoch, old);
   for (const Kind kind : kAll) {
     const EventRecord before = record(subject_of(kind));
-    const std::vector late{filled(mark(subject_of(kind), kind))};
-    EXPECT_TRUE(back->mark(old, late).fenced) << static_cast<int>(kind);
+    const std::vector late{filled(update(subject_of(kind), kind))};
+    EXPECT_TRUE(back->apply(old, late).fenced) << static_cast<int>(kind);
     expect_same(record(subject_of(kind)), before);
   }
-  apply(back, {mark("pending", Kind::done), mark("blocking", Kind::unblock)});
+  apply(back, {update("pending", Kind::done), update("blocking", Kind::unblock)});
 }
 
 TEST_P(FencingTest, AnOldEpochRemovesNothingEither) {
   open({.remove_done = true});
   write(event({.id = "e"}));
   Owner owner = own_everything();
-  const std::int64_t old = owner.tenure.epoch;
+  const std::int64_t old = owner.lease.epoch;
   owner->leave();
-  owner.tenure = owner->renew();
-  EXPECT_TRUE(owner->mark(old, std::vector{mark("e", Kind::done)}).fenced);
+  owner.lease = owner->renew();
+  EXPECT_TRUE(owner->apply(old, std::vector{update("e", Kind::done)}).fenced);
   EXPECT_TRUE(store().find("e"));
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   EXPECT_FALSE(store().find("e"));
 }
 
@@ -90,29 +90,29 @@ TEST_P(FencingTest, MarksForAShardThatWasGivenAwayWithinTheEpochAreStale) {
   const Owner first = own_everything();
   const auto second = store().join({});
   second->renew();
-  const Tenure shrunk = first->renew();
-  ASSERT_FALSE(shrunk.leaving.empty());
-  const int away = shrunk.leaving[0];
+  const Lease shrunk = first->renew();
+  ASSERT_FALSE(shrunk.draining.empty());
+  const int away = shrunk.draining[0];
   const std::string& pending = in_shard.at(away).at(0);
   const std::string& blocking = in_shard.at(away).at(1);
   const std::string& kept = in_shard.at(shrunk.shards.at(0)).at(0);
   apply(first, {dead(blocking, "no", 5)});
   first->release(away);
-  const Tenure heirs = second->renew();
+  const Lease heirs = second->renew();
   ASSERT_EQ(heirs.shards, std::vector{away});
 
   for (const Kind kind : kAll) {
     const std::string& id = kind == Kind::unblock ? blocking : pending;
     const EventRecord before = record(id);
-    Mark own = mark(kept, Kind::suspect);
+    StatusUpdate own = update(kept, Kind::crashes);
     own.crashes = 1 + static_cast<int>(kind);
-    const MarkResult result = first.mark(std::vector{own, filled(mark(id, kind))});
+    const UpdateResult result = first.apply(std::vector{own, filled(update(id, kind))});
     EXPECT_FALSE(result.fenced);
     EXPECT_EQ(result.stale, Stale{1}) << static_cast<int>(kind);
     expect_same(record(id), before);
     EXPECT_EQ(record(kept).row.crashes, own.crashes);
   }
-  EXPECT_TRUE(second->mark(heirs.epoch, std::vector{mark(pending, Kind::done)}).stale.empty());
+  EXPECT_TRUE(second->apply(heirs.epoch, std::vector{update(pending, Kind::done)}).stale.empty());
   EXPECT_EQ(record(pending).row.status, Status::done);
 }
 
@@ -127,13 +127,14 @@ TEST_P(FencingTest, NothingIsRemovedOfAShardThatWasGivenAwayWithinTheEpoch) {
   const Owner first = own_everything();
   const auto second = store().join({});
   second->renew();
-  const Tenure shrunk = first->renew();
-  ASSERT_FALSE(shrunk.leaving.empty());
-  const std::string away = in_shard.at(shrunk.leaving[0]);
+  const Lease shrunk = first->renew();
+  ASSERT_FALSE(shrunk.draining.empty());
+  const std::string away = in_shard.at(shrunk.draining[0]);
   const std::string kept = in_shard.at(shrunk.shards.at(0));
-  first->release(shrunk.leaving[0]);
+  first->release(shrunk.draining[0]);
   second->renew();
-  const MarkResult result = first.mark(std::vector{mark(away, Kind::done), mark(kept, Kind::done)});
+  const UpdateResult result =
+      first.apply(std::vector{update(away, Kind::done), update(kept, Kind::done)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, Stale{0});
   EXPECT_TRUE(store().find(away)) << "an event that its new owner has not delivered is gone";
@@ -155,14 +156,14 @@ TEST_P(FencingTest, EveryMarkOfAClaimerWhoseLockExpiredIsStale) {
     if (kind == Kind::unblock) continue;  // nobody claims what is dead
     const EventRecord before = record("a");
     // Alone, and with another one: a store may send those in another way.
-    const std::vector both{filled(mark("a", kind)), filled(mark("b", kind))};
-    EXPECT_EQ(late->mark(0, std::span(both).first(1)).stale, Stale{0}) << static_cast<int>(kind);
-    EXPECT_EQ(late->mark(0, both).stale, (Stale{0, 1})) << static_cast<int>(kind);
+    const std::vector both{filled(update("a", kind)), filled(update("b", kind))};
+    EXPECT_EQ(late->apply(0, std::span(both).first(1)).stale, Stale{0}) << static_cast<int>(kind);
+    EXPECT_EQ(late->apply(0, both).stale, (Stale{0, 1})) << static_cast<int>(kind);
     expect_same(record("a"), before);
     expect_same(record("b"), before);
   }
   EXPECT_TRUE(
-      next->mark(0, std::vector{mark("a", Kind::done), mark("b", Kind::done)}).stale.empty());
+      next->apply(0, std::vector{update("a", Kind::done), update("b", Kind::done)}).stale.empty());
 }
 
 TEST_P(FencingTest, AClaimerWhoseLockExpiredRemovesNothing) {
@@ -177,9 +178,9 @@ TEST_P(FencingTest, AClaimerWhoseLockExpiredRemovesNothing) {
   ASSERT_EQ(late->claim(0ms, 10).rows.size(), 2u);
   advance(5min + backend().clock_error() + 1ms);
   ASSERT_EQ(next->claim(0ms, 10).rows.size(), 2u);
-  const std::vector both{mark("a", Kind::done), mark("b", Kind::done)};
-  EXPECT_EQ(late->mark(0, std::span(both).first(1)).stale, Stale{0});
-  EXPECT_EQ(late->mark(0, both).stale, (Stale{0, 1}));
+  const std::vector both{update("a", Kind::done), update("b", Kind::done)};
+  EXPECT_EQ(late->apply(0, std::span(both).first(1)).stale, Stale{0});
+  EXPECT_EQ(late->apply(0, both).stale, (Stale{0, 1}));
   EXPECT_TRUE(store().find("a"));
   EXPECT_TRUE(store().find("b"));
 }

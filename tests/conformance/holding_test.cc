@@ -8,13 +8,13 @@ namespace outbox::conformance {
 namespace {
 
 using Ids = std::vector<std::string>;
-using Kind = Mark::Kind;
+using Kind = StatusUpdate::Kind;
 
-// in_lane(42)(mark) is the mark with lane 42.
+// in_lane(42)(update) is the update with lane 42.
 auto in_lane(LaneKey key) {
-  return [key](Mark mark) {
-    mark.lane = key;
-    return mark;
+  return [key](StatusUpdate update) {
+    update.lane = key;
+    return update;
   };
 }
 
@@ -23,10 +23,10 @@ TEST_P(HoldingTest, ALaneIsReadInTheOrderOfItsRows) {
   const Owner owner = own_everything();
   const auto lane = in_lane(42);
   // Set aside in any order; the head waits for its retry.
-  apply(owner, {lane(mark("c", Kind::aside)), lane(mark("b", Kind::aside))});
-  Mark retry = lane(mark("a", Kind::retry));
+  apply(owner, {lane(update("c", Kind::hold)), lane(update("b", Kind::hold))});
+  StatusUpdate retry = lane(update("a", Kind::retry));
   retry.delay = 1h;
-  apply(owner, {lane(mark("d", Kind::aside)), retry});
+  apply(owner, {lane(update("d", Kind::hold)), retry});
 
   const int shard = ref("a").shard;
   const Rows all = owner->held(shard, 42, 10);
@@ -51,8 +51,8 @@ TEST_P(HoldingTest, AReadOfALaneEndsWithTheRowThatReachesItsBytes) {
   write(events);
   const Owner owner = own_everything();
   const auto lane = in_lane(42);
-  apply(owner,
-        {lane(mark("a", Kind::retry)), lane(mark("b", Kind::aside)), lane(mark("c", Kind::aside))});
+  apply(owner, {lane(update("a", Kind::retry)), lane(update("b", Kind::hold)),
+                lane(update("c", Kind::hold))});
   const int shard = ref("a").shard;
   const Rows two = owner->held(shard, 42, {100, 20'001, {}});
   EXPECT_EQ(ids(two.rows), (Ids{"a", "b"}));
@@ -66,7 +66,7 @@ TEST_P(HoldingTest, AReadOfALaneEndsWithTheRowThatReachesItsBytes) {
   EXPECT_EQ(ids(behind.rows), (Ids{"a", "b"})) << "what is taken does not count";
   EXPECT_EQ(behind.rows[1].event.payload(), std::string(20'000, 'b'));
   EXPECT_TRUE(behind.more);
-  apply(owner, {mark("b", Kind::done), mark("c", Kind::done)});
+  apply(owner, {update("b", Kind::done), update("c", Kind::done)});
   const Rows last = owner->held(shard, 42, {2, 1, {}});
   EXPECT_EQ(ids(last.rows), Ids{"a"});
   EXPECT_FALSE(last.more) << "it is told from a lane with more";
@@ -76,11 +76,11 @@ TEST_P(HoldingTest, FinishingTheHeadUncoversTheNext) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
   const auto lane = in_lane(42);
-  apply(owner, {lane(mark("a", Kind::retry)), lane(mark("b", Kind::aside))});
+  apply(owner, {lane(update("a", Kind::retry)), lane(update("b", Kind::hold))});
   const int shard = ref("a").shard;
-  apply(owner, {mark("a", Kind::done)});
+  apply(owner, {update("a", Kind::done)});
   EXPECT_EQ(ids(owner->held(shard, 42, 10).rows), Ids{"b"});
-  apply(owner, {mark("b", Kind::done)});
+  apply(owner, {update("b", Kind::done)});
   EXPECT_TRUE(owner->held(shard, 42, 10).rows.empty());
   EXPECT_TRUE(owner->held_lanes(shard, 0, 10).empty());
 }
@@ -89,8 +89,8 @@ TEST_P(HoldingTest, ADeadHeadThatDoesNotBlockLeavesTheLane) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
   const auto lane = in_lane(42);
-  apply(owner, {lane(mark("a", Kind::retry)), lane(mark("b", Kind::aside))});
-  apply(owner, {mark("a", Kind::dead)});
+  apply(owner, {lane(update("a", Kind::retry)), lane(update("b", Kind::hold))});
+  apply(owner, {update("a", Kind::dead)});
   EXPECT_EQ(ids(owner->held(ref("a").shard, 42, 10).rows), Ids{"b"});
 }
 
@@ -98,20 +98,20 @@ TEST_P(HoldingTest, ADeadRowThatIsUnblockedLeavesTheLaneAndStaysDead) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
   const auto lane = in_lane(42);
-  Mark dead = lane(mark("a", Kind::dead));
+  StatusUpdate dead = lane(update("a", Kind::dead));
   dead.error = "broken";
-  apply(owner, {dead, lane(mark("b", Kind::aside))});
+  apply(owner, {dead, lane(update("b", Kind::hold))});
   const int shard = ref("a").shard;
   ASSERT_EQ(ids(owner->held(shard, 42, 10).rows), (Ids{"a", "b"}));
 
-  const std::vector marks{mark("a", Kind::unblock), mark("b", Kind::unblock)};
-  EXPECT_EQ(owner.mark(marks).stale, std::vector<std::size_t>{1}) << "only DEAD ones";
+  const std::vector updates{update("a", Kind::unblock), update("b", Kind::unblock)};
+  EXPECT_EQ(owner.apply(updates).stale, std::vector<std::size_t>{1}) << "only DEAD ones";
   EXPECT_EQ(ids(owner->held(shard, 42, 10).rows), Ids{"b"});
   const EventRecord record = *store().find("a");
   EXPECT_EQ(record.row.status, Status::dead);
   EXPECT_EQ(record.hold, std::nullopt);
   EXPECT_EQ(record.last_error, "broken");
-  EXPECT_TRUE(owner.mark(std::span(marks).first(1)).stale.empty()) << "a repeat does no harm";
+  EXPECT_TRUE(owner.apply(std::span(updates).first(1)).stale.empty()) << "a repeat does no harm";
 }
 
 TEST_P(HoldingTest, WhoeverFreesALaneTellsItsOwner) {
@@ -119,9 +119,9 @@ TEST_P(HoldingTest, WhoeverFreesALaneTellsItsOwner) {
   write_aggregate("2", {"alone", "done"});
   const Owner owner = own_everything();
   const std::vector<int>& shards = owner.shards();
-  apply(owner, {in_lane(42)(mark("a", Kind::dead)), in_lane(43)(mark("b", Kind::dead)),
-                in_lane(44)(mark("c", Kind::dead)), in_lane(44)(mark("d", Kind::dead)),
-                mark("alone", Kind::dead), mark("done", Kind::done)});
+  apply(owner, {in_lane(42)(update("a", Kind::dead)), in_lane(43)(update("b", Kind::dead)),
+                in_lane(44)(update("c", Kind::dead)), in_lane(44)(update("d", Kind::dead)),
+                update("alone", Kind::dead), update("done", Kind::done)});
   const int shard = ref("a").shard;
   using Lanes = std::vector<LaneRef>;
   EXPECT_EQ(owner->unblocked(shards, 10), Lanes{});
@@ -149,7 +149,7 @@ TEST_P(HoldingTest, AFreedLaneThatNobodyWasToldOfWaitsForTheNextOwner) {
   write_aggregate("1", {"a"});
   {
     Owner owner = own_everything();
-    apply(owner, {in_lane(42)(mark("a", Kind::dead))});
+    apply(owner, {in_lane(42)(update("a", Kind::dead))});
     ASSERT_TRUE(store().replay("a"));
     ASSERT_EQ(owner->unblocked(owner.shards(), 10).size(), 1u);
     owner->leave();  // and does not forget it
@@ -161,11 +161,11 @@ TEST_P(HoldingTest, AFreedLaneThatNobodyWasToldOfWaitsForTheNextOwner) {
 TEST_P(HoldingTest, LanesAreListedByKeyInPagesWithWhatStandsFirst) {
   write_aggregate("1", {"a", "b", "c", "d", "e"});
   const Owner owner = own_everything();
-  Mark head = in_lane(30)(mark("a", Kind::retry));
+  StatusUpdate head = in_lane(30)(update("a", Kind::retry));
   head.delay = 8s;
-  Mark blocking = in_lane(std::numeric_limits<LaneKey>::max())(mark("e", Kind::dead));
-  apply(owner, {in_lane(20)(mark("d", Kind::aside)), in_lane(30)(mark("c", Kind::aside)), head,
-                in_lane(20)(mark("b", Kind::aside)), blocking});
+  StatusUpdate blocking = in_lane(std::numeric_limits<LaneKey>::max())(update("e", Kind::dead));
+  apply(owner, {in_lane(20)(update("d", Kind::hold)), in_lane(30)(update("c", Kind::hold)), head,
+                in_lane(20)(update("b", Kind::hold)), blocking});
   const int shard = ref("a").shard;
 
   const std::vector<HeldLane> all = owner->held_lanes(shard, 0, 10);
@@ -173,7 +173,7 @@ TEST_P(HoldingTest, LanesAreListedByKeyInPagesWithWhatStandsFirst) {
   EXPECT_EQ(all[0].key, 20);
   EXPECT_EQ(all[0].shard, shard);
   EXPECT_EQ(all[0].first, ref("b").seq);
-  EXPECT_EQ(all[0].status, Status::fresh);
+  EXPECT_EQ(all[0].status, Status::pending);
   EXPECT_LE(all[0].available_in, 0us);
   EXPECT_EQ(all[1].key, 30);
   EXPECT_EQ(all[1].first, ref("a").seq);
@@ -203,10 +203,10 @@ TEST_P(HoldingTest, HeldAggregatesAreListedWithTheirHeads) {
   write_aggregate("2", {"x"});
   const Owner owner = own_everything();
   EXPECT_TRUE(store().held_aggregates(10).empty());
-  Mark retry = in_lane(42)(mark("a", Kind::retry));
+  StatusUpdate retry = in_lane(42)(update("a", Kind::retry));
   retry.attempts = 4;
   retry.error = "the shop is closed";
-  apply(owner, {retry, in_lane(42)(mark("b", Kind::aside)), in_lane(42)(mark("c", Kind::aside))});
+  apply(owner, {retry, in_lane(42)(update("b", Kind::hold)), in_lane(42)(update("c", Kind::hold))});
 
   const std::vector<HeldAggregate> held = store().held_aggregates(10);
   ASSERT_EQ(held.size(), 1u);
@@ -218,7 +218,7 @@ TEST_P(HoldingTest, HeldAggregatesAreListedWithTheirHeads) {
   EXPECT_EQ(held[0].last_error, "the shop is closed");
   EXPECT_EQ(held[0].waiting, 2);
 
-  Mark dead = in_lane(43)(mark("x", Kind::dead));
+  StatusUpdate dead = in_lane(43)(update("x", Kind::dead));
   dead.error = "for ever";
   apply(owner, {dead});
   EXPECT_EQ(store().held_aggregates(10).size(), 2u);
@@ -235,8 +235,8 @@ TEST_P(HoldingTest, AggregatesThatShareALaneAreListedEachWithItsOwnHead) {
   }
   const Owner owner = own_everything();
   const auto lane = in_lane(42);
-  apply(owner, {lane(mark("0a", Kind::retry)), lane(mark("0b", Kind::aside)),
-                lane(mark(other + "a", Kind::dead)), lane(mark(other + "b", Kind::aside))});
+  apply(owner, {lane(update("0a", Kind::retry)), lane(update("0b", Kind::hold)),
+                lane(update(other + "a", Kind::dead)), lane(update(other + "b", Kind::hold))});
   std::vector<HeldAggregate> held = store().held_aggregates(10);
   ASSERT_EQ(held.size(), 2u);
   if (held[0].aggregate_id != "0") std::swap(held[0], held[1]);

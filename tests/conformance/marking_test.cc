@@ -1,17 +1,17 @@
-// Rules 19 to 22: each mark with all its columns, repeats, fences, stale marks.
+// Rules 19 to 22: each update with all its columns, repeats, fences, stale updates.
 #include "store_conformance.h"
 
 namespace outbox::conformance {
 namespace {
 
-using Kind = Mark::Kind;
+using Kind = StatusUpdate::Kind;
 using Stale = std::vector<std::size_t>;
 
-TEST_P(MarkingTest, DoneFinishesTheEvent) {
+TEST_P(UpdatingTest, DoneFinishesTheEvent) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   advance(5s);
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   const EventRecord read = record("e");
   EXPECT_EQ(read.row.status, Status::done);
   EXPECT_EQ(read.hold, std::nullopt);
@@ -20,13 +20,13 @@ TEST_P(MarkingTest, DoneFinishesTheEvent) {
   EXPECT_TRUE(ready(owner).empty());
 }
 
-TEST_P(MarkingTest, RetryAloneWaitsForItsTime) {
+TEST_P(UpdatingTest, RetryAloneWaitsForItsTime) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  Mark suspect = mark("e", Kind::suspect);
-  suspect.crashes = 2;
-  apply(owner, {suspect});
-  Mark retry = mark("e", Kind::retry);
+  StatusUpdate candidate = update("e", Kind::crashes);
+  candidate.crashes = 2;
+  apply(owner, {candidate});
+  StatusUpdate retry = update("e", Kind::retry);
   retry.attempts = 3;
   retry.delay = 1500ms;
   retry.error = "connection refused";
@@ -52,10 +52,10 @@ TEST_P(MarkingTest, RetryAloneWaitsForItsTime) {
   EXPECT_EQ(due.rows[0].ref.hold, *record("e").hold);
 }
 
-TEST_P(MarkingTest, RetryInALaneHoldsTheLane) {
+TEST_P(UpdatingTest, RetryInALaneHoldsTheLane) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  Mark retry = mark("e", Kind::retry);
+  StatusUpdate retry = update("e", Kind::retry);
   retry.lane = 77;
   retry.attempts = 1;
   retry.delay = 2s;
@@ -69,18 +69,18 @@ TEST_P(MarkingTest, RetryInALaneHoldsTheLane) {
   EXPECT_TRUE(owner->due(owner.shards(), 10).rows.empty()) << "it waits in its lane";
 }
 
-TEST_P(MarkingTest, DeferSpendsNoAttempt) {
+TEST_P(UpdatingTest, DeferSpendsNoAttempt) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  Mark retry = mark("e", Kind::retry);
+  StatusUpdate retry = update("e", Kind::retry);
   retry.attempts = 2;
   retry.error = "first";
   apply(owner, {retry});
-  Mark suspect = mark("e", Kind::suspect);
-  suspect.crashes = 1;
-  apply(owner, {suspect});
+  StatusUpdate candidate = update("e", Kind::crashes);
+  candidate.crashes = 1;
+  apply(owner, {candidate});
 
-  Mark defer = mark("e", Kind::defer);
+  StatusUpdate defer = update("e", Kind::defer);
   defer.attempts = 99;
   defer.delay = 4s;
   defer.progress = "mail";
@@ -93,30 +93,30 @@ TEST_P(MarkingTest, DeferSpendsNoAttempt) {
   EXPECT_EQ(read.last_error, "first");
   expect_due_in(read, 4s);
 
-  Mark with_reason = mark("e", Kind::defer);
+  StatusUpdate with_reason = update("e", Kind::defer);
   with_reason.error = "nobody is there";
   apply(owner, {with_reason});
   EXPECT_EQ(record("e").last_error, "nobody is there");
   EXPECT_EQ(record("e").row.attempts, 2);
 }
 
-TEST_P(MarkingTest, DeferLeavesANewEventNew) {
+TEST_P(UpdatingTest, DeferLeavesANewEventNew) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  Mark defer = mark("e", Kind::defer);
+  StatusUpdate defer = update("e", Kind::defer);
   defer.lane = 5;
   defer.delay = 4s;
   apply(owner, {defer});
   const EventRecord read = record("e");
-  EXPECT_EQ(read.row.status, Status::fresh);
+  EXPECT_EQ(read.row.status, Status::pending);
   EXPECT_EQ(read.hold, 5);
   expect_time(read.row.available_in, 4s);
 }
 
-TEST_P(MarkingTest, DeadFinishesTheEventAndKeepsTheReason) {
+TEST_P(UpdatingTest, DeadFinishesTheEventAndKeepsTheReason) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  Mark dead = mark("e", Kind::dead);
+  StatusUpdate dead = update("e", Kind::dead);
   dead.attempts = 10;
   dead.error = "gave up";
   dead.progress = "mail";
@@ -131,12 +131,12 @@ TEST_P(MarkingTest, DeadFinishesTheEventAndKeepsTheReason) {
   expect_time(read.done_at->time_since_epoch(), now().time_since_epoch());
 }
 
-TEST_P(MarkingTest, DeadInALaneStaysFirstInIt) {
+TEST_P(UpdatingTest, DeadInALaneStaysFirstInIt) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
-  Mark aside = mark("b", Kind::aside);
+  StatusUpdate aside = update("b", Kind::hold);
   aside.lane = 8;
-  Mark dead = mark("a", Kind::dead);
+  StatusUpdate dead = update("a", Kind::dead);
   dead.lane = 8;
   dead.error = "gave up";
   apply(owner, {aside, dead});
@@ -145,11 +145,11 @@ TEST_P(MarkingTest, DeadInALaneStaysFirstInIt) {
   EXPECT_EQ(ids(owner->held(ref("a").shard, 8, 10).rows), (std::vector<std::string>{"a", "b"}));
 }
 
-TEST_P(MarkingTest, AsideChangesNothingButTheLane) {
+TEST_P(UpdatingTest, HoldChangesNothingButTheLane) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   const EventRecord before = record("e");
-  Mark aside = mark("e", Kind::aside);
+  StatusUpdate aside = update("e", Kind::hold);
   aside.lane = 6;
   aside.attempts = 9;
   aside.crashes = 9;
@@ -161,47 +161,47 @@ TEST_P(MarkingTest, AsideChangesNothingButTheLane) {
   expect_same(record("e"), expected);
 }
 
-TEST_P(MarkingTest, AsideWithoutALaneWaitsUntilTheEventIsAvailable) {
+TEST_P(UpdatingTest, HoldWithoutALaneWaitsUntilTheEventIsAvailable) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  Mark retry = mark("e", Kind::retry);
+  StatusUpdate retry = update("e", Kind::retry);
   retry.lane = 6;
   retry.delay = 10s;
   apply(owner, {retry});
   advance(4s);
-  apply(owner, {mark("e", Kind::aside)});
+  apply(owner, {update("e", Kind::hold)});
   expect_due_in(record("e"), 6s);
 }
 
-TEST_P(MarkingTest, SuspectChangesOnlyTheCrashes) {
+TEST_P(UpdatingTest, CrashesChangesOnlyTheCrashes) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   const EventRecord before = record("e");
-  Mark suspect = mark("e", Kind::suspect);
-  suspect.crashes = 3;
-  suspect.attempts = 9;
-  suspect.lane = 9;
-  suspect.error = "not to be stored";
-  suspect.progress = "not to be stored";
-  apply(owner, {suspect});
+  StatusUpdate candidate = update("e", Kind::crashes);
+  candidate.crashes = 3;
+  candidate.attempts = 9;
+  candidate.lane = 9;
+  candidate.error = "not to be stored";
+  candidate.progress = "not to be stored";
+  apply(owner, {candidate});
   EventRecord expected = before;
   expected.row.crashes = 3;
   expect_same(record("e"), expected);
   EXPECT_EQ(ready(owner).at(0).crashes, 3);
 }
 
-TEST_P(MarkingTest, RepeatingAnyMarkDoesNoHarmAndIsNotStale) {
+TEST_P(UpdatingTest, RepeatingAnyMarkDoesNoHarmAndIsNotStale) {
   for (const Kind kind :
-       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
+       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::hold, Kind::crashes}) {
     const std::string id = "e" + std::to_string(static_cast<int>(kind));
     write(event({.id = id}));
   }
   const Owner owner = own_everything();
   for (const Kind kind :
-       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
+       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::hold, Kind::crashes}) {
     const std::string id = "e" + std::to_string(static_cast<int>(kind));
-    Mark once = mark(id, kind);
-    once.lane = kind == Kind::aside ? 4 : kNoLane;
+    StatusUpdate once = update(id, kind);
+    once.lane = kind == Kind::hold ? 4 : kNoLane;
     once.attempts = 2;
     once.crashes = 1;
     once.delay = 1s;
@@ -213,21 +213,21 @@ TEST_P(MarkingTest, RepeatingAnyMarkDoesNoHarmAndIsNotStale) {
   }
 }
 
-TEST_P(MarkingTest, DoneIsNeverLeftByAMark) {
+TEST_P(UpdatingTest, DoneIsNeverLeftByAMark) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  const Mark done = mark("e", Kind::done);
+  const StatusUpdate done = update("e", Kind::done);
   apply(owner, {done});
   const EventRecord before = record("e");
   advance(1s);
-  for (const Kind kind : {Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
-    Mark late = done;
+  for (const Kind kind : {Kind::retry, Kind::defer, Kind::dead, Kind::hold, Kind::crashes}) {
+    StatusUpdate late = done;
     late.kind = kind;
     late.lane = 3;
     late.attempts = 4;
     late.crashes = 4;
     late.error = "late";
-    const MarkResult result = owner.mark(std::vector{late});
+    const UpdateResult result = owner.apply(std::vector{late});
     EXPECT_FALSE(result.fenced);
     EXPECT_EQ(result.stale, Stale{0}) << static_cast<int>(kind);
     expect_same(record("e"), before);
@@ -235,23 +235,23 @@ TEST_P(MarkingTest, DoneIsNeverLeftByAMark) {
   }
 }
 
-TEST_P(MarkingTest, DeadIsNeverLeftByAMark) {
+TEST_P(UpdatingTest, DeadIsNeverLeftByAMark) {
   write({event({.id = "finished"}), event({.id = "blocking"})});
   const Owner owner = own_everything();
   for (const char* id : {"finished", "blocking"}) {
-    Mark dead = mark(id, Kind::dead);
+    StatusUpdate dead = update(id, Kind::dead);
     dead.error = "gave up";
     dead.attempts = 10;
     dead.lane = std::string(id) == "blocking" ? 12 : kNoLane;
     apply(owner, {dead});
     const EventRecord before = record(id);
     advance(1s);
-    for (const Kind kind : {Kind::done, Kind::retry, Kind::defer, Kind::aside, Kind::suspect}) {
-      Mark late = mark(id, kind);
+    for (const Kind kind : {Kind::done, Kind::retry, Kind::defer, Kind::hold, Kind::crashes}) {
+      StatusUpdate late = update(id, kind);
       late.lane = 3;
       late.attempts = 4;
       late.crashes = 4;
-      const MarkResult result = owner.mark(std::vector{late});
+      const UpdateResult result = owner.apply(std::vector{late});
       EXPECT_FALSE(result.fenced);
       EXPECT_EQ(result.stale, Stale{0}) << static_cast<int>(kind);
       expect_same(record(id), before);
@@ -260,12 +260,13 @@ TEST_P(MarkingTest, DeadIsNeverLeftByAMark) {
   }
 }
 
-TEST_P(MarkingTest, StaleMarksAreNamedAndTheOthersLand) {
+TEST_P(UpdatingTest, StaleUpdatesAreNamedAndTheOthersLand) {
   write({event({.id = "a"}), event({.id = "b"}), event({.id = "c"}), event({.id = "d"})});
   const Owner owner = own_everything();
-  apply(owner, {mark("b", Kind::done), mark("d", Kind::dead)});
-  const MarkResult result = owner.mark(std::vector{mark("a", Kind::done), mark("b", Kind::dead),
-                                                   mark("c", Kind::retry), mark("d", Kind::retry)});
+  apply(owner, {update("b", Kind::done), update("d", Kind::dead)});
+  const UpdateResult result =
+      owner.apply(std::vector{update("a", Kind::done), update("b", Kind::dead),
+                              update("c", Kind::retry), update("d", Kind::retry)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, (Stale{1, 3}));
   EXPECT_EQ(record("a").row.status, Status::done);
@@ -274,76 +275,76 @@ TEST_P(MarkingTest, StaleMarksAreNamedAndTheOthersLand) {
   EXPECT_EQ(record("d").row.status, Status::dead);
 }
 
-TEST_P(MarkingTest, AMarkOfARowThatIsNotThereIsStale) {
+TEST_P(UpdatingTest, AMarkOfARowThatIsNotThereIsStale) {
   write(event({.id = "a"}));
   const Owner owner = own_everything();
-  Mark unknown = mark("a", Kind::retry);
+  StatusUpdate unknown = update("a", Kind::retry);
   unknown.row.seq += 1'000'000;
   unknown.event_id = "nobody";
-  const MarkResult result = owner.mark(std::vector{unknown, mark("a", Kind::done)});
+  const UpdateResult result = owner.apply(std::vector{unknown, update("a", Kind::done)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, Stale{0});
   EXPECT_EQ(record("a").row.status, Status::done);
 }
 
 // A database that has lost commits gives their numbers out again.
-TEST_P(MarkingTest, AMarkWhoseNumberNamesAnotherEventIsStaleAndChangesNothing) {
+TEST_P(UpdatingTest, AMarkWhoseNumberNamesAnotherEventIsStaleAndChangesNothing) {
   write({event({.id = "a"}), event({.id = "b"}), event({.id = "dead"})});
   const Owner owner = own_everything();
   apply(owner, {dead("dead", "no", 4)});
-  for (const Kind kind : {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside,
-                          Kind::suspect, Kind::unblock}) {
+  for (const Kind kind : {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::hold,
+                          Kind::crashes, Kind::unblock}) {
     const std::string id = kind == Kind::unblock ? "dead" : "a";
-    Mark of_another = mark(id, kind);
+    StatusUpdate of_another = update(id, kind);
     of_another.event_id = "lost";
     of_another.lane = kind == Kind::unblock ? kNoLane : 3;
     of_another.attempts = 4;
     of_another.crashes = 4;
     of_another.error = "of another event";
     const EventRecord before = record(id);
-    const MarkResult result = owner.mark(std::vector{of_another});
+    const UpdateResult result = owner.apply(std::vector{of_another});
     EXPECT_FALSE(result.fenced);
     EXPECT_EQ(result.stale, Stale{0}) << static_cast<int>(kind);
     expect_same(record(id), before);
   }
   // In one batch with others, and with the number of an event that is there.
-  Mark mistaken = mark("a", Kind::done);
+  StatusUpdate mistaken = update("a", Kind::done);
   mistaken.event_id = "b";
-  const MarkResult result = owner.mark(std::vector{mark("a", Kind::retry), mistaken});
+  const UpdateResult result = owner.apply(std::vector{update("a", Kind::retry), mistaken});
   EXPECT_EQ(result.stale, Stale{1});
   EXPECT_EQ(record("a").row.status, Status::retry);
-  EXPECT_EQ(record("b").row.status, Status::fresh);
+  EXPECT_EQ(record("b").row.status, Status::pending);
 }
 
-TEST_P(MarkingTest, DoneRemovesNoOtherEventThatHasItsNumber) {
+TEST_P(UpdatingTest, DoneRemovesNoOtherEventThatHasItsNumber) {
   open({.remove_done = true});
   write(event({.id = "a"}));
   const Owner owner = own_everything();
-  Mark of_another = mark("a", Kind::done);
+  StatusUpdate of_another = update("a", Kind::done);
   of_another.event_id = "lost";
-  EXPECT_FALSE(owner.mark(std::vector{of_another}).fenced);
-  EXPECT_EQ(record("a").row.status, Status::fresh);
+  EXPECT_FALSE(owner.apply(std::vector{of_another}).fenced);
+  EXPECT_EQ(record("a").row.status, Status::pending);
 }
 
-TEST_P(MarkingTest, AClaimersMarkWhoseNumberNamesAnotherEventIsStale) {
+TEST_P(UpdatingTest, AClaimersMarkWhoseNumberNamesAnotherEventIsStale) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write(event({.id = "a"}));
   const auto claimer = store().join({.row_claims = true});
-  const Tenure tenure = claimer->renew();
+  const Lease lease = claimer->renew();
   const Rows claimed = claimer->claim(0ms, 10);
   ASSERT_EQ(claimed.rows.size(), 1u);
   for (const Kind kind : {Kind::done, Kind::retry, Kind::dead}) {
-    const Mark of_another{.row = claimed.rows[0].ref, .event_id = "lost", .kind = kind};
-    EXPECT_EQ(claimer->mark(tenure.epoch, {&of_another, 1}).stale, Stale{0});
-    EXPECT_EQ(record("a").row.status, Status::fresh);
+    const StatusUpdate of_another{.row = claimed.rows[0].ref, .event_id = "lost", .kind = kind};
+    EXPECT_EQ(claimer->apply(lease.epoch, {&of_another, 1}).stale, Stale{0});
+    EXPECT_EQ(record("a").row.status, Status::pending);
   }
 }
 
-TEST_P(MarkingTest, AMarkLandsAlsoWhenTheRowHasMovedSinceItWasRead) {
+TEST_P(UpdatingTest, AMarkLandsAlsoWhenTheRowHasMovedSinceItWasRead) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  const Mark done = mark("e", Kind::done);  // with hold 0
-  Mark aside = mark("e", Kind::aside);
+  const StatusUpdate done = update("e", Kind::done);  // with hold 0
+  StatusUpdate aside = update("e", Kind::hold);
   aside.lane = 4;
   apply(owner, {aside});
   apply(owner, {done});
@@ -352,53 +353,53 @@ TEST_P(MarkingTest, AMarkLandsAlsoWhenTheRowHasMovedSinceItWasRead) {
   EXPECT_TRUE(owner->held_lanes(done.row.shard, 0, 10).empty());
 }
 
-TEST_P(MarkingTest, NoMarksAreFine) {
+TEST_P(UpdatingTest, NoMarksAreFine) {
   const Owner owner = own_everything();
   apply(owner, {});
 }
 
-TEST_P(MarkingTest, HundredsOfMarksOfAllKindsLandTogether) {
+TEST_P(UpdatingTest, HundredsOfMarksOfAllKindsLandTogether) {
   std::vector<Event> events;
   for (int i = 0; i < 1'200; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
   write(events);
   const Owner owner = own_everything();
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   for (const Row& row : ready(owner)) {
-    const auto kind = static_cast<Kind>(marks.size() % 6);
-    marks.push_back({.row = row.ref,
-                     .event_id = row.event.id(),
-                     .kind = kind,
-                     .lane = kind == Kind::aside ? 1 : kNoLane,
-                     .attempts = static_cast<int>(marks.size()),
-                     .crashes = 1,
-                     .delay = 1s,
-                     .error = "error " + std::to_string(marks.size())});
+    const auto kind = static_cast<Kind>(updates.size() % 6);
+    updates.push_back({.row = row.ref,
+                       .event_id = row.event.id(),
+                       .kind = kind,
+                       .lane = kind == Kind::hold ? 1 : kNoLane,
+                       .attempts = static_cast<int>(updates.size()),
+                       .crashes = 1,
+                       .delay = 1s,
+                       .error = "error " + std::to_string(updates.size())});
   }
-  ASSERT_EQ(marks.size(), 1'200u);
-  apply(owner, marks);
-  for (std::size_t i = 0; i < marks.size(); ++i) {
-    const EventRecord read = record(marks[i].event_id);
-    switch (marks[i].kind) {
+  ASSERT_EQ(updates.size(), 1'200u);
+  apply(owner, updates);
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const EventRecord read = record(updates[i].event_id);
+    switch (updates[i].kind) {
       case Kind::done:
         EXPECT_EQ(read.row.status, Status::done);
         break;
       case Kind::retry:
         EXPECT_EQ(read.row.status, Status::retry);
-        EXPECT_EQ(read.row.attempts, marks[i].attempts);
-        EXPECT_EQ(read.last_error, marks[i].error);
+        EXPECT_EQ(read.row.attempts, updates[i].attempts);
+        EXPECT_EQ(read.last_error, updates[i].error);
         break;
       case Kind::defer:
-        EXPECT_EQ(read.row.status, Status::fresh);
+        EXPECT_EQ(read.row.status, Status::pending);
         EXPECT_LT(read.hold.value_or(0), 0);
         break;
       case Kind::dead:
         EXPECT_EQ(read.row.status, Status::dead);
-        EXPECT_EQ(read.last_error, marks[i].error);
+        EXPECT_EQ(read.last_error, updates[i].error);
         break;
-      case Kind::aside:
+      case Kind::hold:
         EXPECT_EQ(read.hold, 1);
         break;
-      case Kind::suspect:
+      case Kind::crashes:
         EXPECT_EQ(read.row.crashes, 1);
         break;
       case Kind::unblock:
@@ -407,7 +408,7 @@ TEST_P(MarkingTest, HundredsOfMarksOfAllKindsLandTogether) {
   }
 }
 
-TEST_P(MarkingTest, AnErrorOfAnyContentIsStoredAsItIs) {
+TEST_P(UpdatingTest, AnErrorOfAnyContentIsStoredAsItIs) {
   std::string longest;
   while (longest.size() < 4 * 4'000u) longest += "\xF0\x9F\x9A\x80";
   const std::vector<std::string> errors{"",
@@ -422,53 +423,53 @@ TEST_P(MarkingTest, AnErrorOfAnyContentIsStoredAsItIs) {
   for (std::size_t i = 0; i < errors.size(); ++i) {
     const std::string id = "e" + std::to_string(i);
     write(event({.id = id}));
-    Mark retry = mark(id, Kind::retry);
+    StatusUpdate retry = update(id, Kind::retry);
     retry.error = errors[i];
     apply(owner, {retry});
     EXPECT_EQ(record(id).last_error, errors[i]);
-    Mark dead = mark(id, Kind::dead);
+    StatusUpdate dead = update(id, Kind::dead);
     dead.error = errors[i] + "!";
     apply(owner, {dead});
     EXPECT_EQ(record(id).last_error, errors[i] + "!");
   }
 }
 
-TEST_P(MarkingTest, DoneRemovesTheRowIfTheStoreIsToldSo) {
+TEST_P(UpdatingTest, DoneRemovesTheRowIfTheStoreIsToldSo) {
   open({.remove_done = true});
   write({event({.id = "a"}), event({.id = "b"})});
   const Owner owner = own_everything();
-  const Mark done = mark("a", Kind::done);
-  apply(owner, {done, mark("b", Kind::dead)});
+  const StatusUpdate done = update("a", Kind::done);
+  apply(owner, {done, update("b", Kind::dead)});
   EXPECT_FALSE(store().find("a"));
   EXPECT_EQ(record("b").row.status, Status::dead) << "only what is done goes";
   apply(owner, {done});  // a repeat finds its work done
   EXPECT_FALSE(store().has_pending());
 }
 
-TEST_P(MarkingTest, AnInstanceThatNeverJoinedIsFenced) {
+TEST_P(UpdatingTest, AnInstanceThatNeverJoinedIsFenced) {
   write(event({.id = "e"}));
   const auto stranger = store().join({});
-  const MarkResult result = stranger->mark(0, std::vector{mark("e", Kind::done)});
+  const UpdateResult result = stranger->apply(0, std::vector{update("e", Kind::done)});
   EXPECT_TRUE(result.fenced);
-  EXPECT_EQ(record("e").row.status, Status::fresh);
+  EXPECT_EQ(record("e").row.status, Status::pending);
 }
 
-TEST_P(MarkingTest, AnInstanceThatLeftIsFenced) {
+TEST_P(UpdatingTest, AnInstanceThatLeftIsFenced) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   owner->leave();
   const EventRecord before = record("e");
-  for (const Kind kind : {Kind::done, Kind::retry, Kind::dead, Kind::aside, Kind::suspect}) {
-    Mark late = mark("e", kind);
+  for (const Kind kind : {Kind::done, Kind::retry, Kind::dead, Kind::hold, Kind::crashes}) {
+    StatusUpdate late = update("e", kind);
     late.crashes = 5;
     late.lane = 5;
-    EXPECT_TRUE(owner.mark(std::vector{late}).fenced);
+    EXPECT_TRUE(owner.apply(std::vector{late}).fenced);
     expect_same(record("e"), before);
     EXPECT_EQ(record("e").done_at, noted(before.done_at, 1s));
   }
 }
 
-TEST_P(MarkingTest, AnInstanceThatWasTakenForDeadIsFenced) {
+TEST_P(UpdatingTest, AnInstanceThatWasTakenForDeadIsFenced) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   write(event({.id = "e"}));
   const Owner zombie = own_everything({.name = "zombie", .lease = 15s});
@@ -476,24 +477,24 @@ TEST_P(MarkingTest, AnInstanceThatWasTakenForDeadIsFenced) {
   const Owner heir = own_everything({.name = "heir", .lease = 15s});
   const EventRecord before = record("e");
   for (const Kind kind :
-       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::aside, Kind::suspect}) {
-    Mark late = mark("e", kind);
+       {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::hold, Kind::crashes}) {
+    StatusUpdate late = update("e", kind);
     late.crashes = 5;
     late.lane = 5;
-    const MarkResult result = zombie.mark(std::vector{late});
+    const UpdateResult result = zombie.apply(std::vector{late});
     EXPECT_TRUE(result.fenced) << static_cast<int>(kind);
     expect_same(record("e"), before);
     EXPECT_EQ(record("e").done_at, noted(before.done_at, 1s));
   }
-  apply(heir, {mark("e", Kind::done)});
+  apply(heir, {update("e", Kind::done)});
 }
 
-TEST_P(MarkingTest, MarksGoByTheEpochNotByTheTime) {
+TEST_P(UpdatingTest, MarksGoByTheEpochNotByTheTime) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   write(event({.id = "e"}));
   const Owner owner = own_everything({.lease = 15s});
   advance(1h);
-  apply(owner, {mark("e", Kind::done)});  // nobody took over
+  apply(owner, {update("e", Kind::done)});  // nobody took over
   EXPECT_EQ(record("e").row.status, Status::done);
 }
 

@@ -7,7 +7,7 @@ namespace outbox::conformance {
 namespace {
 
 using Ids = std::vector<std::string>;
-using Kind = Mark::Kind;
+using Kind = StatusUpdate::Kind;
 
 TEST_P(OperatorsTest, AStoreSaysWhatItIs) {
   EXPECT_FALSE(store().description().empty());
@@ -20,17 +20,17 @@ TEST_P(OperatorsTest, WhatIsNewRetryingDelayedOrHeldIsPending) {
   write(event({.id = "e"}));
   EXPECT_TRUE(store().has_pending()) << "new";
 
-  Mark retry = mark("e", Kind::retry);
+  StatusUpdate retry = update("e", Kind::retry);
   retry.delay = 1h;
   apply(owner, {retry});
   EXPECT_TRUE(store().has_pending()) << "retrying";
 
-  Mark aside = mark("e", Kind::aside);
+  StatusUpdate aside = update("e", Kind::hold);
   aside.lane = 5;
   apply(owner, {aside});
   EXPECT_TRUE(store().has_pending()) << "held";
 
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   EXPECT_FALSE(store().has_pending()) << "done";
 
   write(event({.id = "delayed", .available_at = now() + 24h}));
@@ -40,9 +40,9 @@ TEST_P(OperatorsTest, WhatIsNewRetryingDelayedOrHeldIsPending) {
 TEST_P(OperatorsTest, WhatIsDeadIsNotPendingAlsoWhenItBlocksItsLane) {
   write({event({.id = "a"}), event({.id = "b"})});
   const Owner owner = own_everything();
-  Mark blocking = mark("b", Kind::dead);
+  StatusUpdate blocking = update("b", Kind::dead);
   blocking.lane = 5;
-  apply(owner, {mark("a", Kind::dead), blocking});
+  apply(owner, {update("a", Kind::dead), blocking});
   EXPECT_FALSE(store().has_pending());
   EXPECT_EQ(store().counts().pending, 0);
   EXPECT_EQ(store().counts().dead, 2);
@@ -52,7 +52,8 @@ TEST_P(OperatorsTest, CountsTellPendingFromDeadAndIgnoreDone) {
   write({event({.id = "new"}), event({.id = "retry"}), event({.id = "done"}), event({.id = "dead"}),
          event({.id = "delayed", .available_at = now() + 1h})});
   const Owner owner = own_everything();
-  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done), mark("dead", Kind::dead)});
+  apply(owner,
+        {update("retry", Kind::retry), update("done", Kind::done), update("dead", Kind::dead)});
   EXPECT_EQ(store().counts().pending, 3);
   EXPECT_EQ(store().counts().dead, 1);
 }
@@ -68,10 +69,10 @@ TEST_P(OperatorsTest, AnEventThatIsNotThereIsNotFound) {
 TEST_P(OperatorsTest, ReplayMakesADeadEventNewAndDueAtOnce) {
   write({event({.id = "e"}), event({.id = "younger"})});
   const Owner owner = own_everything();
-  Mark suspect = mark("e", Kind::suspect);
-  suspect.crashes = 2;
-  apply(owner, {suspect});
-  Mark dead = mark("e", Kind::dead);
+  StatusUpdate candidate = update("e", Kind::crashes);
+  candidate.crashes = 2;
+  apply(owner, {candidate});
+  StatusUpdate dead = update("e", Kind::dead);
   dead.attempts = 10;
   dead.error = "gave up";
   dead.progress = "mail";
@@ -80,7 +81,7 @@ TEST_P(OperatorsTest, ReplayMakesADeadEventNewAndDueAtOnce) {
 
   EXPECT_TRUE(store().replay("e"));
   const EventRecord read = record("e");
-  EXPECT_EQ(read.row.status, Status::fresh);
+  EXPECT_EQ(read.row.status, Status::pending);
   EXPECT_EQ(read.row.attempts, 0);
   EXPECT_EQ(read.row.crashes, 0);
   EXPECT_EQ(read.row.progress, "mail") << "those who have it do not get it again";
@@ -91,20 +92,20 @@ TEST_P(OperatorsTest, ReplayMakesADeadEventNewAndDueAtOnce) {
   EXPECT_EQ(store().counts().dead, 0);
 
   EXPECT_EQ(ids(owner->due(owner.shards(), 10).rows), Ids{"e"});
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   EXPECT_EQ(record("e").row.status, Status::done);
 }
 
 TEST_P(OperatorsTest, ReplayingTheDeadHeadOfALaneKeepsItsPlace) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
-  Mark dead = mark("a", Kind::dead);
+  StatusUpdate dead = update("a", Kind::dead);
   dead.lane = 7;
-  Mark aside = mark("b", Kind::aside);
+  StatusUpdate aside = update("b", Kind::hold);
   aside.lane = 7;
   apply(owner, {dead, aside});
   EXPECT_TRUE(store().replay("a"));
-  EXPECT_EQ(record("a").row.status, Status::fresh);
+  EXPECT_EQ(record("a").row.status, Status::pending);
   EXPECT_EQ(record("a").hold, 7);
   EXPECT_LE(record("a").row.available_in, backend().clock_error());
   EXPECT_EQ(ids(owner->held(ref("a").shard, 7, 10).rows), (Ids{"a", "b"}));
@@ -113,7 +114,7 @@ TEST_P(OperatorsTest, ReplayingTheDeadHeadOfALaneKeepsItsPlace) {
 TEST_P(OperatorsTest, OnlyTheFinishedAreReplayedAndOnlyTheDeadDiscarded) {
   write({event({.id = "new"}), event({.id = "retry"}), event({.id = "done"})});
   const Owner owner = own_everything();
-  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done)});
+  apply(owner, {update("retry", Kind::retry), update("done", Kind::done)});
   for (const char* id : {"new", "retry", "done"}) {
     const Status before = record(id).row.status;
     EXPECT_FALSE(store().discard(id)) << id;
@@ -130,11 +131,11 @@ TEST_P(OperatorsTest, OnlyTheFinishedAreReplayedAndOnlyTheDeadDiscarded) {
 TEST_P(OperatorsTest, DiscardDeletesADeadEventAlsoFromItsLane) {
   write_aggregate("1", {"a", "b", "c"});
   const Owner owner = own_everything();
-  Mark blocking = mark("a", Kind::dead);
+  StatusUpdate blocking = update("a", Kind::dead);
   blocking.lane = 7;
-  Mark aside = mark("b", Kind::aside);
+  StatusUpdate aside = update("b", Kind::hold);
   aside.lane = 7;
-  apply(owner, {blocking, aside, mark("c", Kind::dead)});
+  apply(owner, {blocking, aside, update("c", Kind::dead)});
   const int shard = ref("a").shard;
   EXPECT_TRUE(store().discard("a"));
   EXPECT_TRUE(store().discard("c"));

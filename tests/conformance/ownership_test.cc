@@ -16,31 +16,31 @@ std::vector<int> sorted(std::vector<int> shards) {
   return shards;
 }
 
-// What an engine with nothing in flight does with a tenure.
-Tenure renew_and_release(Instance& instance) {
-  Tenure tenure = instance.renew();
-  for (const int shard : tenure.leaving) instance.release(shard);
-  return tenure;
+// What an engine with nothing in flight does with a lease.
+Lease renew_and_release(Instance& instance) {
+  Lease lease = instance.renew();
+  for (const int shard : lease.draining) instance.release(shard);
+  return lease;
 }
 
-TEST_P(OwnershipTest, TheFirstOneOwnsEverythingAndSuspectsNothing) {
+TEST_P(OwnershipTest, TheFirstOneOwnsEverythingAndInheritsNothing) {
   const Owner owner = own_everything();
   Shards all;
   for (int shard = 0; shard < capabilities().shards; ++shard) all.push_back(shard);
   EXPECT_EQ(sorted(owner.shards()), all);
-  EXPECT_TRUE(owner.tenure.leaving.empty());
-  EXPECT_TRUE(owner.tenure.inherited.empty());
-  EXPECT_GT(owner.tenure.epoch, 0);
+  EXPECT_TRUE(owner.lease.draining.empty());
+  EXPECT_TRUE(owner.lease.inherited.empty());
+  EXPECT_GT(owner.lease.epoch, 0);
 }
 
 TEST_P(OwnershipTest, ARenewalKeepsWhatIsOwnedAndTheEpoch) {
   const Owner owner = own_everything();
   for (int i = 0; i < 5; ++i) {
     advance(5s);
-    const Tenure again = owner->renew();
-    EXPECT_EQ(again.epoch, owner.tenure.epoch);
+    const Lease again = owner->renew();
+    EXPECT_EQ(again.epoch, owner.lease.epoch);
     EXPECT_EQ(sorted(again.shards), sorted(owner.shards()));
-    EXPECT_TRUE(again.leaving.empty());
+    EXPECT_TRUE(again.draining.empty());
     EXPECT_TRUE(again.inherited.empty());
   }
 }
@@ -56,18 +56,18 @@ TEST_P(OwnershipTest, InstancesHaveNamesOfTheirOwn) {
 TEST_P(OwnershipTest, TheLeaseIsTheOneAskedForIfThereIsOne) {
   const auto instance = store().join({.lease = 7s});
   if (capabilities().expiring_leases) {
-    EXPECT_EQ(instance->lease(), 7s);
+    EXPECT_EQ(instance->lease_duration(), 7s);
   } else {
-    EXPECT_EQ(instance->lease(), std::nullopt);
+    EXPECT_EQ(instance->lease_duration(), std::nullopt);
   }
 }
 
 TEST_P(OwnershipTest, ASecondOneGetsNothingThatTheFirstHasNotGivenBack) {
   const Owner first = own_everything();
   const auto second = store().join({});
-  const Tenure nothing = second->renew();
+  const Lease nothing = second->renew();
   EXPECT_TRUE(nothing.shards.empty());
-  EXPECT_TRUE(nothing.leaving.empty());
+  EXPECT_TRUE(nothing.draining.empty());
   EXPECT_EQ(nothing.epoch, 0) << "it stands by";
 }
 
@@ -75,8 +75,8 @@ TEST_P(OwnershipTest, LeavingHandsEverythingOverAtOnceWithoutSuspicion) {
   const Owner first = own_everything();
   first->leave();
   const Owner second = own_everything();
-  EXPECT_TRUE(second.tenure.inherited.empty());
-  EXPECT_GT(second.tenure.epoch, first.tenure.epoch);
+  EXPECT_TRUE(second.lease.inherited.empty());
+  EXPECT_GT(second.lease.epoch, first.lease.epoch);
 }
 
 TEST_P(OwnershipTest, OneThatStoodByTakesOverAtItsNextRenewalAfterTheOwnerLeft) {
@@ -84,10 +84,10 @@ TEST_P(OwnershipTest, OneThatStoodByTakesOverAtItsNextRenewalAfterTheOwnerLeft) 
   const auto second = store().join({});
   EXPECT_TRUE(second->renew().shards.empty());
   first->leave();
-  const Tenure tenure = second->renew();
-  EXPECT_EQ(tenure.shards.size(), static_cast<std::size_t>(capabilities().shards));
-  EXPECT_GT(tenure.epoch, 0);
-  EXPECT_TRUE(tenure.inherited.empty());
+  const Lease lease = second->renew();
+  EXPECT_EQ(lease.shards.size(), static_cast<std::size_t>(capabilities().shards));
+  EXPECT_GT(lease.epoch, 0);
+  EXPECT_TRUE(lease.inherited.empty());
 }
 
 TEST_P(OwnershipTest, LeavingTwiceOrWithoutHavingJoinedIsFine) {
@@ -114,7 +114,7 @@ TEST_P(OwnershipTest, TimeAloneCostsNothingWhereLeasesDoNotExpire) {
   const auto second = store().join({.lease = 1s});
   advance(24h);
   EXPECT_TRUE(second->renew().shards.empty());
-  EXPECT_EQ(first->renew().epoch, first.tenure.epoch);
+  EXPECT_EQ(first->renew().epoch, first.lease.epoch);
 }
 
 TEST_P(OwnershipTest, ADeadOnesShardsAreTakenOverWhenItsLeaseHasExpired) {
@@ -125,12 +125,12 @@ TEST_P(OwnershipTest, ADeadOnesShardsAreTakenOverWhenItsLeaseHasExpired) {
   advance(15s - margin);
   EXPECT_TRUE(heir->renew().shards.empty()) << "its lease has not expired";
   advance(2 * margin);
-  const Tenure tenure = heir->renew();
-  EXPECT_EQ(sorted(tenure.shards), sorted(dead.shards()));
-  EXPECT_GT(tenure.epoch, dead.tenure.epoch);
-  ASSERT_EQ(tenure.inherited.size(), tenure.shards.size());
-  for (const Tenure::Inherited& inherited : tenure.inherited) {
-    EXPECT_EQ(inherited.suspects, 123u);
+  const Lease lease = heir->renew();
+  EXPECT_EQ(sorted(lease.shards), sorted(dead.shards()));
+  EXPECT_GT(lease.epoch, dead.lease.epoch);
+  ASSERT_EQ(lease.inherited.size(), lease.shards.size());
+  for (const Lease::Inherited& inherited : lease.inherited) {
+    EXPECT_EQ(inherited.candidates, 123u);
   }
   EXPECT_TRUE(heir->renew().inherited.empty()) << "told once";
 }
@@ -139,8 +139,8 @@ TEST_P(OwnershipTest, ALateRenewalKeepsEverythingIfNobodyTookOver) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   const Owner owner = own_everything({.lease = 15s});
   advance(1h);
-  const Tenure late = owner->renew();
-  EXPECT_EQ(late.epoch, owner.tenure.epoch);
+  const Lease late = owner->renew();
+  EXPECT_EQ(late.epoch, owner.lease.epoch);
   EXPECT_EQ(sorted(late.shards), sorted(owner.shards()));
 }
 
@@ -149,14 +149,14 @@ TEST_P(OwnershipTest, OneThatWasTakenForDeadLearnsItByItsEpoch) {
   const Owner zombie = own_everything({.lease = 15s});
   advance(16s);
   const Owner heir = own_everything({.lease = 15s});
-  Tenure back = zombie->renew();
-  EXPECT_NE(back.epoch, zombie.tenure.epoch);
+  Lease back = zombie->renew();
+  EXPECT_NE(back.epoch, zombie.lease.epoch);
   EXPECT_TRUE(back.shards.empty()) << "all is owned by the heir";
 
   heir->leave();
   back = zombie->renew();
   EXPECT_EQ(sorted(back.shards), sorted(heir.shards()));
-  EXPECT_GT(back.epoch, zombie.tenure.epoch);
+  EXPECT_GT(back.epoch, zombie.lease.epoch);
 }
 
 TEST_P(OwnershipTest, AShardThatIsLeavingIsMarkedUntilItIsGivenBack) {
@@ -170,38 +170,38 @@ TEST_P(OwnershipTest, AShardThatIsLeavingIsMarkedUntilItIsGivenBack) {
   const auto second = store().join({});
   EXPECT_TRUE(second->renew().shards.empty());
 
-  const Tenure shrunk = first->renew();
-  ASSERT_FALSE(shrunk.leaving.empty());
-  EXPECT_EQ(shrunk.epoch, first.tenure.epoch);
-  const int leaving = shrunk.leaving[0];
-  EXPECT_EQ(std::count(shrunk.shards.begin(), shrunk.shards.end(), leaving), 0);
+  const Lease shrunk = first->renew();
+  ASSERT_FALSE(shrunk.draining.empty());
+  EXPECT_EQ(shrunk.epoch, first.lease.epoch);
+  const int draining = shrunk.draining[0];
+  EXPECT_EQ(std::count(shrunk.shards.begin(), shrunk.shards.end(), draining), 0);
   EXPECT_TRUE(second->renew().shards.empty()) << "it is still being drained";
 
-  Mark suspect = mark(in_shard.at(leaving), Mark::Kind::suspect);
-  suspect.crashes = 1;
-  apply(first, {suspect});
-  first->release(leaving);
-  const MarkResult result =
-      first.mark(std::vector{mark(in_shard.at(leaving), Mark::Kind::done),
-                             mark(in_shard.at(shrunk.shards[0]), Mark::Kind::done)});
+  StatusUpdate candidate = update(in_shard.at(draining), StatusUpdate::Kind::crashes);
+  candidate.crashes = 1;
+  apply(first, {candidate});
+  first->release(draining);
+  const UpdateResult result =
+      first.apply(std::vector{update(in_shard.at(draining), StatusUpdate::Kind::done),
+                              update(in_shard.at(shrunk.shards[0]), StatusUpdate::Kind::done)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, std::vector<std::size_t>{0}) << "it belongs to nobody now";
-  EXPECT_EQ(record(in_shard.at(leaving)).row.status, Status::fresh);
+  EXPECT_EQ(record(in_shard.at(draining)).row.status, Status::pending);
   EXPECT_EQ(record(in_shard.at(shrunk.shards[0])).row.status, Status::done);
 
-  const Tenure grown = second->renew();
-  EXPECT_EQ(grown.shards, Shards{leaving});
+  const Lease grown = second->renew();
+  EXPECT_EQ(grown.shards, Shards{draining});
   EXPECT_TRUE(grown.inherited.empty()) << "it was drained";
 }
 
-TEST_P(OwnershipTest, OfThoseWhoWantEverythingTheEldestGetsItAndAllOthersStandBy) {
+TEST_P(OwnershipTest, OfThoseWhoWantEverythingTheOldestGetsItAndAllOthersStandBy) {
   const auto shared = store().join({});
   const Shards all = shared->renew().shards;
-  const auto first = store().join({.whole = true});
-  const auto second = store().join({.whole = true});
+  const auto first = store().join({.exclusive = true});
+  const auto second = store().join({.exclusive = true});
   if (all.size() > 1) {
     first->renew();
-    EXPECT_EQ(renew_and_release(*shared).leaving.size(), all.size());
+    EXPECT_EQ(renew_and_release(*shared).draining.size(), all.size());
   } else {
     shared->leave();
   }
@@ -224,18 +224,19 @@ TEST_P(OwnershipTest, AShardThatCameBackIsReadFromItsLowestRow) {
   EXPECT_EQ(first->ready(first.shards(), 0, 1'000).rows.size(), 100u);
   const auto second = store().join({});
   second->renew();
-  const Tenure shrunk = renew_and_release(*first.instance);
-  EXPECT_EQ(sorted(second->renew().shards), sorted(shrunk.leaving));
+  const Lease shrunk = renew_and_release(*first.instance);
+  EXPECT_EQ(sorted(second->renew().shards), sorted(shrunk.draining));
   second->leave();
 
   EXPECT_EQ(first->renew().shards.size(), first.shards().size());
   // Whoever had it may have finished none of its rows.
-  const std::vector<Row> again = first->ready(shrunk.leaving, 0, 1'000).rows;
+  const std::vector<Row> again = first->ready(shrunk.draining, 0, 1'000).rows;
   std::set<std::string> read;
   for (const Row& row : again) read.insert(row.event.id());
   for (int i = 0; i < 100; ++i) {
     const std::string id = "e" + std::to_string(i);
-    const bool came_back = std::count(shrunk.leaving.begin(), shrunk.leaving.end(), ref(id).shard);
+    const bool came_back =
+        std::count(shrunk.draining.begin(), shrunk.draining.end(), ref(id).shard);
     EXPECT_EQ(read.contains(id), came_back) << id;
   }
 }
@@ -253,11 +254,11 @@ TEST_P(OwnershipTest, AShardThatCameBackWithinTheEpochIsReadFromItsLowestRowHowe
 
   const auto second = store().join({});
   second->renew();
-  const Shards away = renew_and_release(*first.instance).leaving;
+  const Shards away = renew_and_release(*first.instance).draining;
   ASSERT_FALSE(away.empty());
   EXPECT_EQ(sorted(second->renew().shards), sorted(away));
   second->leave();
-  EXPECT_EQ(first->renew().epoch, first.tenure.epoch);
+  EXPECT_EQ(first->renew().epoch, first.lease.epoch);
   EXPECT_EQ(first->renew().shards.size(), first.shards().size()) << "renewed twice before a read";
 
   std::set<std::string> expected;
@@ -287,16 +288,16 @@ TEST_P(OwnershipTest, ShardsAreSharedEvenlyWhoeverComesAndGoes) {
   std::vector<Member> living;
   bool calm = false;  // nothing in flight, so what is leaving is given back at once
   const auto renew = [&](Member& member) {
-    const Tenure tenure = member.instance->renew();
-    member.owned = {tenure.shards.begin(), tenure.shards.end()};
-    member.owned.insert(tenure.leaving.begin(), tenure.leaving.end());
+    const Lease lease = member.instance->renew();
+    member.owned = {lease.shards.begin(), lease.shards.end()};
+    member.owned.insert(lease.draining.begin(), lease.draining.end());
     for (const Member& other : living) {
       if (&other == &member) continue;
       for (const int shard : member.owned) {
         ASSERT_FALSE(other.owned.contains(shard)) << "shard " << shard << " has two owners";
       }
     }
-    for (const int shard : tenure.leaving) {
+    for (const int shard : lease.draining) {
       if (!calm && pick(2) == 0) continue;
       member.instance->release(shard);
       member.owned.erase(shard);

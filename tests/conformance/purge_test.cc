@@ -8,16 +8,16 @@ namespace outbox::conformance {
 namespace {
 
 using Ids = std::vector<std::string>;
-using Kind = Mark::Kind;
+using Kind = StatusUpdate::Kind;
 
 TEST_P(PurgeTest, TakesWhatBecameSoBeforeTheTimeAndNothingElse) {
   write({event({.id = "new", .occurred_at = now() - 24h}), event({.id = "retry"}),
          event({.id = "done1"}), event({.id = "done2", .occurred_at = now() - 24h}),
          event({.id = "dead1"}), event({.id = "dead2"})});
   const Owner owner = own_everything();
-  apply(owner, {mark("retry", Kind::retry), mark("done1", Kind::done), dead("dead1")});
+  apply(owner, {update("retry", Kind::retry), update("done1", Kind::done), dead("dead1")});
   advance(1h);
-  apply(owner, {mark("done2", Kind::done), dead("dead2")});
+  apply(owner, {update("done2", Kind::done), dead("dead2")});
   advance(1h);
   const Time between = now() - 90min;
 
@@ -42,23 +42,22 @@ TEST_P(PurgeTest, TakesWhatBecameSoBeforeTheTimeAndNothingElse) {
 TEST_P(PurgeTest, TheTimeItselfIsNotBefore) {
   write({event({.id = "a"}), event({.id = "b"})});
   const Owner owner = own_everything();
-  apply(owner, {mark("a", Kind::done), dead("b")});
+  apply(owner, {update("a", Kind::done), dead("b")});
   const Time finished = *record("a").done_at;
   EXPECT_EQ(store().purge(Purgeable::done, finished, 0, 10, false).rows, 0);
   EXPECT_EQ(store().purge(Purgeable::done, finished + 1us, 0, 10, false).rows, 1);
   EXPECT_EQ(
-      store().purge(Purgeable::everything, record("b").row.event.occurred_at(), 0, 10, false).rows,
-      0);
+      store().purge(Purgeable::any_age, record("b").row.event.occurred_at(), 0, 10, false).rows, 0);
 }
 
 TEST_P(PurgeTest, GoesByBoundedStepsThroughTheTable) {
   std::vector<Event> events;
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   for (int i = 0; i < 10; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
   write(events);
   const Owner owner = own_everything();
-  for (const Event& e : events) marks.push_back(mark(e.id(), Kind::done));
-  apply(owner, marks);
+  for (const Event& e : events) updates.push_back(update(e.id(), Kind::done));
+  apply(owner, updates);
   advance(1h);
   std::vector<std::int64_t> steps;
   Changed step{.more = true};
@@ -78,11 +77,11 @@ TEST_P(PurgeTest, ByAgeTakesEverythingWhateverItsState) {
          event({.id = "done", .occurred_at = old}), event({.id = "dead", .occurred_at = old}),
          event({.id = "held", .occurred_at = old}), event({.id = "young"})});
   const Owner owner = own_everything();
-  Mark aside = mark("held", Kind::aside);
+  StatusUpdate aside = update("held", Kind::hold);
   aside.lane = 3;
-  apply(owner, {mark("retry", Kind::retry), mark("done", Kind::done), dead("dead"), aside});
-  EXPECT_EQ(store().count_purgeable(Purgeable::everything, now() - 1h), 6);
-  EXPECT_EQ(store().purge(Purgeable::everything, now() - 1h, 0, 100, true).rows, 6);
+  apply(owner, {update("retry", Kind::retry), update("done", Kind::done), dead("dead"), aside});
+  EXPECT_EQ(store().count_purgeable(Purgeable::any_age, now() - 1h), 6);
+  EXPECT_EQ(store().purge(Purgeable::any_age, now() - 1h, 0, 100, true).rows, 6);
   EXPECT_EQ(ids(store().list({}, 0, 10)), Ids{"young"});
   EXPECT_EQ(store().counts().pending, 1);
   EXPECT_EQ(store().counts().held, 0);
@@ -94,7 +93,7 @@ TEST_P(PurgeTest, TheArchiveGetsWhatWasPurgedByteForByte) {
   write({event({.id = "a", .payload = json(R"({"b":1.10, "a":2})")}), event({.id = "b"}),
          event({.id = "c"})});
   const Owner owner = own_everything();
-  apply(owner, {mark("a", Kind::done), dead("b", "it's over")});
+  apply(owner, {update("a", Kind::done), dead("b", "it's over")});
   advance(1h);
   EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
   EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
@@ -106,7 +105,7 @@ TEST_P(PurgeTest, AnIdThatWasArchivedMayComeBackAndBeArchivedAgain) {
   const Owner owner = own_everything();
   for (int i = 0; i < 2; ++i) {
     write(event({.id = "again"}));
-    apply(owner, {mark("again", Kind::done)});
+    apply(owner, {update("again", Kind::done)});
     advance(1h);
     EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
   }
@@ -116,7 +115,7 @@ TEST_P(PurgeTest, AnIdThatWasArchivedMayComeBackAndBeArchivedAgain) {
 TEST_P(PurgeTest, ADeadRowThatBlocksItsLaneIsNotPurged) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
-  Mark aside = mark("b", Kind::aside);
+  StatusUpdate aside = update("b", Kind::hold);
   aside.lane = 7;
   apply(owner, {dead("a", "", 7), aside});
   const int shard = ref("a").shard;
@@ -124,7 +123,7 @@ TEST_P(PurgeTest, ADeadRowThatBlocksItsLaneIsNotPurged) {
   EXPECT_EQ(store().count_purgeable(Purgeable::dead, now()), 0);
   EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 0);
   EXPECT_EQ(ids(owner->held(shard, 7, 10).rows), (Ids{"a", "b"}));
-  apply(owner, {mark("a", Kind::unblock)});
+  apply(owner, {update("a", Kind::unblock)});
   EXPECT_EQ(store().count_purgeable(Purgeable::dead, now()), 1);
   EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
   EXPECT_EQ(ids(owner->held(shard, 7, 10).rows), Ids{"b"});
@@ -134,12 +133,12 @@ TEST_P(PurgeTest, WhatIsReplayedInBetweenStays) {
   // Replayed and delivered once more, it is young again.
   write(event({.id = "e"}));
   const Owner owner = own_everything();
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   advance(10h);
   const Time before = now() - 1h;
   EXPECT_TRUE(store().replay("e"));
   EXPECT_EQ(store().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "it is NEW";
-  apply(owner, {mark("e", Kind::done)});
+  apply(owner, {update("e", Kind::done)});
   EXPECT_EQ(store().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "done just now";
 }
 
@@ -153,7 +152,7 @@ TEST_P(PurgeTest, WhatIsReplayedBetweenTheSearchAndTheDeletionStays) {
       const Ids names{"replayed" + suffix, "old" + suffix};
       write({event({.id = names[0]}), event({.id = names[1]})});
       const Owner owner = own_everything();
-      apply(owner, {mark(names[0], kind), mark(names[1], kind)});
+      apply(owner, {update(names[0], kind), update(names[1], kind)});
       owner->leave();
       advance(1h);
       Changed step;
@@ -177,7 +176,7 @@ TEST_P(PurgeTest, WhatIsFinishedAnewBetweenTheSearchAndTheDeletionStays) {
     const std::string id = archive ? "archived" : "deleted";
     write(event({.id = id, .occurred_at = now() + 24h}));
     const Owner owner = own_everything();
-    apply(owner, {mark(id, Kind::done)});
+    apply(owner, {update(id, Kind::done)});
     owner->leave();
     advance(10h);
     Changed step;
@@ -219,9 +218,9 @@ TEST_P(PurgeTest, TwoPurgersRemoveEachRowOnce) {
   for (int i = 0; i < kEvents; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
   write(events);
   const Owner owner = own_everything();
-  std::vector<Mark> marks;
-  for (const Event& e : events) marks.push_back(mark(e.id(), Kind::done));
-  apply(owner, marks);
+  std::vector<StatusUpdate> updates;
+  for (const Event& e : events) updates.push_back(update(e.id(), Kind::done));
+  apply(owner, updates);
   advance(1h);
   std::atomic<std::int64_t> removed = 0;
   {
@@ -243,7 +242,7 @@ TEST_P(PurgeTest, TwoPurgersRemoveEachRowOnce) {
 TEST_P(PurgeTest, NumbersOfPurgedRowsAreNotGivenAgain) {
   const Seq last = write(event({.id = "a"})).seq;
   const Owner owner = own_everything();
-  apply(owner, {mark("a", Kind::done)});
+  apply(owner, {update("a", Kind::done)});
   advance(1h);
   EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, false).rows, 1);
   EXPECT_GT(write(event({.id = "b"})).seq, last);

@@ -141,7 +141,7 @@ TEST_P(ReadingTest, RowsBeyondThoseInFlightAreReached) {
   }
   write(events);
   const Owner owner = own_everything();
-  // As an engine does that marks nothing: it knows what it has.
+  // As an engine does that updates nothing: it knows what it has.
   std::set<std::string> known;
   Ids admitted;
   for (int round = 0; round < 20 && known.size() < 40; ++round) {
@@ -186,15 +186,16 @@ TEST_P(ReadingTest, RewindingForwardSkipsNothing) {
   EXPECT_EQ(ids(owner->ready(owner.shards(), 0, 10).rows), (Ids{"a", "b"}));
 }
 
-TEST_P(ReadingTest, WhatIsDelayedSetAsideOrFinishedIsNotReady) {
-  write_aggregate("1", {"ready", "done", "dead", "retry", "aside"});
+TEST_P(ReadingTest, WhatIsDelayedHeldOrFinishedIsNotReady) {
+  write_aggregate("1", {"ready", "done", "dead", "retry", "hold"});
   write(event({.id = "delayed", .available_at = now() + 1h}));
   const Owner owner = own_everything();
-  Mark retry = mark("retry", Mark::Kind::retry);
+  StatusUpdate retry = update("retry", StatusUpdate::Kind::retry);
   retry.delay = 1s;
-  Mark aside = mark("aside", Mark::Kind::aside);
+  StatusUpdate aside = update("hold", StatusUpdate::Kind::hold);
   aside.lane = 5;
-  apply(owner, {mark("done", Mark::Kind::done), mark("dead", Mark::Kind::dead), retry, aside});
+  apply(owner, {update("done", StatusUpdate::Kind::done), update("dead", StatusUpdate::Kind::dead),
+                retry, aside});
   EXPECT_EQ(ids(ready(owner)), Ids{"ready"});
 }
 
@@ -255,7 +256,7 @@ TEST_P(ReadingTest, TheNextDueTimeIsKnownBeforeItComes) {
 TEST_P(ReadingTest, RowsThatAreReadSayHowLongUntilTheyAreAvailable) {
   write_aggregate("1", {"a"});
   const Owner owner = own_everything();
-  Mark retry = mark("a", Mark::Kind::retry);
+  StatusUpdate retry = update("a", StatusUpdate::Kind::retry);
   retry.lane = 9;
   retry.delay = 30s;
   apply(owner, {retry});
@@ -272,7 +273,7 @@ TEST_P(ReadingTest, ARowOfAnotherProgramIsServedLikeAnyOther) {
   ASSERT_EQ(ids(rows), Ids{"raw"});
   EXPECT_EQ(rows[0].defect, "");
   EXPECT_EQ(rows[0].event.headers(), (Headers{{"a", "b"}}));
-  apply(owner, {mark("raw", Mark::Kind::done)});
+  apply(owner, {update("raw", StatusUpdate::Kind::done)});
 }
 
 TEST_P(ReadingTest, NullBlankAndNullTextHeadersAreNoHeaders) {
@@ -297,7 +298,7 @@ TEST_P(ReadingTest, ARowThatCannotBeDecodedSaysSoAndTheOthersComeThrough) {
   EXPECT_EQ(rows[0].defect, "");
   EXPECT_NE(rows[1].defect, "");
   EXPECT_EQ(rows[2].defect, "");
-  Mark dead = mark("bad", Mark::Kind::dead);
+  StatusUpdate dead = update("bad", StatusUpdate::Kind::dead);
   dead.error = rows[1].defect;
   apply(owner, {dead});
   EXPECT_EQ(record("bad").last_error, rows[1].defect);

@@ -115,11 +115,13 @@ Factory factory(std::string name, Args... arguments) {
 // A live instance, and what it owns.
 struct Owner {
   std::unique_ptr<Instance> instance;
-  Tenure tenure;
+  Lease lease;
 
   Instance* operator->() const { return instance.get(); }
-  MarkResult mark(std::span<const Mark> marks) const { return instance->mark(tenure.epoch, marks); }
-  const std::vector<int>& shards() const { return tenure.shards; }
+  UpdateResult apply(std::span<const StatusUpdate> updates) const {
+    return instance->apply(lease.epoch, updates);
+  }
+  const std::vector<int>& shards() const { return lease.shards; }
 };
 
 // The fixture. A test opens the store by using it, or by open() with its wishes.
@@ -158,14 +160,14 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
   EventRecord record(const std::string& id);
   RowRef ref(const std::string& id) { return record(id).row.ref; }
 
-  // A mark of the row as it is now; the caller fills in the rest.
-  Mark mark(const std::string& id, Mark::Kind kind);
+  // A update of the row as it is now; the caller fills in the rest.
+  StatusUpdate update(const std::string& id, StatusUpdate::Kind kind);
 
   // DEAD of that error, finished or (with a lane) first in its lane.
-  Mark dead(const std::string& id, const std::string& error = {}, LaneKey lane = kNoLane);
+  StatusUpdate dead(const std::string& id, const std::string& error = {}, LaneKey lane = kNoLane);
 
-  // Marks it, and fails the test if that is fenced or stale.
-  void apply(const Owner& owner, const std::vector<Mark>& marks);
+  // Updates it, and fails the test if that is fenced or stale.
+  void apply(const Owner& owner, const std::vector<StatusUpdate>& updates);
 
   // A time that was noted before an advance() by `since`, as the store has it now.
   Time noted(Time time, std::chrono::microseconds since) {
@@ -184,7 +186,7 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
   std::shared_ptr<Store> store_;
 };
 
-// That a refused mark has changed nothing.
+// That a refused update has changed nothing.
 void expect_same(const EventRecord& actual, const EventRecord& expected);
 
 // `sql` with the table's name for each {table}.
@@ -199,7 +201,7 @@ std::uint64_t test_seed();
 // One class a subject, so that a failing test's name says what it is about.
 class WritingTest : public StoreTest {};
 class ReadingTest : public StoreTest {};
-class MarkingTest : public StoreTest {};
+class UpdatingTest : public StoreTest {};
 class FencingTest : public StoreTest {};
 class OwnershipTest : public StoreTest {};
 class ClaimingTest : public StoreTest {};
@@ -224,7 +226,7 @@ class PurgeTest : public StoreTest {};
   namespace outbox::conformance {                                        \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);    \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, MarkingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, UpdatingTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FencingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__);  \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ClaimingTest, __VA_ARGS__);   \

@@ -28,8 +28,8 @@ std::vector<RowRef> StoreTest::write(const std::vector<Event>& events,
   connection->begin();
   std::vector<RowRef> refs = connection->insert(events, options);
   connection->commit();
-  const std::vector<RowRef> put_off = connection->put_off();
-  return put_off.empty() ? refs : put_off;
+  const std::vector<RowRef> deferred_rows = connection->deferred_rows();
+  return deferred_rows.empty() ? refs : deferred_rows;
 }
 
 std::vector<RowRef> StoreTest::write_aggregate(const std::string& aggregate_id,
@@ -42,8 +42,8 @@ std::vector<RowRef> StoreTest::write_aggregate(const std::string& aggregate_id,
 }
 
 Owner StoreTest::own_everything(InstanceOptions options) {
-  Owner owner{.instance = store().join(std::move(options)), .tenure = {}};
-  owner.tenure = owner->renew();
+  Owner owner{.instance = store().join(std::move(options)), .lease = {}};
+  owner.lease = owner->renew();
   EXPECT_EQ(owner.shards().size(), static_cast<std::size_t>(capabilities().shards));
   return owner;
 }
@@ -62,20 +62,20 @@ EventRecord StoreTest::record(const std::string& id) {
   return *std::move(found);
 }
 
-Mark StoreTest::mark(const std::string& id, Mark::Kind kind) {
+StatusUpdate StoreTest::update(const std::string& id, StatusUpdate::Kind kind) {
   return {.row = ref(id), .event_id = id, .kind = kind};
 }
 
-Mark StoreTest::dead(const std::string& id, const std::string& error, LaneKey lane) {
-  Mark dead = mark(id, Mark::Kind::dead);
+StatusUpdate StoreTest::dead(const std::string& id, const std::string& error, LaneKey lane) {
+  StatusUpdate dead = update(id, StatusUpdate::Kind::dead);
   dead.lane = lane;
   dead.attempts = 10;
   dead.error = error;
   return dead;
 }
 
-void StoreTest::apply(const Owner& owner, const std::vector<Mark>& marks) {
-  const MarkResult result = owner.mark(marks);
+void StoreTest::apply(const Owner& owner, const std::vector<StatusUpdate>& updates) {
+  const UpdateResult result = owner.apply(updates);
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, std::vector<std::size_t>{});
 }

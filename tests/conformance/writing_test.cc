@@ -46,7 +46,7 @@ TEST_P(WritingTest, EveryFieldComesBackAsItWentIn) {
   EXPECT_EQ(read.content_type(), "application/vnd.shop+json");
   EXPECT_EQ(read.occurred_at(), occurred);
   EXPECT_EQ(read.available_at(), occurred + 1us);
-  EXPECT_EQ(rows[0].status, Status::fresh);
+  EXPECT_EQ(rows[0].status, Status::pending);
   EXPECT_EQ(rows[0].attempts, 0);
   EXPECT_EQ(rows[0].crashes, 0);
   EXPECT_EQ(rows[0].progress, "");
@@ -275,7 +275,7 @@ TEST_P(WritingTest, ALaterTransactionGetsHigherNumbersAlsoAfterRowsAreGone) {
   open({.remove_done = true});
   const RowRef first = write(event({.id = "a"}));
   const Owner owner = own_everything();
-  apply(owner, {mark("a", Mark::Kind::done)});
+  apply(owner, {update("a", StatusUpdate::Kind::done)});
   ASSERT_FALSE(store().find("a"));
   EXPECT_GT(write(event({.id = "b"})).seq, first.seq);
 }

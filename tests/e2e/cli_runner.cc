@@ -121,44 +121,47 @@ std::string CliTest::publish(const std::string& type, const Arguments& more) con
   return result.out;
 }
 
-Mark CliTest::mark_of(const std::string& id, Mark::Kind kind) const {
+StatusUpdate CliTest::update_of(const std::string& id, StatusUpdate::Kind kind) const {
   const auto record = store()->find(id);
   if (!record) throw std::runtime_error("no event " + id);
   return {.row = record->row.ref, .event_id = id, .kind = kind};
 }
 
-void CliTest::mark(const std::vector<Mark>& marks) const {
+void CliTest::update(const std::vector<StatusUpdate>& updates) const {
   const auto instance = store()->join({.name = "test"});
-  const Tenure tenure = instance->renew();
-  const MarkResult result = instance->mark(tenure.epoch, marks);
+  const Lease lease = instance->renew();
+  const UpdateResult result = instance->apply(lease.epoch, updates);
   EXPECT_FALSE(result.fenced);
   EXPECT_TRUE(result.stale.empty());
   instance->leave();
 }
 
 void CliTest::kill(const std::string& id, const std::string& error) const {
-  Mark dead = mark_of(id, Mark::Kind::dead);
+  StatusUpdate dead = update_of(id, StatusUpdate::Kind::dead);
   dead.attempts = 10;
   dead.error = error;
-  mark({dead});
+  update({dead});
 }
 
-void CliTest::finish(const std::string& id) const { mark({mark_of(id, Mark::Kind::done)}); }
+void CliTest::finish(const std::string& id) const {
+  update({update_of(id, StatusUpdate::Kind::done)});
+}
 
 void CliTest::hold(const std::vector<std::string>& ids, const std::string& error) const {
   constexpr LaneKey kLane = 7;
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   for (const std::string& id : ids) {
-    Mark next = mark_of(id, marks.empty() ? Mark::Kind::retry : Mark::Kind::aside);
+    StatusUpdate next =
+        update_of(id, updates.empty() ? StatusUpdate::Kind::retry : StatusUpdate::Kind::hold);
     next.lane = kLane;
-    if (marks.empty()) {
+    if (updates.empty()) {
       next.attempts = 3;
       next.error = error;
       next.delay = std::chrono::hours{1};
     }
-    marks.push_back(next);
+    updates.push_back(next);
   }
-  mark(marks);
+  update(updates);
 }
 
 void CliTest::sql(const std::string& statement) const {

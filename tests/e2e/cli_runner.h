@@ -66,8 +66,8 @@ class CliTest : public ::testing::Test {
   void sql(const std::string& statement) const;
 
  private:
-  void mark(const std::vector<Mark>& marks) const;
-  Mark mark_of(const std::string& id, Mark::Kind kind) const;
+  void update(const std::vector<StatusUpdate>& updates) const;
+  StatusUpdate update_of(const std::string& id, StatusUpdate::Kind kind) const;
 
   const test::TemporaryDirectory directory_;
 };

@@ -119,8 +119,8 @@ TEST_P(EveryServerCli, StatusShowsWhoOwnsWhatAndWhatIsHeld) {
   const auto second = kept->join({.name = "second"});
   first->renew();
   second->renew();
-  const Tenure leaving = first->renew();
-  for (const int shard : leaving.leaving) first->release(shard);
+  const Lease renewed = first->renew();
+  for (const int shard : renewed.draining) first->release(shard);
   second->renew();
 
   Result result = run({"status"});
@@ -194,9 +194,9 @@ TEST_P(EveryServerCli, AShardThatThereIsNotIsNobodys) {
   const auto kept = store();
   sql("INSERT INTO outbox_event_shard (shard) VALUES (99)");
   const auto instance = kept->join({});
-  const Tenure tenure = instance->renew();
-  EXPECT_EQ(tenure.shards.size(), 16u);
-  for (const int shard : tenure.shards) EXPECT_LT(shard, 16);
+  const Lease lease = instance->renew();
+  EXPECT_EQ(lease.shards.size(), 16u);
+  for (const int shard : lease.shards) EXPECT_LT(shard, 16);
   instance->leave();
   finish(publish("A"));
   EXPECT_EQ(run({"status"}).code, 0);

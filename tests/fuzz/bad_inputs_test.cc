@@ -255,7 +255,8 @@ TEST_F(BadRows, AreDecodedOrDieWithTheReasonAndTheBatchGoesOn) {
   Outbox box(store_, on, {.batch = 5, .log = no_log()});
   box.start();
   const bool idle = box.wait_idle(kPatience);
-  for (const EventRecord& left : store_->list({.status = {Status::fresh, Status::retry}}, 0, 10)) {
+  for (const EventRecord& left :
+       store_->list({.status = {Status::pending, Status::retry}}, 0, 10)) {
     ADD_FAILURE() << left.row.event.id() << " of bad_inputs.tsv still waits: " << left.row.defect;
   }
   ASSERT_TRUE(idle);

@@ -167,7 +167,7 @@ std::map<std::string, Taker> facade_takers() {
           {"hung_after", taker(&Options::hung_after, use_facade)},
           {"pause", taker(&Options::pause, use_facade)},
           {"max_pause", taker(&Options::max_pause, use_facade)},
-          {"max_deaths_alone", taker(&Options::max_deaths_alone, use_facade)},
+          {"max_solo_crashes", taker(&Options::max_solo_crashes, use_facade)},
           {"skip_recent", taker(&Options::skip_recent, use_facade)},
           {"lock_timeout", taker(&Options::lock_timeout, use_facade, claims)}};
 }

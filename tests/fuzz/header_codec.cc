@@ -48,7 +48,7 @@ void check_accepted(std::string_view text, const Headers& headers) {
 
 void check_refused(std::string_view text, std::string_view reason) {
   require(reason.find("at byte") != reason.npos, "the message says where");
-  // The other library takes the last of duplicate keys, skips a byte-order mark,
+  // The other library takes the last of duplicate keys, skips a byte-order update,
   // and takes a NUL for the end.
   if (reason.find("duplicate key") != reason.npos || text.starts_with("\xEF\xBB\xBF") ||
       text.find('\0') != text.npos) {

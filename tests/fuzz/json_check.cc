@@ -39,7 +39,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const auto fault = outbox::check_json(text);
   require(is_event(text) == !fault, "an event is made of JSON and of nothing else");
   if (text.starts_with("\xEF\xBB\xBF")) {
-    require(fault.has_value(), "a byte-order mark is no JSON");
+    require(fault.has_value(), "a byte-order update is no JSON");
     return 0;
   }
   const bool other = nlohmann::json::accept(text);

@@ -26,7 +26,7 @@ constexpr int kClean = 0;
 constexpr int kKilled = 1;
 constexpr int kFailed = 2;
 
-// One that nobody is suspected of yet, two in company, two alone.
+// One that nobody is isolated of yet, two in company, two alone.
 constexpr int kDeaths = 5;
 constexpr int kMaxChildren = 12;
 

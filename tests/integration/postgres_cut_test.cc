@@ -32,8 +32,8 @@ class PostgresCutTest : public ::testing::Test {
     store_ =
         postgres::open(url, {.table = schema_->name() + ".outbox_event", .log = [](auto, auto) {}});
     instance_ = store_->join({.lease = 60s});
-    tenure_ = instance_->renew();
-    ASSERT_NE(tenure_.epoch, 0);
+    lease_ = instance_->renew();
+    ASSERT_NE(lease_.epoch, 0);
   }
 
   // Cut while the call waits for its answer, or between two calls; some calls replace a
@@ -68,7 +68,7 @@ class PostgresCutTest : public ::testing::Test {
   std::optional<test::TcpProxy> proxy_;
   std::shared_ptr<Store> store_;
   std::unique_ptr<Instance> instance_;
-  Tenure tenure_;
+  Lease lease_;
 };
 
 TEST_F(PostgresCutTest, ARenewalFailsAtOnce) {
@@ -76,12 +76,13 @@ TEST_F(PostgresCutTest, ARenewalFailsAtOnce) {
 }
 
 TEST_F(PostgresCutTest, AReadOfDueRowsFailsAtOnce) {
-  expect_to_fail_at_once([&] { instance_->due(tenure_.shards, 10); });
+  expect_to_fail_at_once([&] { instance_->due(lease_.shards, 10); });
 }
 
 TEST_F(PostgresCutTest, AMarkFailsAtOnce) {
-  const Mark mark{.row = {.seq = 1, .shard = tenure_.shards.front()}, .event_id = "none"};
-  expect_to_fail_at_once([&] { instance_->mark(tenure_.epoch, std::vector<Mark>{mark}); });
+  const StatusUpdate update{.row = {.seq = 1, .shard = lease_.shards.front()}, .event_id = "none"};
+  expect_to_fail_at_once(
+      [&] { instance_->apply(lease_.epoch, std::vector<StatusUpdate>{update}); });
 }
 
 }  // namespace

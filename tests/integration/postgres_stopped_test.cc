@@ -1,4 +1,4 @@
-// A process that is stopped while it sends a large batch of marks.
+// A process that is stopped while it sends a large batch of updates.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -49,8 +49,8 @@ class PostgresStoppedTest : public ::testing::Test {
         {.table = schema_->name() + ".outbox_event", .notify = false, .log = [](auto, auto) {}});
   }
 
-  // In another process: 0 if the mark has changed nothing in the end.
-  int mark_all() const {
+  // In another process: 0 if the update has changed nothing in the end.
+  int update_all() const {
     const std::string port_file = directory_.file("port");
     const auto told = [&] {
       return std::filesystem::exists(port_file) && !chaos::read_lines(port_file).empty();
@@ -59,18 +59,18 @@ class PostgresStoppedTest : public ::testing::Test {
     const int port = std::stoi(chaos::read_lines(port_file).at(0));
     const auto store = open(test::with_port(test::postgres_url(), port));
     const auto instance = store->join({.name = "stopped", .lease = 3s});
-    const Tenure tenure = instance->renew();
-    std::vector<Mark> marks;
-    for (const Row& row : instance->ready(tenure.shards, 0, 1'000).rows) {
-      marks.push_back({.row = row.ref, .event_id = row.event.id()});
-      if (marks.size() <= 300) continue;
-      marks.back().kind = Mark::Kind::retry;
-      marks.back().error = marks.size() == 700 ? kMiddle : std::string(4'000, 'x');
+    const Lease lease = instance->renew();
+    std::vector<StatusUpdate> updates;
+    for (const Row& row : instance->ready(lease.shards, 0, 1'000).rows) {
+      updates.push_back({.row = row.ref, .event_id = row.event.id()});
+      if (updates.size() <= 300) continue;
+      updates.back().kind = StatusUpdate::Kind::retry;
+      updates.back().error = updates.size() == 700 ? kMiddle : std::string(4'000, 'x');
     }
-    if (marks.size() != 1'000) return 3;
+    if (updates.size() != 1'000) return 3;
     while (true) {
       try {
-        return instance->mark(tenure.epoch, marks).fenced ? 0 : 4;
+        return instance->apply(lease.epoch, updates).fenced ? 0 : 4;
       } catch (const RetryableError&) {
         std::this_thread::sleep_for(100ms);
       }
@@ -83,7 +83,7 @@ class PostgresStoppedTest : public ::testing::Test {
 
 TEST_F(PostgresStoppedTest, OthersTakeOverWithinALeaseOrSo) {
   // Before there are threads.
-  chaos::Process stopped([this] { return mark_all(); });
+  chaos::Process stopped([this] { return update_all(); });
   const auto store = open(test::postgres_url());
   test::Sql sql;
   sql.execute("INSERT INTO " + schema_->name() +
@@ -96,22 +96,22 @@ TEST_F(PostgresStoppedTest, OthersTakeOverWithinALeaseOrSo) {
   stopped.signal(SIGSTOP);
 
   const auto heir = store->join({.name = "heir", .lease = 3s});
-  Tenure tenure;
+  Lease lease;
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(eventually([&] {
     try {
-      tenure = heir->renew();
+      lease = heir->renew();
     } catch (const RetryableError&) {
       // Its turn comes.
     }
-    return tenure.shards.size() == 16;
+    return lease.shards.size() == 16;
   }));
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 20s);
-  EXPECT_EQ(heir->ready(tenure.shards, 0, 2'000).rows.size(), 1'000u) << "nothing has happened";
+  EXPECT_EQ(heir->ready(lease.shards, 0, 2'000).rows.size(), 1'000u) << "nothing has happened";
 
   stopped.signal(SIGCONT);
   proxy.cut();
-  EXPECT_EQ(stopped.wait(kPatience), "") << "its marks are late";
+  EXPECT_EQ(stopped.wait(kPatience), "") << "its updates are late";
 }
 
 }  // namespace

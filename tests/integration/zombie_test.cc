@@ -35,12 +35,12 @@ bool eventually(const Condition& condition) {
   return true;
 }
 
-// Writes down that marks came too late.
-class StaleMarks final : public Metrics {
+// Writes down that updates came too late.
+class StaleUpdates final : public Metrics {
  public:
-  explicit StaleMarks(chaos::Ledger& ledger) : ledger_(ledger) {}
+  explicit StaleUpdates(chaos::Ledger& ledger) : ledger_(ledger) {}
   void add(Counter counter, std::uint64_t) noexcept override {
-    if (counter == Counter::stale_marks) ledger_.append("stale");
+    if (counter == Counter::stale_updates) ledger_.append("stale");
   }
   void set(Gauge, double) noexcept override {}
   void observe(Timing, std::chrono::nanoseconds) noexcept override {}
@@ -63,12 +63,12 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   // In another process, until it is told to end.
   int deliver(const std::function<Outcome()>& answer) {
     const chaos::RoleSignals signals;
-    chaos::Ledger marks(directory_.file("marks"));
+    chaos::Ledger updates(directory_.file("updates"));
     Listeners on;
     on.add("Order", "Happened", [&](const Event&, const Delivery&) { return answer(); });
     Outbox box{database_->open(),
                on,
-               {.lease = 2s, .log = no_log(), .metrics = std::make_shared<StaleMarks>(marks)}};
+               {.lease = 2s, .log = no_log(), .metrics = std::make_shared<StaleUpdates>(updates)}};
     box.start();
     while (signals.wait() != SIGTERM) {
     }
@@ -113,7 +113,7 @@ TEST_P(ZombieTest, ItsLateMarkChangesNothing) {
   ASSERT_TRUE(eventually([&] { return state() == by_the_second; })) << state();
   say("taken over");
   first.signal(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return !chaos::read_lines(directory_.file("marks")).empty(); }));
+  EXPECT_TRUE(eventually([&] { return !chaos::read_lines(directory_.file("updates")).empty(); }));
   EXPECT_EQ(state(), by_the_second);
   for (chaos::Process* each : {&first, &second}) {
     each->signal(SIGTERM);

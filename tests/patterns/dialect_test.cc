@@ -13,18 +13,18 @@
 namespace outbox::patterns {
 namespace {
 
-using internal::spelt;
+using internal::render_sql;
 using test::contains;
 using test::message_of;
 
 class DialectTest : public PatternTest {
  protected:
   std::int64_t run(const std::string& sql, const std::vector<Value>& values) {
-    return store()->connect()->execute(spelt(sql, *store(), "the test"), values);
+    return store()->connect()->execute(render_sql(sql, *store(), "the test"), values);
   }
   bool holds(const std::string& condition, const std::vector<Value>& values = {}) {
     const auto rows = store()->connect()->query(
-        spelt("SELECT CASE WHEN " + condition + " THEN 1 ELSE 0 END", *store(), "the test"),
+        render_sql("SELECT CASE WHEN " + condition + " THEN 1 ELSE 0 END", *store(), "the test"),
         values);
     return std::get<std::int64_t>(rows.at(0).at(0)) == 1;
   }
@@ -55,7 +55,7 @@ TEST_P(DialectTest, NowIsWhatTheTablesHold) {
   const std::vector<Value> minute{std::int64_t{60'000'000}};
   const auto count = [&](const std::string& sql) {
     return std::get<std::int64_t>(
-        store()->connect()->query(spelt(sql, *store(), "the test"), minute).at(0).at(0));
+        store()->connect()->query(render_sql(sql, *store(), "the test"), minute).at(0).at(0));
   };
   EXPECT_EQ(count(recent), 1);
   EXPECT_EQ(count(late), 0);
@@ -73,7 +73,7 @@ TEST_P(DialectTest, AnInsertLeavesAloneWhatHasItsKeyAndSaysSo) {
 TEST(DialectOfMemoryTest, AStoreWithoutSqlIsRefusedByItsNameAndThatOfItsUser) {
   const auto store = memory::open();
   const std::string message =
-      message_of<MisuseError>([&] { static_cast<void>(spelt("{now}", *store, "the inbox")); });
+      message_of<MisuseError>([&] { static_cast<void>(render_sql("{now}", *store, "the inbox")); });
   EXPECT_TRUE(contains(message, "the inbox"));
   EXPECT_TRUE(contains(message, store->description()));
 }

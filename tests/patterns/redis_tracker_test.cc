@@ -266,7 +266,7 @@ TEST_F(RedisTrackerTest, EachHandlerOfAFanOutDoesItsPartOnce) {
   std::atomic<int> mails{0}, charges{0};
   const auto send_mail = [&](const Event&) { ++mails; };
   const auto charge_card = [&](const Event&) {
-    // The first time the bank is away.
+    // The first time the bank is unavailable.
     if (++charges == 1) throw RetryableError("no answer");
   };
   const std::string url = redis_url();

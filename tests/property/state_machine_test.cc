@@ -176,7 +176,7 @@ class World {
         case Status::dead:
           RC_ASSERT(done == 0);
           break;
-        case Status::fresh:
+        case Status::pending:
         case Status::retry:
           // Behind a dead one. (Of a long lane `park` makes DEAD as many as a
           // read brings; the others wait all the same.)
@@ -319,7 +319,7 @@ class World {
       const auto record = store_->find(id);
       if (!record) return true;
       const bool pending =
-          record->row.status == Status::fresh || record->row.status == Status::retry;
+          record->row.status == Status::pending || record->row.status == Status::retry;
       return !pending || blocked.contains(record->row.event.aggregate_id());
     });
   }

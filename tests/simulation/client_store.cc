@@ -197,9 +197,9 @@ class ClientConnection final : public Connection {
 };
 
 // What a database store does about failovers (docs/architecture.md, I16): an instance has a
-// connection for its lease, one to read and one to mark. A renewal that finds another history ends
-// the registration and makes a new one there. Connections that are older than that are not used any
-// more, nor those to another server than the registration's.
+// connection for its lease, one to read and one to update. A renewal that finds another history
+// ends the registration and makes a new one there. Connections that are older than that are not
+// used any more, nor those to another server than the registration's.
 class ClientInstance final : public Instance {
  public:
   ClientInstance(Server server, InstanceOptions options)
@@ -213,7 +213,7 @@ class ClientInstance final : public Instance {
     instances_[node->history] = make_instance(*node);
   }
 
-  Tenure renew() override {
+  Lease renew() override {
     return change(leasing_, "renew", [&](Node& node) {
       std::shared_ptr<Instance> instance = on_node(node);
       if (node.history != registered_) {
@@ -223,16 +223,16 @@ class ClientInstance final : public Instance {
         reading_.reset();
         marking_.reset();
       }
-      Tenure tenure = instance->renew();
-      epoch_ = tenure.epoch;
-      server_.log->renewed(tenure.epoch, member_);
+      Lease lease = instance->renew();
+      epoch_ = lease.epoch;
+      server_.log->renewed(lease.epoch, member_);
       server_.network->renewed();
-      return tenure;
+      return lease;
     });
   }
   std::int64_t epoch() const override { return epoch_; }
-  std::optional<std::chrono::milliseconds> lease() const override {
-    return instances_.begin()->second->lease();
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
+    return instances_.begin()->second->lease_duration();
   }
   void release(int shard) override {
     change(leasing_, "release", [&](Node& node) { on_node(node)->release(shard); });
@@ -271,11 +271,11 @@ class ClientInstance final : public Instance {
   void unclaim(std::span<const RowRef> rows) override {
     change(reading_, "unclaim", [&](Node& node) { on_node(node)->unclaim(rows); });
   }
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
-    return change(marking_, "mark", [&](Node& node) {
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
+    return change(marking_, "update", [&](Node& node) {
       MutexLock lock(node.telling);
-      MarkResult result = on_node(node)->mark(epoch, marks);
-      server_.log->marked(node.history, epoch, marks, result);
+      UpdateResult result = on_node(node)->apply(epoch, updates);
+      server_.log->marked(node.history, epoch, updates, result);
       return result;
     });
   }

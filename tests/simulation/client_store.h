@@ -59,8 +59,8 @@ class ServerLog {
 
   // An instance has read or marked rows.
   virtual void read(std::string_view call, std::span<const Row> rows) = 0;
-  virtual void marked(int history, std::int64_t epoch, std::span<const Mark> marks,
-                      const MarkResult& result) = 0;
+  virtual void marked(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
+                      const UpdateResult& result) = 0;
 };
 
 // A store whose calls go to the cluster through the network, with the clock of the process.

@@ -85,60 +85,59 @@ void Judge::read(std::string_view call, std::span<const Row> rows) {
   say_(text);
 }
 
-void Judge::marked(int history, std::int64_t epoch, std::span<const Mark> marks,
-                   const MarkResult& result) {
+void Judge::marked(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
+                   const UpdateResult& result) {
   ++now_;
   const auto stale = [&](std::size_t i) {
     return std::find(result.stale.begin(), result.stale.end(), i) != result.stale.end();
   };
   const bool counts = !result.fenced && history == server_->primary()->history;
-  for (std::size_t i = 0; counts && i < marks.size(); ++i) {
-    const auto found = events_.find(marks[i].event_id);
-    if (!stale(i) && found != events_.end()) check_final(marks[i], found->second);
+  for (std::size_t i = 0; counts && i < updates.size(); ++i) {
+    const auto found = events_.find(updates[i].event_id);
+    if (!stale(i) && found != events_.end()) check_final(updates[i], found->second);
   }
   if (!say_) return;
-  constexpr const char* kKinds[] = {"done",  "retry",   "defer",  "dead",
-                                    "aside", "suspect", "unblock"};
-  std::string text = "server: epoch " + std::to_string(epoch) + " marks";
-  for (std::size_t i = 0; i < marks.size(); ++i) {
-    text += " " + marks[i].event_id + " " + kKinds[static_cast<std::size_t>(marks[i].kind)] +
-            (stale(i) ? " (stale)" : "") + (i + 1 < marks.size() ? "," : "");
+  constexpr const char* kKinds[] = {"done", "retry", "defer", "dead", "hold", "crashes", "unblock"};
+  std::string text = "server: epoch " + std::to_string(epoch) + " updates";
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    text += " " + updates[i].event_id + " " + kKinds[static_cast<std::size_t>(updates[i].kind)] +
+            (stale(i) ? " (stale)" : "") + (i + 1 < updates.size() ? "," : "");
   }
   say_(text + (result.fenced ? ": fenced" : ""));
 }
 
-void Judge::check_final(const Mark& mark, Told& told) {
-  using Kind = Mark::Kind;
+void Judge::check_final(const StatusUpdate& update, Told& told) {
+  using Kind = StatusUpdate::Kind;
   // To a server that removes what is DONE, a row that is gone has been done.
-  if (told.discarded && mark.kind == Kind::done && options_.removes_done) {
-    if (server_->store().find(mark.event_id)) {
-      violated_("final: " + mark.event_id + " was discarded, and has a row again");
+  if (told.discarded && update.kind == Kind::done && options_.removes_done) {
+    if (server_->store().find(update.event_id)) {
+      violated_("final: " + update.event_id + " was discarded, and has a row again");
     }
     return;
   }
-  if (told.final && *told.final != mark.kind &&
-      !(*told.final == Kind::dead && mark.kind == Kind::unblock)) {
-    violated_("final: " + mark.event_id + " was " + (*told.final == Kind::done ? "DONE" : "DEAD") +
-              ", and is marked otherwise");
+  if (told.final && *told.final != update.kind &&
+      !(*told.final == Kind::dead && update.kind == Kind::unblock)) {
+    violated_("final: " + update.event_id + " was " +
+              (*told.final == Kind::done ? "DONE" : "DEAD") + ", and is marked otherwise");
   }
-  if (told.answered && (mark.kind == Kind::retry || mark.kind == Kind::defer)) {
+  if (told.answered && (update.kind == Kind::retry || update.kind == Kind::defer)) {
     told.answered = false;
     told.deaths_before = deaths_;
   }
-  if (mark.kind == Kind::dead) check_dead(mark, told);
-  if (mark.kind != Kind::done && mark.kind != Kind::dead) return;
-  if (mark.kind == Kind::done && !told.done_at) told.done_at = now_in_simulation();
-  told.final = mark.kind;
+  if (update.kind == Kind::dead) check_dead(update, told);
+  if (update.kind != Kind::done && update.kind != Kind::dead) return;
+  if (update.kind == Kind::done && !told.done_at) told.done_at = now_in_simulation();
+  told.final = update.kind;
   told.final_at = now_;
 }
 
-void Judge::check_dead(const Mark& mark, const Told& told) {
+void Judge::check_dead(const StatusUpdate& update, const Told& told) {
   // Two in company, two alone.
   constexpr int kDeaths = 4;
   if (told.permanent || told.all_failures >= options_.max_attempts) return;
   if (deaths_ - told.deaths_before >= kDeaths) return;
   if (options_.on_dead == OnDead::park || failed_over_) return;  // with another one; as long ago
-  violated_("dead: " + mark.event_id + " is DEAD without a reason");
+  violated_("dead: " + update.event_id + " is DEAD without a reason");
 }
 
 // --- Listeners ---

@@ -79,8 +79,8 @@ class Judge final : public ServerLog {
 
   void renewed(std::int64_t epoch, memory::MemberId member) override { members_[epoch] = member; }
   void read(std::string_view call, std::span<const Row> rows) override;
-  void marked(int history, std::int64_t epoch, std::span<const Mark> marks,
-              const MarkResult& result) override;
+  void marked(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
+              const UpdateResult& result) override;
 
   // --- Listeners ---
 
@@ -165,7 +165,7 @@ class Judge final : public ServerLog {
     Instant begun_at{};
     std::optional<Instant> done_at{};
 
-    std::optional<Mark::Kind> final{};
+    std::optional<StatusUpdate::Kind> final{};
     std::uint64_t final_at = 0;
   };
 
@@ -179,8 +179,8 @@ class Judge final : public ServerLog {
   Told* begin(int process, const Event& event, const Delivery& delivery);
   void check_order(const std::string& id, const Told& told);
   void check_owner(const std::string& id, std::int64_t epoch);
-  void check_final(const Mark& mark, Told& told);
-  void check_dead(const Mark& mark, const Told& told);
+  void check_final(const StatusUpdate& update, Told& told);
+  void check_dead(const StatusUpdate& update, const Told& told);
   void check_time(const Event& event, const Told& told);
   bool is_dead(const std::string& id);
   bool excused(const Told& told) const { return faults_ && !told.calm; }

@@ -54,18 +54,18 @@ class SimulationJudgeTest : public testing::Test {
         std::function<void(const std::string&)>());
   }
 
-  void marks(const char* id, Mark::Kind kind) {
-    judge_->marked(0, 1, std::vector<Mark>{{.event_id = id, .kind = kind}}, {});
+  void updates(const char* id, StatusUpdate::Kind kind) {
+    judge_->marked(0, 1, std::vector<StatusUpdate>{{.event_id = id, .kind = kind}}, {});
   }
 
   // After it has died.
   void discard(const char* id) {
     commit({event(id)});
     delivers(event(id), Outcome::Kind::permanent);
-    marks(id, Mark::Kind::dead);
+    updates(id, StatusUpdate::Kind::dead);
     judge_->discarded(id);
   }
-  void remove_rows() { cluster_->store().purge(Purgeable::everything, Time::max(), 0, 100, false); }
+  void remove_rows() { cluster_->store().purge(Purgeable::any_age, Time::max(), 0, 100, false); }
 
   std::shared_ptr<Cluster> cluster_ = std::make_shared<Cluster>(memory::Options{});
   std::vector<std::string> violations_;
@@ -156,7 +156,7 @@ TEST_F(SimulationJudgeTest, AfterAFaultItMay) {
 TEST_F(SimulationJudgeTest, WhatWasDoneBeforeTheFaultIsNotRepeated) {
   commit({event("1")});
   delivers(event("1"));
-  marks("1", Mark::Kind::done);
+  updates("1", StatusUpdate::Kind::done);
   judge_->fault(Instant{1s}, Instant{2s});
   delivers(event("1"));
   EXPECT_EQ(seen(), "repeat");
@@ -175,25 +175,25 @@ TEST_F(SimulationJudgeTest, NothingIsDeliveredOfAShardThatWasReleased) {
   commit({event("1")});
   memory::Database& database = *cluster_->primary()->database;
   const memory::MemberId member = database.members.new_id();
-  const Tenure lease = database.members.renew(member, {.lease = 1h}, database.now());
-  judge_->renewed(lease.epoch, member);
-  judge_->owns(1, event("1"), lease.epoch, {});
+  const Lease renewed = database.members.renew(member, {.lease = 1h}, database.now());
+  judge_->renewed(renewed.epoch, member);
+  judge_->owns(1, event("1"), renewed.epoch, {});
   EXPECT_EQ(seen(), "");
-  for (const int shard : lease.shards) database.members.release(member, shard);
-  judge_->owns(1, event("1"), lease.epoch, {});
+  for (const int shard : renewed.shards) database.members.release(member, shard);
+  judge_->owns(1, event("1"), renewed.epoch, {});
   EXPECT_EQ(seen(), "released");
 }
 
 TEST_F(SimulationJudgeTest, NothingIsDeadWithoutAReason) {
   commit({event("1"), event("2", "b"), event("3", "c")});
   delivers(event("1"), Outcome::Kind::permanent);
-  marks("1", Mark::Kind::dead);
+  updates("1", StatusUpdate::Kind::dead);
   for (int process = 1; process <= 4; ++process) judge_->was_killed(process);
-  marks("2", Mark::Kind::dead);
+  updates("2", StatusUpdate::Kind::dead);
   EXPECT_EQ(seen(), "");
   delivers(event("3", "c"), Outcome::Kind::failed);
-  marks("3", Mark::Kind::retry);
-  marks("3", Mark::Kind::dead);
+  updates("3", StatusUpdate::Kind::retry);
+  updates("3", StatusUpdate::Kind::dead);
   EXPECT_EQ(seen(), "dead");
 }
 
@@ -269,14 +269,14 @@ TEST_F(SimulationJudgeTest, WhatWasDiscardedIsTakenForDoneByAServerThatRemovesIt
   judge_ = make({.removes_done = true});
   discard("1");
   remove_rows();
-  marks("1", Mark::Kind::done);
+  updates("1", StatusUpdate::Kind::done);
   EXPECT_EQ(seen(), "");
 }
 
 TEST_F(SimulationJudgeTest, WhatWasDiscardedHasNoRow) {
   judge_ = make({.removes_done = true});
   discard("1");
-  marks("1", Mark::Kind::done);
+  updates("1", StatusUpdate::Kind::done);
   EXPECT_EQ(seen(), "final");
 }
 
@@ -284,25 +284,25 @@ TEST_F(SimulationJudgeTest, AServerThatKeepsWhatIsDoneKnowsThatItWasDiscarded) {
   judge_ = make({.removes_done = false});
   discard("1");
   remove_rows();
-  marks("1", Mark::Kind::done);
+  updates("1", StatusUpdate::Kind::done);
   EXPECT_EQ(seen(), "final");
 }
 
 TEST_F(SimulationJudgeTest, WhatIsDoneStaysSo) {
   commit({event("1")});
-  marks("1", Mark::Kind::done);
-  marks("1", Mark::Kind::done);
+  updates("1", StatusUpdate::Kind::done);
+  updates("1", StatusUpdate::Kind::done);
   EXPECT_EQ(seen(), "");
-  marks("1", Mark::Kind::retry);
+  updates("1", StatusUpdate::Kind::retry);
   EXPECT_EQ(seen(), "final");
 }
 
 TEST_F(SimulationJudgeTest, WhatIsDeadMayBeReplayed) {
   commit({event("1")});
   delivers(event("1"), Outcome::Kind::permanent);
-  marks("1", Mark::Kind::dead);
+  updates("1", StatusUpdate::Kind::dead);
   judge_->replayed("1");
-  marks("1", Mark::Kind::done);
+  updates("1", StatusUpdate::Kind::done);
   EXPECT_EQ(seen(), "");
 }
 

@@ -98,7 +98,7 @@ void Process::run() {
     say("closes");
     box.close();
     box_ = nullptr;
-    // After a fault the store may not have taken every mark in time.
+    // After a fault the store may not have taken every update in time.
     if (environment_.faults == 0 && box.in_flight() != 0) {
       environment_.violated("in flight: " + std::to_string(box.in_flight()) +
                             " events after close()");
@@ -126,9 +126,9 @@ void Process::request(std::string_view call) {
     scheduler.sleep_until(scheduler.now() + microseconds{100} * delay * delay);
   }
   if (scheduler.now() < environment_.server_back) {
-    say(std::string(call) + ": the server is away");
+    say(std::string(call) + ": the server is unreachable");
     scheduler.sleep_until(scheduler.now() + 5ms);
-    throw RetryableError("the server is away");
+    throw RetryableError("the server is unreachable");
   }
   const std::vector<RequestFault>& faults = environment_.plan.request_faults;
   if (!goes_wrong(call, 1) || faults.empty()) return;

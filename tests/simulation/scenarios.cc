@@ -103,7 +103,7 @@ void lost_lease(Plan& plan, Choices& choices) {
   plan.aggregates = 1 + static_cast<int>(choices.below(2));
   plan.transactions = 6;
   failing(plan, {Failure::failed, Failure::deferred});
-  faulty(plan, 4, {"renew", "mark"}, {RequestFault::slow, RequestFault::silent},
+  faulty(plan, 4, {"renew", "update"}, {RequestFault::slow, RequestFault::silent},
          {AnswerFault::slow, AnswerFault::lost});
 }
 
@@ -137,7 +137,7 @@ void old_primary(Plan& plan, Choices& choices) {
   plan.processes = 2;
   plan.transactions = 6;
   if (choices.one_in(2)) failing(plan, {Failure::failed, Failure::deferred});
-  faulty(plan, 8, {"renew", "ready", "mark"}, {RequestFault::slow, RequestFault::lost},
+  faulty(plan, 8, {"renew", "ready", "update"}, {RequestFault::slow, RequestFault::lost},
          {AnswerFault::slow, AnswerFault::lost});
   plan.disasters = {Disaster::failover, Disaster::failover};
 }
@@ -149,7 +149,7 @@ void acknowledged_and_lost(Plan& plan, Choices& choices) {
   plan.transactions = 6;
   plan.aggregates = 1 + static_cast<int>(choices.below(2));
   failing(plan, {Failure::failed, Failure::deferred});
-  faulty(plan, 3, {"mark"}, {}, {AnswerFault::slow});
+  faulty(plan, 3, {"update"}, {}, {AnswerFault::slow});
   plan.disasters = {Disaster::failover, Disaster::failover};
 }
 
@@ -175,7 +175,7 @@ void retry_in_doubt(Plan& plan, Choices& choices) {
   choices.one_in(2) ? without_order(plan) : in_order(plan);
   without_polls(plan);
   failing(plan, {Failure::failed, Failure::deferred});
-  faulty(plan, 3, {"mark", "renew"}, {RequestFault::silent, RequestFault::slow},
+  faulty(plan, 3, {"update", "renew"}, {RequestFault::silent, RequestFault::slow},
          {AnswerFault::lost, AnswerFault::slow});
 }
 
@@ -209,7 +209,7 @@ void blocked_lanes(Plan& plan, Choices& choices) {
   plan.operators = true;
   failing(plan, {Failure::permanent, Failure::failed});
   if (choices.one_in(2)) plan.disasters = {Disaster::kill, Disaster::join};
-  if (choices.one_in(2)) faulty(plan, 3, {"mark"}, {RequestFault::slow}, {AnswerFault::slow});
+  if (choices.one_in(2)) faulty(plan, 3, {"update"}, {RequestFault::slow}, {AnswerFault::slow});
 }
 
 void replayed_in_doubt(Plan& plan, Choices& choices) {
@@ -220,7 +220,7 @@ void replayed_in_doubt(Plan& plan, Choices& choices) {
   plan.options.on_dead = OnDead::skip;
   plan.operators = true;
   failing(plan, {Failure::permanent});
-  faulty(plan, 3, {"mark"}, {RequestFault::slow}, {AnswerFault::slow});
+  faulty(plan, 3, {"update"}, {RequestFault::slow}, {AnswerFault::slow});
 }
 
 void finished_by_hand(Plan& plan, Choices& choices) {
@@ -276,7 +276,7 @@ void claims_of_hung_calls(Plan& plan, Choices& /*choices*/) {
   with_claims(plan);
   plan.transactions = 6;
   failing(plan, {Failure::hang, Failure::failed});
-  faulty(plan, 4, {"renew", "mark", "claim"}, {RequestFault::silent, RequestFault::slow},
+  faulty(plan, 4, {"renew", "update", "claim"}, {RequestFault::silent, RequestFault::slow},
          {AnswerFault::slow});
 }
 
@@ -320,8 +320,9 @@ constexpr std::array kScenarios{
              finished_by_hand, 600},
     Scenario{"fan_out_progress", "close() forgot which handlers of a fan-out had an event",
              fan_out_progress, 400},
-    Scenario{"poison", "two threads kept each other busy while suspects of a crash were delivered",
-             poison, 600},
+    Scenario{"poison",
+             "two threads kept each other busy while candidates of a crash were delivered", poison,
+             600},
     Scenario{"fenced", "a fenced instance read and marked the same rows again and again", fenced,
              1'500},
     Scenario{"failing_reads", "a read that fails was repeated without a pause", failing_reads, 400},

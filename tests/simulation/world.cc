@@ -49,7 +49,7 @@ class World {
   void disaster(Disaster kind);
   void fail_over();
   void operate();
-  void bury();
+  void evict();
   void settle(seconds limit, bool operators);
   bool is_settled();
   void start_process();
@@ -100,7 +100,7 @@ void World::live() {
   begin();
   for (int i = 0; i < env_.plan.processes; ++i) start_process();
   if (env_.plan.operators) env_.scheduler.start([this] { operate(); });
-  if (env_.plan.crashes > 0) env_.scheduler.start([this] { bury(); });
+  if (env_.plan.crashes > 0) env_.scheduler.start([this] { evict(); });
   for (const Disaster kind : env_.plan.disasters) {
     sleep(1ms * (1U << env_.choices.below(13)));
     disaster(kind);
@@ -158,7 +158,7 @@ Process* World::any_alive() {
 void World::disaster(Disaster kind) {
   if (kind == Disaster::outage) {
     const auto time = 100ms * (1 + env_.choices.below(60));
-    env_.say("world", "the server is away for " + std::to_string(time.count()) + " ms");
+    env_.say("world", "the server is unreachable for " + std::to_string(time.count()) + " ms");
     env_.fault(time);
     env_.server_back = env_.scheduler.now() + time;
     return;
@@ -223,7 +223,7 @@ void World::fail_over() {
 }
 
 // The processes that a listener has crashed.
-void World::bury() {
+void World::evict() {
   name_this_thread("crashes");
   while (!env_.calm || any_crashed() != nullptr) {
     env_.scheduler.wait_for([&] { return any_crashed() != nullptr || env_.calm; }, Instant::max(),
@@ -280,15 +280,16 @@ void World::discard(const std::string& id) {
 void World::finish_by_hand() {
   const std::shared_ptr<Node> primary = env_.cluster->primary();
   MutexLock telling(primary->telling);
-  const auto pending = primary->store->list({.status = {Status::fresh, Status::retry}}, 0, 1'000);
+  const auto pending = primary->store->list({.status = {Status::pending, Status::retry}}, 0, 1'000);
   if (pending.empty()) return;
   const Row& row = pending[env_.choices.below(static_cast<std::uint32_t>(pending.size()))].row;
   env_.say("operator", "finishes " + row.event.id() + " by hand");
   env_.judge->finished_by_hand(row.event.id());
   memory::Database& database = *primary->database;
   MutexLock lock(database.mutex);
-  database.table.apply({.row = row.ref, .event_id = row.event.id(), .kind = Mark::Kind::done},
-                       database.now());
+  database.table.apply(
+      {.row = row.ref, .event_id = row.event.id(), .kind = StatusUpdate::Kind::done},
+      database.now());
 }
 
 void World::operate() {
@@ -341,7 +342,7 @@ void World::settle(seconds limit, bool operators) {
     if (env_.scheduler.now() > end) {
       std::string pending;
       for (const EventRecord& record :
-           env_.cluster->store().list({.status = {Status::fresh, Status::retry}}, 0, 10)) {
+           env_.cluster->store().list({.status = {Status::pending, Status::retry}}, 0, 10)) {
         pending += " " + record.row.event.id() + " (hold " +
                    (record.hold ? std::to_string(*record.hold) : "none") +
                    (record.locked_by.empty() ? "" : ", locked by " + record.locked_by) + ")";

@@ -129,7 +129,7 @@ TEST_F(MetricsTest, AFullRunFeedsEveryMetricAndPromtoolAcceptsThem) {
       return box->wait_idle(1ms);
     }));
   }
-  // A mark that is sent after the lease was lost.
+  // A update that is sent after the lease was lost.
   {
     Barrier inside;
     Barrier asleep;
@@ -146,14 +146,14 @@ TEST_F(MetricsTest, AFullRunFeedsEveryMetricAndPromtoolAcceptsThem) {
     auto next = start({.lease = 15s}, listener([](const Event&) {}));
     EXPECT_TRUE(next->wait_idle(20s));
     inside.open();
-    EXPECT_TRUE(eventually([&] { return fed(Counter::stale_marks); }));
+    EXPECT_TRUE(eventually([&] { return fed(Counter::stale_updates); }));
     asleep.open();
   }
 
   for (const Counter counter :
        {Counter::hot_enqueued, Counter::hot_dropped, Counter::hot_skipped_delayed,
         Counter::cold_enqueued, Counter::success, Counter::failure, Counter::deferred,
-        Counter::dead, Counter::stale_marks, Counter::hung_calls}) {
+        Counter::dead, Counter::stale_updates, Counter::hung_calls}) {
     EXPECT_TRUE(fed(counter)) << "the engine never counts " << to_string(counter);
   }
   for (const Gauge gauge : {Gauge::hot_depth, Gauge::cold_depth, Gauge::in_flight, Gauge::pending,

@@ -12,7 +12,7 @@
 namespace outbox::cli {
 namespace {
 
-constexpr std::array kStatuses{Status::fresh, Status::done, Status::retry, Status::dead};
+constexpr std::array kStatuses{Status::pending, Status::done, Status::retry, Status::dead};
 
 std::optional<Status> parse_status(std::string text) {
   std::transform(text.begin(), text.end(), text.begin(), [](char c) {

@@ -79,7 +79,7 @@ Finding check_pending(const Counts& counts, bool owned, Time now) {
   if (owned) {
     finding.verdict = Verdict::warning;
     finding.advice =
-        "the engine is behind: look at its log for a listener that is away or hangs, "
+        "the engine is behind: look at its log for a listener that is unavailable or hangs, "
         "or give it more workers";
   } else {
     finding.verdict = Verdict::failure;
@@ -119,7 +119,7 @@ Finding check_clock(Store& store, const std::vector<Member>& members) {
     finding.advice = "compare the clocks of the hosts that write (timedatectl)";
   };
   const std::int64_t from_the_future =
-      store.count({.status = {Status::fresh, Status::retry}, .occurred = {.from = future}});
+      store.count({.status = {Status::pending, Status::retry}, .occurred = {.from = future}});
   if (from_the_future > 0) {
     doubt(grouped(from_the_future) +
           (from_the_future == 1 ? " event that waits" : " events that wait") +

@@ -46,7 +46,7 @@ std::vector<Part> parts_of(const Options& options, Time now) {
                      .before = now - duration_argument(option, age)});
   };
   if (!options.everything.empty()) {
-    add(Purgeable::everything, "--everything-older-than", "everything", "events in any state",
+    add(Purgeable::any_age, "--everything-older-than", "everything", "events in any state",
         options.everything);
     return parts;
   }

@@ -140,7 +140,7 @@ void Crew::listen_to(Post post) {
   std::vector<std::string> lines;
   const bool alive = place(post).child->read(lines);
   for (const std::string& line : lines) take_notice(post, Report::parse(line));
-  if (!alive) bury(post);
+  if (!alive) evict(post);
 }
 
 void Crew::take_notice(Post post, const Report& report) {
@@ -160,7 +160,7 @@ void Crew::note(Post post, const std::string& text) {
   if (log_.size() > kLogLines) log_.pop_front();
 }
 
-void Crew::bury(Post post) {
+void Crew::evict(Post post) {
   Place& at = place(post);
   const Ending ending = at.child->ending();
   at.child.reset();

@@ -84,7 +84,7 @@ class Crew {
   void listen_to(Post post);
   void take_notice(Post post, const Report& report);
   void note(Post post, const std::string& text);
-  void bury(Post post);
+  void evict(Post post);
   void restart_those_due();
 
   std::array<Place, kPosts.size()> places_{};

@@ -62,7 +62,7 @@ void run(const DispatcherRole& role) {
              {// Whoever heals the receiver wants to see the events flow at once.
               .max_pause = 500ms,
               // The kills come from outside: no event is to blame for them.
-              .max_deaths_alone = 1000,
+              .max_solo_crashes = 1000,
               .name = "demo",
               .log = telling_log()}};
   box.start();

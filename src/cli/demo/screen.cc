@@ -132,9 +132,9 @@ void draw_row(Canvas& canvas, const char* name, const std::string& value, const 
 
 std::string bar(std::int64_t pending) {
   constexpr std::int64_t kEventsAMark = 20;
-  constexpr std::int64_t kMarks = 40;
-  const std::int64_t marks = std::min((pending + kEventsAMark - 1) / kEventsAMark, kMarks);
-  return std::string(static_cast<std::size_t>(marks), '#');
+  constexpr std::int64_t kUpdates = 40;
+  const std::int64_t updates = std::min((pending + kEventsAMark - 1) / kEventsAMark, kUpdates);
+  return std::string(static_cast<std::size_t>(updates), '#');
 }
 
 void draw_figures(Canvas& canvas, const Figures& figures) {

@@ -38,9 +38,9 @@ class Table {
     return color_ ? "\x1b[" + std::string(code) + 'm' + padded + "\x1b[0m" : padded;
   }
 
-  void add(const char* name, std::int64_t n, const std::string& mark, const char* note) {
+  void add(const char* name, std::int64_t n, const std::string& update, const char* note) {
     text_ += "  " + pad(name, 14) + pad_left(grouped(n), 9) + "  " +
-             (mark.empty() ? pad("", 3) : mark) + "  " + note + '\n';
+             (update.empty() ? pad("", 3) : update) + "  " + note + '\n';
   }
 
   const bool color_;

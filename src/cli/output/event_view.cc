@@ -29,7 +29,7 @@ const std::string& error_of(const EventRecord& record) {
 
 Style style_of(Status status) {
   switch (status) {
-    case Status::fresh:
+    case Status::pending:
       break;
     case Status::done:
       return Style::good;

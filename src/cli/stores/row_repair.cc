@@ -46,7 +46,7 @@ Kind kind_of(const Value& status) {
   const auto* number = std::get_if<std::int64_t>(&status);
   if (number == nullptr) return kUnknown;
   switch (*number) {
-    case static_cast<std::int64_t>(Status::fresh):
+    case static_cast<std::int64_t>(Status::pending):
     case static_cast<std::int64_t>(Status::retry):
       return kPending;
     case static_cast<std::int64_t>(Status::done):

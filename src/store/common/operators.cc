@@ -22,7 +22,7 @@ std::optional<std::int64_t> status_of(Purgeable what) {
       return static_cast<std::int64_t>(Status::done);
     case Purgeable::dead:
       return static_cast<std::int64_t>(Status::dead);
-    case Purgeable::everything:
+    case Purgeable::any_age:
       break;
   }
   return std::nullopt;

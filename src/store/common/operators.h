@@ -15,7 +15,7 @@ namespace outbox {
 using StatusBits = std::int64_t;
 
 constexpr StatusBits bit(Status status) { return StatusBits{1} << static_cast<int>(status); }
-inline constexpr StatusBits kUnfinished = bit(Status::fresh) | bit(Status::retry);
+inline constexpr StatusBits kUnfinished = bit(Status::pending) | bit(Status::retry);
 inline constexpr StatusBits kFinished = bit(Status::done) | bit(Status::dead);
 
 StatusBits bits(const std::vector<Status>& statuses);

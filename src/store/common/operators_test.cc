@@ -9,7 +9,7 @@ namespace {
 
 TEST(StatusBits, EachStatusHasItsBit) {
   EXPECT_EQ(bits({}), 0);
-  EXPECT_EQ(bits({Status::fresh, Status::retry}), 0b0101);
+  EXPECT_EQ(bits({Status::pending, Status::retry}), 0b0101);
   EXPECT_EQ(bits({Status::done, Status::dead, Status::dead}), 0b1010);
 }
 
@@ -17,7 +17,7 @@ TEST(StatusBits, AReplayTakesTheDeadUnlessItNamesOthersThatAreFinished) {
   EXPECT_EQ(replayable({}), bit(Status::dead));
   EXPECT_EQ(replayable({.status = {Status::done}}), bit(Status::done));
   EXPECT_EQ(replayable({.status = {Status::done, Status::retry}}), bit(Status::done));
-  EXPECT_EQ(replayable({.status = {Status::fresh}}), 0);
+  EXPECT_EQ(replayable({.status = {Status::pending}}), 0);
 }
 
 TEST(StatusBits, TheStatementWithTheNarrowestIndexServes) {
@@ -28,7 +28,7 @@ TEST(StatusBits, TheStatementWithTheNarrowestIndexServes) {
   EXPECT_EQ(served({}), "any");
   EXPECT_EQ(served({Status::dead}), "dead");
   EXPECT_EQ(served({Status::retry}), "unfinished");
-  EXPECT_EQ(served({Status::fresh, Status::retry}), "unfinished");
+  EXPECT_EQ(served({Status::pending, Status::retry}), "unfinished");
   EXPECT_EQ(served({Status::dead, Status::retry}), "any");
   EXPECT_EQ(served({Status::done}), "any");
 }
@@ -36,7 +36,7 @@ TEST(StatusBits, TheStatementWithTheNarrowestIndexServes) {
 TEST(StatusBits, APurgeOfEverythingLooksForNoStatus) {
   EXPECT_EQ(status_of(Purgeable::done), static_cast<std::int64_t>(Status::done));
   EXPECT_EQ(status_of(Purgeable::dead), static_cast<std::int64_t>(Status::dead));
-  EXPECT_EQ(status_of(Purgeable::everything), std::nullopt);
+  EXPECT_EQ(status_of(Purgeable::any_age), std::nullopt);
 }
 
 HeldAggregate row(const std::string& aggregate, const std::string& event) {

@@ -23,9 +23,11 @@ namespace outbox {
 template <class Parts>
 class ServerInstance : public Instance {
  public:
-  Tenure renew() override { return ownership_.renew(); }
+  Lease renew() override { return ownership_.renew(); }
   std::int64_t epoch() const override { return ownership_.epoch(); }
-  std::optional<std::chrono::milliseconds> lease() const override { return options_.lease; }
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
+    return options_.lease;
+  }
   void release(int shard) override { ownership_.release(shard); }
   void leave() override { ownership_.leave(); }
 
@@ -52,8 +54,8 @@ class ServerInstance : public Instance {
   }
   void unclaim(std::span<const RowRef> rows) override { claims_.unclaim(rows); }
 
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
-    return marks_.apply(marks, epoch);
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
+    return updates_.apply(updates, epoch);
   }
 
   const std::string& owner() const override { return owner_; }
@@ -62,12 +64,12 @@ class ServerInstance : public Instance {
   ServerInstance(const typename Parts::EnvironmentPtr& environment, InstanceOptions options)
       : options_(named(std::move(options))),
         owner_(unique_owner(options_.name)),
-        ownership_(environment, options_, owner_, gains_),
+        ownership_(environment, options_, owner_, generations_),
         reading_(environment),
-        reader_(reading_, gains_),
+        reader_(reading_, generations_),
         claims_(reading_, owner_, options_.lock_timeout),
         marking_(environment),
-        marks_(marking_, owner_, options_.row_claims) {
+        updates_(marking_, owner_, options_.row_claims) {
     reading_.limit_calls(kCallLimit);
     marking_.limit_calls(kCallLimit);
   }
@@ -79,14 +81,14 @@ class ServerInstance : public Instance {
   typename Parts::Database& marking() { return marking_; }
 
  private:
-  // A read or mark that takes longer has met a server that hangs.
+  // A read or update that takes longer has met a server that hangs.
   static constexpr std::chrono::milliseconds kCallLimit{30'000};
 
   // Constant after construction.
   const InstanceOptions options_;
   const std::string owner_;
 
-  Gains gains_;  // from ownership_ to reader_
+  ShardGenerations generations_;  // from ownership_ to reader_
   typename Parts::Ownership ownership_;
 
   typename Parts::Database reading_;
@@ -94,7 +96,7 @@ class ServerInstance : public Instance {
   typename Parts::Claims claims_;
 
   typename Parts::Database marking_;
-  typename Parts::Marks marks_;
+  typename Parts::Updates updates_;
 };
 
 }  // namespace outbox

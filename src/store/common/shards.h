@@ -21,7 +21,7 @@ using PerShard = std::array<T, kShards>;
 
 // How often each shard has been gained, so that the thread that reads learns from
 // the one that renews that it must begin at the lowest row again. Thread-safe.
-class Gains {
+class ShardGenerations {
  public:
   void gained(int shard) { ++counts_[static_cast<std::size_t>(shard)]; }
   std::uint64_t of(int shard) const { return counts_[static_cast<std::size_t>(shard)]; }

@@ -19,7 +19,7 @@ struct StoredRow {
   Seq seq = 0;
   int shard = 0;
   std::optional<std::int64_t> hold{0};
-  Status status = Status::fresh;
+  Status status = Status::pending;
   int attempts = 0;
   int crashes = 0;
   std::string progress{};
@@ -29,7 +29,7 @@ struct StoredRow {
   Time available_at{};
   std::optional<Time> done_at{};
 
-  bool pending() const { return status == Status::fresh || status == Status::retry; }
+  bool pending() const { return status == Status::pending || status == Status::retry; }
 };
 
 // Rows in the order of a key; their nodes are big enough without a lookup of

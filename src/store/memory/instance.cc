@@ -15,7 +15,7 @@ namespace outbox::memory {
 namespace {
 
 // Destroyed without leave(), it is dead: its lease runs out, as that of a
-// process that crashed. Ownership calls, reads and marks may run at the same
+// process that crashed. Ownership calls, reads and updates may run at the same
 // time; the store's mutex guards all.
 class MemoryInstance final : public Instance {
  public:
@@ -28,16 +28,16 @@ class MemoryInstance final : public Instance {
         owner_(options_.name + "/" + std::to_string(id)),
         floors_(static_cast<std::size_t>(db_.options.shards), 0) {}
 
-  Tenure renew() override {
+  Lease renew() override {
     MutexLock lock(db_.mutex);
     if (options_.row_claims) {
       if (epoch_ == 0) epoch_ = db_.members.new_epoch();
       return {.epoch = epoch_};
     }
-    Tenure tenure = db_.members.renew(id_, options_, db_.now());
-    forget_what_others_may_have_read(tenure);
-    epoch_ = tenure.epoch;
-    return tenure;
+    Lease lease = db_.members.renew(id_, options_, db_.now());
+    forget_what_others_may_have_read(lease);
+    epoch_ = lease.epoch;
+    return lease;
   }
 
   std::int64_t epoch() const override {
@@ -45,7 +45,7 @@ class MemoryInstance final : public Instance {
     return epoch_;
   }
 
-  std::optional<std::chrono::milliseconds> lease() const override {
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
     if (options_.row_claims) return std::nullopt;
     return options_.lease;
   }
@@ -116,13 +116,13 @@ class MemoryInstance final : public Instance {
     db_.table.unclaim(rows, owner_);
   }
 
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override {
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
     MutexLock lock(db_.mutex);
     if (!options_.row_claims && !db_.members.holds(id_, epoch)) return {.fenced = true};
     const Time now = db_.now();
-    MarkResult result;
-    for (std::size_t i = 0; i < marks.size(); ++i) {
-      if (!apply(marks[i], now)) result.stale.push_back(i);
+    UpdateResult result;
+    for (std::size_t i = 0; i < updates.size(); ++i) {
+      if (!apply(updates[i], now)) result.stale.push_back(i);
     }
     return result;
   }
@@ -130,17 +130,17 @@ class MemoryInstance final : public Instance {
   const std::string& owner() const override { return owner_; }
 
  private:
-  // False if the mark is stale.
-  bool apply(const Mark& mark, Time now) OUTBOX_REQUIRES(db_.mutex) {
+  // False if the update is stale.
+  bool apply(const StatusUpdate& update, Time now) OUTBOX_REQUIRES(db_.mutex) {
     if (!options_.row_claims) {
-      // The shard as the row has it: a mark's word is not enough for a fence.
-      const StoredRow* row = db_.table.find(mark.row.seq);
-      const int shard = row != nullptr ? row->shard : mark.row.shard;
-      return db_.members.owns(id_, shard) && db_.table.apply(mark, now);
+      // The shard as the row has it: a update's word is not enough for a fence.
+      const StoredRow* row = db_.table.find(update.row.seq);
+      const int shard = row != nullptr ? row->shard : update.row.shard;
+      return db_.members.owns(id_, shard) && db_.table.apply(update, now);
     }
-    switch (db_.table.claimer_may(mark, owner_)) {
+    switch (db_.table.claimer_may(update, owner_)) {
       case Table::Right::yes:
-        return db_.table.apply(mark, now);
+        return db_.table.apply(update, now);
       case Table::Right::already_done:
         return true;
       case Table::Right::no:
@@ -153,8 +153,8 @@ class MemoryInstance final : public Instance {
   Rows ready_from_floor(std::span<const int> shards, std::size_t in_flight, ReadLimit limit)
       OUTBOX_EXCLUDES(db_.mutex) {
     for (const int shard : shards) {
-      auto& seen = gains_seen_[static_cast<std::size_t>(shard)];
-      const std::uint64_t gained = gains_.of(shard);
+      auto& seen = generations_seen_[static_cast<std::size_t>(shard)];
+      const std::uint64_t gained = generations_.of(shard);
       if (std::exchange(seen, gained) != gained) floor_.reset(shard);
     }
     const Seq last = [&] {
@@ -183,18 +183,18 @@ class MemoryInstance final : public Instance {
     return rows;
   }
 
-  // Whatever was read in an earlier tenure, or before a shard was drained, is
+  // Whatever was read in an earlier lease, or before a shard was drained, is
   // to be read again.
-  void forget_what_others_may_have_read(const Tenure& tenure) OUTBOX_REQUIRES(db_.mutex) {
-    for (const int shard : tenure.shards) {
+  void forget_what_others_may_have_read(const Lease& lease) OUTBOX_REQUIRES(db_.mutex) {
+    for (const int shard : lease.shards) {
       const bool kept =
-          tenure.epoch == tenure_.epoch &&
-          std::find(tenure_.shards.begin(), tenure_.shards.end(), shard) != tenure_.shards.end();
+          lease.epoch == lease_.epoch &&
+          std::find(lease_.shards.begin(), lease_.shards.end(), shard) != lease_.shards.end();
       if (kept) continue;
       floors_[static_cast<std::size_t>(shard)] = 0;
-      if (db_.options.concurrent_transactions) gains_.gained(shard);
+      if (db_.options.concurrent_transactions) generations_.gained(shard);
     }
-    tenure_ = tenure;
+    lease_ = lease;
   }
 
   void require_claims(const char* call) const {
@@ -210,13 +210,13 @@ class MemoryInstance final : public Instance {
   const std::string owner_;
 
   std::int64_t epoch_ OUTBOX_GUARDED_BY(db_.mutex) = 0;
-  Tenure tenure_ OUTBOX_GUARDED_BY(db_.mutex);
+  Lease lease_ OUTBOX_GUARDED_BY(db_.mutex);
   std::vector<Seq> floors_ OUTBOX_GUARDED_BY(db_.mutex);  // by shard
 
-  // Instead, with concurrent transactions; of the thread that reads, but for gains_.
+  // Instead, with concurrent transactions; of the thread that reads, but for generations_.
   Floor floor_;
-  Gains gains_;
-  PerShard<std::uint64_t> gains_seen_{};
+  ShardGenerations generations_;
+  PerShard<std::uint64_t> generations_seen_{};
 
   Table::Notes returned_ OUTBOX_GUARDED_BY(db_.mutex);  // by unblocked()
 };

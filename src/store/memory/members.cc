@@ -10,7 +10,7 @@
 
 namespace outbox::memory {
 
-Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
+Lease Members::renew(MemberId id, const InstanceOptions& options, Time now) {
   Member& me = live_[id];
   if (me.epoch == 0) {
     me.epoch = new_epoch();
@@ -20,20 +20,20 @@ Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
   me.beat = now;
   me.capacity = options.capacity;
   me.lease = internal::bounded(options.lease);
-  me.whole = options.whole;
-  bury_the_dead(now);
+  me.exclusive = options.exclusive;
+  evict_expired(now);
 
-  Tenure tenure;
+  Lease lease;
   const std::size_t share = quota(me);
 
   // What is being drained already is the first to go; it comes back into use
   // only if the share has grown.
   std::size_t kept = 0;
-  for (const bool was_leaving : {false, true}) {
+  for (const bool was_draining : {false, true}) {
     for (Shard& shard : shards_) {
-      if (shard.owner != id || shard.leaving != was_leaving) continue;
-      shard.leaving = kept >= share;
-      if (!shard.leaving) ++kept;
+      if (shard.owner != id || shard.draining != was_draining) continue;
+      shard.draining = kept >= share;
+      if (!shard.draining) ++kept;
     }
   }
 
@@ -41,17 +41,17 @@ Tenure Members::renew(MemberId id, const InstanceOptions& options, Time now) {
     Shard& shard = shards_[i];
     if (shard.owner == 0 && kept < share) {
       ++kept;
-      if (shard.suspects) tenure.inherited.push_back({static_cast<int>(i), *shard.suspects});
+      if (shard.candidates) lease.inherited.push_back({static_cast<int>(i), *shard.candidates});
       shard = {.owner = id};
     }
     if (shard.owner == id) {
-      (shard.leaving ? tenure.leaving : tenure.shards).push_back(static_cast<int>(i));
+      (shard.draining ? lease.draining : lease.shards).push_back(static_cast<int>(i));
     }
   }
 
-  const bool stands_by = tenure.shards.empty() && tenure.leaving.empty();
-  tenure.epoch = stands_by ? 0 : me.epoch;
-  return tenure;
+  const bool stands_by = lease.shards.empty() && lease.draining.empty();
+  lease.epoch = stands_by ? 0 : me.epoch;
+  return lease;
 }
 
 void Members::release(MemberId id, int shard) {
@@ -85,25 +85,25 @@ std::vector<outbox::Member> Members::list(Time now) const {
   return result;
 }
 
-void Members::bury_the_dead(Time now) {
+void Members::evict_expired(Time now) {
   std::erase_if(live_, [&](const auto& entry) {
     const auto& [id, member] = entry;
     if (!member.expired(now)) return false;
     for (Shard& shard : shards_) {
-      if (shard.owner == id) shard = {.suspects = member.capacity};
+      if (shard.owner == id) shard = {.candidates = member.capacity};
     }
     return true;
   });
 }
 
-// As even as whole shards allow; the eldest get one more. But the eldest that
+// As even as whole shards allow; the oldest get one more. But the oldest that
 // wants everything gets everything.
 std::size_t Members::quota(const Member& member) const {
   std::size_t rank = 0;
   const Member* sole = nullptr;
   for (const auto& [id, other] : live_) {
     if (other.epoch < member.epoch) ++rank;
-    if (other.whole && (sole == nullptr || other.epoch < sole->epoch)) sole = &other;
+    if (other.exclusive && (sole == nullptr || other.epoch < sole->epoch)) sole = &other;
   }
   if (sole != nullptr) return sole == &member ? shards_.size() : 0;
   const std::size_t members = live_.size();

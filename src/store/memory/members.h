@@ -19,7 +19,7 @@ using MemberId = std::int64_t;
 
 // The instances that live, and the shards that they lease: what a database
 // server keeps in outbox_instance and outbox_shard. There is no leader: each
-// renewal buries the dead, gives up what exceeds its own share and takes what
+// renewal evicts the dead, gives up what exceeds its own share and takes what
 // is free up to it, and that settles within a few rounds.
 //
 // Not thread-safe; the store's mutex guards it.
@@ -39,12 +39,12 @@ class Members {
   // For those who claim rows: they register, and own no shards.
   std::int64_t new_epoch() { return ++last_epoch_; }
 
-  Tenure renew(MemberId id, const InstanceOptions& options, Time now);
+  Lease renew(MemberId id, const InstanceOptions& options, Time now);
   void release(MemberId id, int shard);
   void leave(MemberId id);
 
   // Those that have joined and not left, by age; the dead until somebody
-  // buries them.
+  // evicts them.
   std::vector<outbox::Member> list(Time now) const;
 
   // A member that was declared dead is gone until it registers anew, with a
@@ -68,22 +68,22 @@ class Members {
     Time beat{};
     std::size_t capacity = 0;
     std::chrono::milliseconds lease{};
-    bool whole = false;
+    bool exclusive = false;
 
     bool expired(Time now) const { return beat + lease < now; }
   };
 
   struct Shard {
     MemberId owner = 0;
-    bool leaving = false;
+    bool draining = false;
 
     // The last owner died with so many events in its hands.
-    std::optional<std::size_t> suspects{};
+    std::optional<std::size_t> candidates{};
   };
 
   static constexpr std::int64_t kHistory = 1'000'000;
 
-  void bury_the_dead(Time now);
+  void evict_expired(Time now);
   std::size_t quota(const Member& member) const;
 
   std::int64_t last_epoch_ = 0;

@@ -85,7 +85,7 @@ TEST(MemoryStore, AClockThatIsSetBackMakesNoDelayLonger) {
   testing::ManualClock clock;
   const auto store = open({.clock = &clock});
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   const auto write = [&](const std::string& id, std::optional<std::chrono::microseconds> after) {
     const Event event =
         make_event({.type = "T", .payload = json("{}"), .deliver_after = after, .id = id}, clock);
@@ -95,13 +95,15 @@ TEST(MemoryStore, AClockThatIsSetBackMakesNoDelayLonger) {
     connection->commit();
   };
   write("e", {});
-  const Mark mark{
-      .row = store->find("e")->row.ref, .event_id = "e", .kind = Mark::Kind::retry, .delay = 1s};
-  EXPECT_TRUE(instance->mark(tenure.epoch, {&mark, 1}).stale.empty());
+  const StatusUpdate update{.row = store->find("e")->row.ref,
+                            .event_id = "e",
+                            .kind = StatusUpdate::Kind::retry,
+                            .delay = 1s};
+  EXPECT_TRUE(instance->apply(lease.epoch, {&update, 1}).stale.empty());
   clock.step(-24h);
   write("after", 2s);
   clock.advance(1s);
-  DueRows due = instance->due(tenure.shards, 10);
+  DueRows due = instance->due(lease.shards, 10);
   ASSERT_EQ(due.rows.size(), 1u);
   EXPECT_EQ(due.rows[0].event.id(), "e");
   EXPECT_EQ(due.next_in, 1s);

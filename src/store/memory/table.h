@@ -66,19 +66,19 @@ class Table {
   void unclaim(std::span<const RowRef> rows, const std::string& owner);
   void unclaim_all(const std::string& owner);
 
-  // --- Marking ---
+  // --- Updating ---
 
   // Null if there is none.
   const StoredRow* find(Seq seq) const;
   const StoredRow* find(std::string_view event_id) const;
 
-  // Whether the mark was applied, or was before. The caller has checked that
-  // the row is its own to mark.
-  bool apply(const Mark& mark, Time now);
+  // Whether the update was applied, or was before. The caller has checked that
+  // the row is its own to update.
+  bool apply(const StatusUpdate& update, Time now);
 
-  // With row claims: whether `owner` may apply the mark, or has done so.
+  // With row claims: whether `owner` may apply the update, or has done so.
   enum class Right { yes, no, already_done };
-  Right claimer_may(const Mark& mark, const std::string& owner) const;
+  Right claimer_may(const StatusUpdate& update, const std::string& owner) const;
 
   // --- Operators ---
 
@@ -105,7 +105,7 @@ class Table {
   // Takes the row out of the indexes and the counters, lets `change` change it,
   // and puts it back.
   template <class Change>
-  void update(StoredRow& row, Change change) {
+  void modify(StoredRow& row, Change change) {
     index_.take(row);
     count(row, -1);
     change(row);

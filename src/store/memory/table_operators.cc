@@ -44,7 +44,7 @@ bool is_purgeable(Purgeable what, const StoredRow& row, Time before) {
       return row.status == Status::done && row.done_at && *row.done_at < before;
     case Purgeable::dead:
       return row.status == Status::dead && row.done_at && *row.done_at < before && !row.hold;
-    case Purgeable::everything:
+    case Purgeable::any_age:
       return row.event.occurred_at() < before;
   }
   return false;
@@ -61,7 +61,7 @@ std::string beginning(const std::string& text, std::size_t code_points) {
 void make_new(StoredRow& row, Time now) {
   // Of a fan-out that died halfway, those who have the event keep it.
   if (row.status == Status::done) row.progress.clear();
-  row.status = Status::fresh;
+  row.status = Status::pending;
   row.attempts = 0;
   row.crashes = 0;
   row.available_at = now;
@@ -188,7 +188,7 @@ bool Table::replay(std::string_view event_id, Time now) {
   const StoredRow* found = find(event_id);
   if (found == nullptr || found->pending()) return false;
   note_if_blocking(*found);
-  update(rows_.at(found->seq), [&](StoredRow& row) { make_new(row, now); });
+  modify(rows_.at(found->seq), [&](StoredRow& row) { make_new(row, now); });
   return true;
 }
 
@@ -214,7 +214,7 @@ Changed Table::replay(const EventFilter& filter, Seq after, std::size_t limit, T
   const EventFilter narrowed = with_status(filter, std::move(statuses));
   for (const Seq seq : first_of(select(narrowed, after), limit, after, step)) {
     note_if_blocking(rows_.at(seq));
-    update(rows_.at(seq), [&](StoredRow& row) { make_new(row, now); });
+    modify(rows_.at(seq), [&](StoredRow& row) { make_new(row, now); });
     ++step.rows;
   }
   return step;

@@ -4,8 +4,8 @@
 #include <iterator>
 
 #include "store/common/shards.h"
-#include "store/mysql/again.h"
 #include "store/mysql/portions.h"
+#include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/rows.h"
 
 namespace outbox::mysql {
@@ -14,7 +14,7 @@ Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit
   if (limit.rows == 0) return {};
   const std::vector<Place> places = look_around(skip_recent);
   if (places.empty()) return {};
-  return again_after_deadlock(database_, [&] { return take(places, skip_recent, limit); });
+  return retry_on_deadlock(database_, [&] { return take(places, skip_recent, limit); });
 }
 
 // What has waited once before comes first, so that a long backlog of fresh rows cannot
@@ -90,10 +90,10 @@ Rows Claims::take(std::span<const Place> places, std::chrono::milliseconds skip_
     seqs.reserve(rows.size());
     for (const Row& row : rows) seqs.push_back(row.ref.seq);
     in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
-      Built update("claim events", database_.environment().table);
-      update.sql("UPDATE ").sql(kByNumber).sql(" SET locked_by = ").value(owner_);
-      update.sql(", locked_at = utc_timestamp(6) WHERE seq IN (").list(part).sql(")");
-      session.run(update);
+      Built statement("claim events", database_.environment().table);
+      statement.sql("UPDATE ").sql(kByNumber).sql(" SET locked_by = ").value(owner_);
+      statement.sql(", locked_at = utc_timestamp(6) WHERE seq IN (").list(part).sql(")");
+      session.run(statement);
     });
     std::sort(rows.begin(), rows.end(),
               [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
@@ -109,12 +109,12 @@ void Claims::unclaim(std::span<const RowRef> rows) {
   // By number alone: after a failover that lost commits this may be another event, claimed
   // anew; then somebody else may get it too, which is a repeat.
   in_portions<Seq>(database_.session(), seqs, [&](std::span<const Seq> part) {
-    Built update("give claimed events back", database_.environment().table);
-    update.sql("UPDATE ").sql(kByNumber).sql(
+    Built statement("give claimed events back", database_.environment().table);
+    statement.sql("UPDATE ").sql(kByNumber).sql(
         " SET locked_by = NULL, locked_at = NULL WHERE seq IN (");
-    update.list(part);
-    update.sql(") AND locked_by = ").value(owner_).sql(" AND status IN (0, 2)");
-    again_after_deadlock(database_, [&] { return database_.run(update); });
+    statement.list(part);
+    statement.sql(") AND locked_by = ").value(owner_).sql(" AND status IN (0, 2)");
+    retry_on_deadlock(database_, [&] { return database_.run(statement); });
   });
 }
 

@@ -78,7 +78,7 @@ TEST_F(MysqlClaimsTest, AClaimPassesOverWhatOthersHaveLocked) {
   EXPECT_EQ(instance->claim(0ms, 100).rows.size(), 11U);
 }
 
-// Polls without a pause claim retries before the engine hears that their marks landed.
+// Polls without a pause claim retries before the engine hears that their updates landed.
 TEST_F(MysqlClaimsTest, ARetryThatIsClaimedBeforeItsMarkIsKnownDoesNotWaitForTheLockToExpire) {
   const auto listener =
       std::make_shared<testing::RecordingListener>([](const Event&, const Delivery& delivery) {

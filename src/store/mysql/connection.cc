@@ -23,21 +23,21 @@ constexpr std::chrono::seconds kNoticedAtOnce{1};
 
 }  // namespace
 
-PooledConnection::PooledConnection(Lease lease) : lease_(std::move(lease)) {}
+PooledConnection::PooledConnection(PoolHandle handle) : handle_(std::move(handle)) {}
 
 PooledConnection::~PooledConnection() {
   // If this fails, the pool closes the connection, and the server rolls back.
-  if (began_ && getpid() == lease_->environment().pid && lease_->healthy()) {
-    lease_->session().try_text(kRollback);
+  if (began_ && getpid() == handle_->environment().pid && handle_->healthy()) {
+    handle_->session().try_text(kRollback);
   }
 }
 
 // A connection that was lost took its transaction along: a new one must not pass
 // for it.
 Session& PooledConnection::session() {
-  if (began_ && lease_->lost()) throw_lost();
+  if (began_ && handle_->lost()) throw_lost();
   if (began_ && rolled_back_) throw_rolled_back();
-  return lease_->session();
+  return handle_->session();
 }
 
 void PooledConnection::throw_lost() const {
@@ -68,7 +68,7 @@ void PooledConnection::begin() {
   } catch (const RetryableError&) {
     // Nothing has been done on it: if the connection was lost while it was idle,
     // another one will do. Not if the server was silent for as long as it may be.
-    if (!lease_->lost() || steady_clock::now() - start >= kNoticedAtOnce) throw;
+    if (!handle_->lost() || steady_clock::now() - start >= kNoticedAtOnce) throw;
     session().run_text(kBegin, kPurpose);
   }
   session().forget_failure();
@@ -80,8 +80,8 @@ void PooledConnection::begin() {
 void PooledConnection::commit() {
   check_in_transaction("commit()");
   began_ = false;
-  if (!lease_->healthy()) throw_lost();
-  Session& current = lease_->session();
+  if (!handle_->healthy()) throw_lost();
+  Session& current = handle_->session();
   if (rolled_back_) {
     current.try_text(kRollback);
     throw_rolled_back();
@@ -95,7 +95,7 @@ void PooledConnection::commit() {
     }
     const bool lost = current.last_failure().lost_connection();
     const std::string reason = error.what();
-    lease_->drop();  // whatever state it is in
+    handle_->drop();  // whatever state it is in
     throw OutcomeUnknownError(std::string(lost ? "the connection was lost during COMMIT ("
                                                : "the server cannot tell what became of COMMIT (") +
                               where() + "): the transaction may have happened; ask the database (" +
@@ -107,7 +107,7 @@ void PooledConnection::rollback() {
   check_in_transaction("rollback()");
   began_ = false;
   // If it fails, the connection is gone, and the transaction with it.
-  if (lease_->healthy()) lease_->session().try_text(kRollback);
+  if (handle_->healthy()) handle_->session().try_text(kRollback);
 }
 
 void PooledConnection::savepoint(const std::string& name) {

@@ -21,7 +21,7 @@ namespace outbox::mysql {
 // after the first the transaction can only be rolled back, after the second it is over.
 class PooledConnection final : public Connection {
  public:
-  explicit PooledConnection(Lease lease);
+  explicit PooledConnection(PoolHandle handle);
   ~PooledConnection() override;
   PooledConnection(const PooledConnection&) = delete;
   PooledConnection& operator=(const PooledConnection&) = delete;
@@ -52,12 +52,12 @@ class PooledConnection final : public Connection {
   auto watched(Work work);
 
   void check_in_transaction(const char* call) const;
-  const std::string& where() const { return lease_->environment().description; }
+  const std::string& where() const { return handle_->environment().description; }
   Session& session();
   [[noreturn]] void throw_lost() const;
   [[noreturn]] void throw_rolled_back() const;
 
-  const Lease lease_;
+  const PoolHandle handle_;
   bool began_ = false;
   bool rolled_back_ = false;  // by the server, or perhaps
   FirstFailure failure_;      // that did so

@@ -26,7 +26,7 @@ class MysqlConnectionTest : public MysqlTest {
                      "raise mysql::Options::connections", 30s);
   }
   std::unique_ptr<PooledConnection> begun(const std::shared_ptr<Pool>& from) const {
-    auto connection = std::make_unique<PooledConnection>(from->lease());
+    auto connection = std::make_unique<PooledConnection>(from->take());
     connection->begin();
     return connection;
   }
@@ -63,7 +63,7 @@ TEST_F(MysqlConnectionTest, WhatIsCommittedIsThereAndWhatIsNotIsNot) {
     connection->execute(pay(1), {});
   }
   EXPECT_EQ(cents(1), 1);
-  EXPECT_THROW(PooledConnection(from->lease()).commit(), MisuseError);
+  EXPECT_THROW(PooledConnection(from->take()).commit(), MisuseError);
   EXPECT_THROW(begun(from)->begin(), MisuseError);
 }
 
@@ -152,7 +152,7 @@ TEST_F(MysqlConnectionTest, AStatementThatCommitsByItselfEndsTheTransaction) {
 TEST_F(MysqlConnectionTest, APoolThatIsExhaustedSaysItsLimit) {
   const auto from = pool(url(), 1);
   const auto only = begun(from);
-  const std::string message = message_of<RetryableError>([&] { from->lease(); });
+  const std::string message = message_of<RetryableError>([&] { from->take(); });
   EXPECT_TRUE(contains(message, "all 1 are in use"));
   EXPECT_TRUE(contains(message, "mysql::Options::connections"));
 }
@@ -193,7 +193,7 @@ TEST_F(MysqlConnectionTest, ACommitWhoseReplyWasLostHasAnUnknownOutcome) {
 TEST_F(MysqlConnectionTest, AConnectionThatWasKilledWhileIdleIsReplaced) {
   const auto from = pool(url());
   for (const bool lent : {false, true}) {
-    auto connection = std::make_unique<PooledConnection>(from->lease());
+    auto connection = std::make_unique<PooledConnection>(from->take());
     const std::string id = std::to_string(mysql_thread_id(connection->handle()));
     if (!lent) connection.reset();
     sql().execute("KILL CONNECTION " + id);
@@ -202,7 +202,7 @@ TEST_F(MysqlConnectionTest, AConnectionThatWasKilledWhileIdleIsReplaced) {
       return sql().value("SELECT COUNT(*) FROM information_schema.processlist WHERE id = " + id) ==
              "0";
     }));
-    if (!lent) connection = std::make_unique<PooledConnection>(from->lease());
+    if (!lent) connection = std::make_unique<PooledConnection>(from->take());
     connection->begin();
     connection->execute(pay(1), {});
     connection->commit();
@@ -223,7 +223,7 @@ TEST_F(MysqlConnectionTest, AChildMadeByForkLeavesTheParentsConnectionAlone) {
     if (child == 0) {
       bool refused = false;
       try {
-        from->lease();
+        from->take();
       } catch (const MisuseError&) {
         refused = true;
       }
@@ -293,7 +293,7 @@ TEST_F(MysqlConnectionTest, OfAServerThatIsNotReadyTheNextHostIsTried) {
 TEST_F(MysqlConnectionTest, AConnectionToAServerThatIsReadyNoMoreIsReplaced) {
   const auto from = pool(url(), 1);
   const auto id = [&] {
-    return PooledConnection(from->lease()).query("SELECT connection_id()", {});
+    return PooledConnection(from->take()).query("SELECT connection_id()", {});
   };
   auto last = id();
   EXPECT_EQ(id(), last) << "it is kept as a rule";
@@ -308,7 +308,7 @@ TEST_F(MysqlConnectionTest, AConnectionToAServerThatIsReadyNoMoreIsReplaced) {
     EXPECT_NE(next, last) << error;
     last = next;
   }
-  EXPECT_THROW(PooledConnection(from->lease()).query("SELECT 1 INTO OUTFILE '/nowhere/x'", {}),
+  EXPECT_THROW(PooledConnection(from->take()).query("SELECT 1 INTO OUTFILE '/nowhere/x'", {}),
                Error);
   EXPECT_EQ(id(), last) << "other errors cost nothing";
 }

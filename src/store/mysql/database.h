@@ -38,7 +38,7 @@ class Database {
   // connections to come.
   void limit_idle(std::chrono::milliseconds limit) { idle_limit_ = limit; }
 
-  // A connection that is_old() is made anew when it is next used.
+  // A connection that is_old() is re-established when it is next used.
   void stay_young() { stays_young_ = true; }
 
   // The same, and it must lead to the server that the instance is registered at: else it

@@ -25,9 +25,9 @@ class Counters final : public Metrics {
 };
 
 // What an engine is doing when it meets the stranger.
-enum class Doing { claim, mark };
+enum class Doing { claim, update };
 
-// By themselves neither a claim nor a mark waits for anything but the rows that it
+// By themselves neither a claim nor a update waits for anything but the rows that it
 // changes. So the test makes them: a trigger sends each to a row of another table, which a
 // stranger has locked.
 class MysqlDeadlocksTest : public MysqlTest, public ::testing::WithParamInterface<Doing> {
@@ -93,7 +93,7 @@ class MysqlDeadlocksTest : public MysqlTest, public ::testing::WithParamInterfac
     EXPECT_EQ(listener_->count(), 1U);
     EXPECT_EQ(counters_->of(Counter::success), 1U);
     for (const Counter bad : {Counter::failure, Counter::deferred, Counter::dead,
-                              Counter::stale_marks, Counter::hung_calls}) {
+                              Counter::stale_updates, Counter::hung_calls}) {
       EXPECT_EQ(counters_->of(bad), 0U) << static_cast<int>(bad);
     }
     EXPECT_EQ(sql().value("SELECT concat_ws(' ', status, attempts, crashes, last_error) "
@@ -132,9 +132,9 @@ TEST_P(MysqlDeadlocksTest, WhoWaitedTooLongForALockBeginsAnew) {
   expect_delivered_without_a_failure(*box);
 }
 
-INSTANTIATE_TEST_SUITE_P(All, MysqlDeadlocksTest, ::testing::Values(Doing::claim, Doing::mark),
+INSTANTIATE_TEST_SUITE_P(All, MysqlDeadlocksTest, ::testing::Values(Doing::claim, Doing::update),
                          [](const auto& doing) {
-                           return doing.param == Doing::claim ? "Claim" : "Mark";
+                           return doing.param == Doing::claim ? "Claim" : "StatusUpdate";
                          });
 
 }  // namespace

@@ -70,7 +70,7 @@ struct Environment {
 
   // How often instances have registered, and how often one found that the database has
   // another history than before. Connections that were made before the last time may lead
-  // to a server that is the primary no more: the library's own are made anew after each
+  // to a server that is the primary no more: the library's own are re-established after each
   // registration, those of users' transactions after a change of history.
   mutable std::atomic<std::uint64_t> registrations{0};
   mutable std::atomic<std::uint64_t> histories{0};

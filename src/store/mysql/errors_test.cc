@@ -105,10 +105,10 @@ TEST_F(MysqlErrorsTest, AnotherDefaultDatabaseDoesNotLeadEventsAstray) {
   const auto store = open_store();
   {
     test::Mysql own(other.url());
-    Borrowed borrowed(own.handle(), *store);
+    ExternalConnection external(own.handle(), *store);
     const Event event = simple_event("external");
     own.execute("BEGIN");
-    borrowed.insert({&event, 1}, {});
+    external.insert({&event, 1}, {});
     own.execute("COMMIT");
   }
   {
@@ -132,9 +132,9 @@ class MysqlOtherAddressTest : public MysqlErrorsTest {
   }
   void insert(test::Mysql& own, Store& store, const std::string& id) {
     const Event event = simple_event(id);
-    Borrowed borrowed(own.handle(), store);
+    ExternalConnection external(own.handle(), store);
     own.execute("BEGIN");
-    borrowed.insert({&event, 1}, {});
+    external.insert({&event, 1}, {});
     own.execute("COMMIT");
   }
 };

@@ -48,7 +48,7 @@ TEST_F(MysqlFailoverTest, WhatTheNewPrimaryHasUnderNumbersThatWereLostIsDelivere
   const auto other = mysql::open(second_->url(), {.log = log_.log()});
   const auto store = mysql::open(url(), {.log = log_.log()});
   const auto instance = store->join({});
-  const Tenure before = instance->renew();
+  const Lease before = instance->renew();
   ASSERT_EQ(before.shards.size(), 16U);
   write_event(*store, simple_event("lost 1"));
   write_event(*store, simple_event("lost 2"));
@@ -59,29 +59,29 @@ TEST_F(MysqlFailoverTest, WhatTheNewPrimaryHasUnderNumbersThatWereLostIsDelivere
   write_event(*other, simple_event("other 2"));
 
   first_.reset();
-  const std::vector<Mark> done{{.row = lost[0].ref, .event_id = lost[0].event.id()},
-                               {.row = lost[1].ref, .event_id = lost[1].event.id()}};
+  const std::vector<StatusUpdate> done{{.row = lost[0].ref, .event_id = lost[0].event.id()},
+                                       {.row = lost[1].ref, .event_id = lost[1].event.id()}};
   // It is registered there as well, but what it holds is of another history.
   EXPECT_TRUE(eventually([&] {
     try {
-      instance->mark(before.epoch, done);
+      instance->apply(before.epoch, done);
       return false;
     } catch (const RetryableError& error) {
       return static_cast<bool>(contains(error.what(), "not the server that the instance is"));
     }
   }));
-  Tenure after;
+  Lease after;
   ASSERT_TRUE(works_again([&] { after = instance->renew(); }));
   EXPECT_GT(after.epoch, before.epoch);
   EXPECT_EQ(after.shards.size(), 16U);
-  EXPECT_TRUE(instance->mark(before.epoch, done).fenced);
+  EXPECT_TRUE(instance->apply(before.epoch, done).fenced);
 
   std::vector<Row> rows;
   ASSERT_TRUE(works_again([&] { rows = instance->ready(after.shards, 0, 10).rows; }));
   EXPECT_EQ(ids(rows), (std::vector<std::string>{"other 1", "other 2"}));
   EXPECT_EQ(rows.at(0).ref.seq, lost.at(0).ref.seq) << "the number was given out again";
   // What was held under the lost epoch names another event under the new one.
-  EXPECT_EQ(instance->mark(after.epoch, done).stale, (std::vector<std::size_t>{0, 1}));
+  EXPECT_EQ(instance->apply(after.epoch, done).stale, (std::vector<std::size_t>{0, 1}));
   EXPECT_EQ(other->counts().pending, 2);
 }
 
@@ -92,14 +92,14 @@ TEST_F(MysqlFailoverTest, AServerThatGoesBackEndsTheEpoch) {
   const std::int64_t before = instance->renew().epoch;
   EXPECT_EQ(instance->renew().epoch, before);
   first_->restart(true);
-  Tenure tenure;
-  ASSERT_TRUE(works_again([&] { tenure = instance->renew(); }));
-  EXPECT_EQ(tenure.epoch, before) << "nothing was lost";
+  Lease lease;
+  ASSERT_TRUE(works_again([&] { lease = instance->renew(); }));
+  EXPECT_EQ(lease.epoch, before) << "nothing was lost";
   test::Mysql(first_->url()).execute("RESET MASTER");
-  tenure = instance->renew();
-  EXPECT_GT(tenure.epoch, before);
-  EXPECT_EQ(tenure.shards.size(), 16U);
-  EXPECT_TRUE(tenure.inherited.empty()) << "it left before";
+  lease = instance->renew();
+  EXPECT_GT(lease.epoch, before);
+  EXPECT_EQ(lease.shards.size(), 16U);
+  EXPECT_TRUE(lease.inherited.empty()) << "it left before";
 }
 
 }  // namespace

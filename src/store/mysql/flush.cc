@@ -7,7 +7,7 @@
 
 namespace outbox::mysql {
 
-void flush_what_was_read(Session& session, int shard) {
+void sync_log(Session& session, int shard) {
   if (!session.shows_commits_early()) return;
   // An UPDATE that changes nothing would be no write.
   if (session.run(sql::kFlush, shard).changed() == 1) return;

@@ -18,6 +18,6 @@ namespace outbox::mysql {
 // of those that were read, whose row is written.
 //
 // Throws as Session::run() does; then nothing is known, and nothing may be handed out.
-void flush_what_was_read(Session& session, int shard);
+void sync_log(Session& session, int shard);
 
 }  // namespace outbox::mysql

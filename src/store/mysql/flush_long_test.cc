@@ -44,23 +44,23 @@ TEST_F(MysqlNoBinlogTest, EveryReadThatFindsRowsIsFollowedByOneWrite) {
     const auto store = open_store(server_->url(), {.prepare = prepare});
     sql().execute("DELETE FROM outbox_event; UPDATE outbox_event_flush SET flushes = 0");
     const auto instance = store->join({});
-    const Tenure tenure = instance->renew();
-    ASSERT_EQ(tenure.shards.size(), 16U);
-    EXPECT_TRUE(instance->ready(tenure.shards, 0, 10).rows.empty());
-    EXPECT_TRUE(instance->due(tenure.shards, 10).rows.empty());
+    const Lease lease = instance->renew();
+    ASSERT_EQ(lease.shards.size(), 16U);
+    EXPECT_TRUE(instance->ready(lease.shards, 0, 10).rows.empty());
+    EXPECT_TRUE(instance->due(lease.shards, 10).rows.empty());
     EXPECT_TRUE(instance->held(0, 7, 10).rows.empty());
     EXPECT_EQ(flushes(), 0) << "there was nothing";
 
     // One look finds all of them, and two reads fetch them.
     for (int i = 0; i < 15; ++i) write_event(*store, simple_event(std::to_string(i)));
-    EXPECT_EQ(instance->ready(tenure.shards, 0, 10).rows.size(), 10U);
-    EXPECT_EQ(instance->ready(tenure.shards, 0, 10).rows.size(), 5U);
+    EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 10U);
+    EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 5U);
     EXPECT_EQ(flushes(), 1);
-    EXPECT_TRUE(instance->ready(tenure.shards, 0, 10).rows.empty());
+    EXPECT_TRUE(instance->ready(lease.shards, 0, 10).rows.empty());
     EXPECT_EQ(flushes(), 1) << "nothing new";
 
     sql().execute("UPDATE outbox_event SET hold = -1 WHERE event_id = '1'");
-    EXPECT_EQ(instance->due(tenure.shards, 10).rows.size(), 1U);
+    EXPECT_EQ(instance->due(lease.shards, 10).rows.size(), 1U);
     EXPECT_EQ(flushes(), 2);
 
     sql().execute("UPDATE outbox_event SET hold = 7 WHERE event_id = '2'");
@@ -77,9 +77,9 @@ TEST_F(MysqlNoBinlogTest, EnginesWriteToDifferentRows) {
   one->renew();
   const auto two = store->join({});
   two->renew();
-  for (const int shard : one->renew().leaving) one->release(shard);
-  const Tenure first = one->renew();
-  const Tenure second = two->renew();
+  for (const int shard : one->renew().draining) one->release(shard);
+  const Lease first = one->renew();
+  const Lease second = two->renew();
   ASSERT_EQ(first.shards.size(), 8U);
   ASSERT_EQ(second.shards.size(), 8U);
   for (int i = 0; i < 200; ++i) write_event(*store, simple_event(std::to_string(i)));
@@ -104,7 +104,7 @@ TEST_F(MysqlNoBinlogTest, WhereCommitsAreNotFlushedAtAllNothingIsWritten) {
     sql().execute(std::string("SET GLOBAL innodb_flush_log_at_trx_commit = ") + setting);
     Database database(environment_at(server_->url()));
     EXPECT_EQ(database.session().shows_commits_early(), early) << setting;
-    flush_what_was_read(database.session(), 0);
+    sync_log(database.session(), 0);
     EXPECT_EQ(database.session().shows_commits_early(), early) << setting;
   }
   EXPECT_EQ(flushes(), 1);
@@ -113,16 +113,16 @@ TEST_F(MysqlNoBinlogTest, WhereCommitsAreNotFlushedAtAllNothingIsWritten) {
 TEST_F(MysqlNoBinlogTest, ARowThatIsMissingIsNamedAndNothingIsHandedOut) {
   const auto store = open_store(server_->url());
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   write_event(*store, simple_event("e"));
   sql().execute("DELETE FROM outbox_event_flush");
   const std::string message =
-      message_of<PermanentError>([&] { instance->ready(tenure.shards, 0, 10); });
+      message_of<PermanentError>([&] { instance->ready(lease.shards, 0, 10); });
   EXPECT_TRUE(contains(message, ".outbox_event_flush (shard) VALUES (")) << message;
   for (int shard = 0; shard < 16; ++shard) {
     sql().execute("INSERT INTO outbox_event_flush (shard) VALUES (" + std::to_string(shard) + ")");
   }
-  EXPECT_EQ(ids(instance->ready(tenure.shards, 0, 10).rows), std::vector<std::string>{"e"});
+  EXPECT_EQ(ids(instance->ready(lease.shards, 0, 10).rows), std::vector<std::string>{"e"});
 }
 
 // The next connection might be to a server that has lost the rows.
@@ -131,15 +131,15 @@ TEST_F(MysqlNoBinlogTest, RowsWhoseConnectionIsLostBeforeTheWriteAreNotHandedOut
   const auto store = open_store(
       test::with_port(server_->url(), network.port()) + "?ssl_mode=disabled", {.prepare = false});
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   write_event(*store, simple_event("held"));
   sql().execute("UPDATE outbox_event SET hold = 7");
   write_event(*store, simple_event("due"));
   sql().execute("UPDATE outbox_event SET hold = -1 WHERE event_id = 'due'");
   write_event(*store, simple_event("ready"));
   const int shard = store->find("held")->row.ref.shard;
-  const auto ready = [&] { return ids(instance->ready(tenure.shards, 0, 10).rows); };
-  const auto due = [&] { return ids(instance->due(tenure.shards, 10).rows); };
+  const auto ready = [&] { return ids(instance->ready(lease.shards, 0, 10).rows); };
+  const auto due = [&] { return ids(instance->due(lease.shards, 10).rows); };
   const auto held = [&] { return ids(instance->held(shard, 7, 10).rows); };
   const auto loses_and_reads_again = [&](const auto& read, const std::string& id) {
     const int before = network.drops();
@@ -188,9 +188,9 @@ TEST_F(MysqlNoBinlogTest, NothingIsHandedOutThatAServerThatIsKilledForgets) {
       try {
         const auto store = open_store(server_->url());
         const auto instance = store->join({});
-        const Tenure tenure = instance->renew();
+        const Lease lease = instance->renew();
         while (!stop) {
-          const std::vector<std::string> found = ids(instance->ready(tenure.shards, 0, 100).rows);
+          const std::vector<std::string> found = ids(instance->ready(lease.shards, 0, 100).rows);
           MutexLock lock(mutex);
           seen.insert(found.begin(), found.end());
         }

@@ -13,11 +13,11 @@ TEST_F(MysqlFlushTest, WithABinaryLogNothingIsWritten) {
   const auto store = open_store();
   Database database(environment());
   EXPECT_FALSE(database.session().shows_commits_early());
-  flush_what_was_read(database.session(), 3);
+  sync_log(database.session(), 3);
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   write_event(*store, simple_event("e"));
-  EXPECT_EQ(instance->ready(tenure.shards, 0, 10).rows.size(), 1U);
+  EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 1U);
   EXPECT_EQ(sql().value("SELECT sum(flushes) FROM outbox_event_flush"), "0");
 }
 

@@ -78,32 +78,32 @@ TEST_F(MysqlHostileTest, AnEngineDeliversWhateverTheServersSettingsAre) {
   set_global(hostile());
   const auto store = mysql::open(url(), {.log = log_.log()});
   const auto instance = store->join({});
-  Tenure tenure = instance->renew();
-  ASSERT_EQ(tenure.shards.size(), 16U) << "a limit of 15 hides the last one";
+  Lease lease = instance->renew();
+  ASSERT_EQ(lease.shards.size(), 16U) << "a limit of 15 hides the last one";
   test::Mysql sql(url());
   sql.execute("SET SESSION TRANSACTION READ WRITE");
   for (int i = 0; i < 40; ++i) {
     sql.execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('" +
                 std::to_string(i) + "', 'T', '{}')");
   }
-  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 100).rows;
+  const std::vector<Row> rows = instance->ready(lease.shards, 0, 100).rows;
   ASSERT_EQ(rows.size(), 40U);
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   for (const Row& row : rows) {
-    marks.push_back({.row = row.ref, .event_id = row.event.id()});
-    if (marks.size() > 20) marks.back().kind = Mark::Kind::dead;
-    if (marks.size() > 30) {
-      marks.back().kind = Mark::Kind::retry;
-      marks.back().attempts = 1;
+    updates.push_back({.row = row.ref, .event_id = row.event.id()});
+    if (updates.size() > 20) updates.back().kind = StatusUpdate::Kind::dead;
+    if (updates.size() > 30) {
+      updates.back().kind = StatusUpdate::Kind::retry;
+      updates.back().attempts = 1;
     }
   }
-  EXPECT_TRUE(instance->mark(tenure.epoch, marks).stale.empty());
+  EXPECT_TRUE(instance->apply(lease.epoch, updates).stale.empty());
   EXPECT_EQ(store->counts().dead, 10);
   EXPECT_EQ(store->counts().pending, 10);
-  EXPECT_TRUE(eventually([&] { return instance->due(tenure.shards, 100).rows.size() == 10; }));
+  EXPECT_TRUE(eventually([&] { return instance->due(lease.shards, 100).rows.size() == 10; }));
   EXPECT_EQ(store->replay({}, 0, 100).rows, 10);
   EXPECT_EQ(store->purge(Purgeable::done, host_clock().now() + 1h, 0, 100, true).rows, 20);
-  EXPECT_EQ(instance->renew().epoch, tenure.epoch);
+  EXPECT_EQ(instance->renew().epoch, lease.epoch);
   instance->leave();
 
   Database own(environment_at(url()));
@@ -135,26 +135,26 @@ TEST_F(MysqlHostileTest, WithSmallPacketsErrorsAreCutAndNothingElseIsLost) {
   set_global({"max_allowed_packet = 16384"});
   const auto store = mysql::open(url(), {.log = log_.log()});
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   test::Mysql sql(url());
   for (int i = 0; i < 300; ++i) {
     sql.execute("INSERT INTO outbox_event (event_id, event_type, payload) VALUES ('" +
                 std::to_string(i) + "', 'T', '{}')");
   }
-  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 1'000).rows;
+  const std::vector<Row> rows = instance->ready(lease.shards, 0, 1'000).rows;
   ASSERT_EQ(rows.size(), 300U);
   std::string error = "\\";
   while (error.size() < 4 * 4'000) error += "\U0001F4A5";
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   for (const Row& row : rows) {
-    marks.push_back({.row = row.ref, .event_id = row.event.id()});
-    if (marks.size() > 290) {
-      marks.back().kind = Mark::Kind::dead;
-      marks.back().error = error;
+    updates.push_back({.row = row.ref, .event_id = row.event.id()});
+    if (updates.size() > 290) {
+      updates.back().kind = StatusUpdate::Kind::dead;
+      updates.back().error = error;
     }
   }
-  EXPECT_TRUE(instance->mark(tenure.epoch, marks).stale.empty());
-  EXPECT_TRUE(instance->mark(tenure.epoch, marks).stale.empty()) << "and again";
+  EXPECT_TRUE(instance->apply(lease.epoch, updates).stale.empty());
+  EXPECT_TRUE(instance->apply(lease.epoch, updates).stale.empty()) << "and again";
   EXPECT_EQ(store->counts().dead, 10);
   EXPECT_EQ(store->counts().pending, 0);
   EXPECT_EQ(sql.value("SELECT count(*) FROM outbox_event WHERE status = 3 AND "
@@ -162,13 +162,14 @@ TEST_F(MysqlHostileTest, WithSmallPacketsErrorsAreCutAndNothingElseIsLost) {
             "10");
   EXPECT_EQ(store->replay({.status = {Status::done, Status::dead}}, 0, 1'000).rows, 300);
 
-  Mark impossible{.row = rows[0].ref, .event_id = rows[0].event.id(), .kind = Mark::Kind::defer};
+  StatusUpdate impossible{
+      .row = rows[0].ref, .event_id = rows[0].event.id(), .kind = StatusUpdate::Kind::defer};
   impossible.row.hold = -1;
   impossible.progress.assign(20'000, 'x');
   EXPECT_TRUE(contains(message_of<PermanentError>([&] {
-                         instance->mark(tenure.epoch, {&impossible, 1});
+                         instance->apply(lease.epoch, {&impossible, 1});
                        }),
-                       "the mark of event \"" + impossible.event_id + "\""));
+                       "the update of event \"" + impossible.event_id + "\""));
 }
 
 }  // namespace

@@ -5,9 +5,9 @@
 namespace outbox::mysql {
 namespace {
 
-// A mark that waits for somebody's lock keeps the lock on its instance's row, for which
+// A update that waits for somebody's lock keeps the lock on its instance's row, for which
 // the next renewal waits in turn.
-constexpr std::chrono::seconds kMarksLockLimit{1};
+constexpr std::chrono::seconds kUpdatesLockLimit{1};
 
 }  // namespace
 
@@ -17,7 +17,7 @@ MysqlInstance::MysqlInstance(const EnvironmentPtr& environment, InstanceOptions 
   marking().belong_to(ownership().registration());
   reading().limit_idle(this->options().lease);
   marking().limit_idle(this->options().lease);
-  marking().limit_locks(kMarksLockLimit);
+  marking().limit_locks(kUpdatesLockLimit);
 }
 
 }  // namespace outbox::mysql

@@ -4,9 +4,9 @@
 #include "store/common/server_instance.h"
 #include "store/mysql/claims.h"
 #include "store/mysql/database.h"
-#include "store/mysql/marks.h"
 #include "store/mysql/ownership.h"
 #include "store/mysql/reader.h"
+#include "store/mysql/updates.h"
 
 namespace outbox::mysql {
 
@@ -16,7 +16,7 @@ struct InstanceParts {
   using Ownership = mysql::Ownership;
   using Reader = mysql::Reader;
   using Claims = mysql::Claims;
-  using Marks = mysql::Marks;
+  using Updates = mysql::Updates;
 };
 
 class MysqlInstance final : public ServerInstance<InstanceParts> {

@@ -35,7 +35,7 @@ constexpr const char* kPlugin =
     "install the client library's plugin for this user's way to log in, or name its folder with "
     "plugin_dir in the URL";
 constexpr const char* kPacket = "raise max_allowed_packet on the server, or send less at once";
-constexpr const char* kReconnect = "the connection is made anew";
+constexpr const char* kReconnect = "the connection is re-established";
 
 // The numbers of MySQL, MariaDB, TiDB and their client libraries never change. What is
 // not listed goes by its SQLSTATE.

@@ -54,7 +54,7 @@ std::string datetime_text(Time time);
 
 // A statement of the library's own whose shape depends on its values:
 //
-//   Built statement("mark events as done", environment.table);
+//   Built statement("update events as done", environment.table);
 //   statement.sql("UPDATE {table} SET status = 1 WHERE seq IN (").list(seqs).sql(")");
 //   session.run(statement);
 class Built {

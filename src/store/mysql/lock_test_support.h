@@ -1,4 +1,4 @@
-// What the tests of marks that wait for locks share.
+// What the tests of updates that wait for locks share.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ inline bool wait_for_waiters(test::Mysql& sql, int count) {
 }
 
 // As an engine does: until it is known what became of them.
-inline MarkResult mark_patiently(Instance& instance, std::int64_t epoch,
-                                 const std::vector<Mark>& marks) {
+inline UpdateResult apply_patiently(Instance& instance, std::int64_t epoch,
+                                    const std::vector<StatusUpdate>& updates) {
   for (;;) {
     try {
-      return instance.mark(epoch, marks);
+      return instance.apply(epoch, updates);
     } catch (const RetryableError&) {
     }
   }

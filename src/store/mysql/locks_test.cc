@@ -1,4 +1,4 @@
-// Locks that marks wait for, and that others wait for while a mark has them.
+// Locks that updates wait for, and that others wait for while a update has them.
 #include <atomic>
 #include <thread>
 
@@ -16,13 +16,13 @@ class MysqlLocksTest : public MysqlTest {
     store_ = open(url(), {.log = log_.log()});
   }
 
-  // The mark that says DONE of each event.
-  std::vector<Mark> done(const std::vector<std::string>& events) {
-    std::vector<Mark> marks;
+  // The update that says DONE of each event.
+  std::vector<StatusUpdate> done(const std::vector<std::string>& events) {
+    std::vector<StatusUpdate> updates;
     for (const std::string& id : events) {
-      marks.push_back({.row = store_->find(id)->row.ref, .event_id = id});
+      updates.push_back({.row = store_->find(id)->row.ref, .event_id = id});
     }
-    return marks;
+    return updates;
   }
 
   Status status(const std::string& id) { return store_->find(id)->row.status; }
@@ -32,29 +32,29 @@ class MysqlLocksTest : public MysqlTest {
 };
 
 TEST_F(MysqlLocksTest, AMarkThatWaitsForAStrangersLockDoesNotCostTheLease) {
-  // MySQL looks once a second who has waited too long, and then ends the waits of the mark and
+  // MySQL looks once a second who has waited too long, and then ends the waits of the update and
   // of the renewal together, unless the latter may wait for two seconds; see docs/databases.md.
   const bool mariadb = contains(sql().value("SELECT version()"), "MariaDB");
-  const auto lease = mariadb ? 6s : 12s;
-  const auto instance = store_->join({.lease = lease});
-  const Tenure tenure = instance->renew();
+  const auto duration = mariadb ? 6s : 12s;
+  const auto instance = store_->join({.lease = duration});
+  const Lease lease = instance->renew();
   write_event(*store_, simple_event("free"));
   write_event(*store_, simple_event("locked"));
   test::Mysql stranger(url());
   stranger.execute("BEGIN; SELECT * FROM outbox_event WHERE event_id = 'locked' FOR UPDATE");
 
   std::atomic<bool> landed{false};
-  std::jthread marking([&, marks = done({"free", "locked"})] {
-    const MarkResult result = mark_patiently(*instance, tenure.epoch, marks);
+  std::jthread marking([&, updates = done({"free", "locked"})] {
+    const UpdateResult result = apply_patiently(*instance, lease.epoch, updates);
     EXPECT_FALSE(result.fenced);
     EXPECT_TRUE(result.stale.empty());
     landed = true;
   });
   // For two leases.
-  const auto end = std::chrono::steady_clock::now() + 2 * lease;
+  const auto end = std::chrono::steady_clock::now() + 2 * duration;
   while (std::chrono::steady_clock::now() < end) {
     try {
-      EXPECT_EQ(instance->renew().epoch, tenure.epoch);
+      EXPECT_EQ(instance->renew().epoch, lease.epoch);
     } catch (const RetryableError&) {
       // One in a lease is enough.
     }
@@ -69,17 +69,17 @@ TEST_F(MysqlLocksTest, AMarkThatWaitsForAStrangersLockDoesNotCostTheLease) {
   EXPECT_EQ(status("locked"), Status::done);
 }
 
-// Else the mark could land after it.
+// Else the update could land after it.
 TEST_F(MysqlLocksTest, ATakeOverWaitsForAMarkThatIsUnderWay) {
   const auto dead = store_->join({.lease = 60s});
-  const Tenure tenure = dead->renew();
+  const Lease lease = dead->renew();
   write_event(*store_, simple_event("free"));
   write_event(*store_, simple_event("locked"));
   test::Mysql stranger(url());
   stranger.execute("BEGIN; SELECT * FROM outbox_event WHERE event_id = 'locked' FOR UPDATE");
-  MarkResult result;
-  std::jthread marking([&, marks = done({"free", "locked"})] {
-    result = mark_patiently(*dead, tenure.epoch, marks);
+  UpdateResult result;
+  std::jthread marking([&, updates = done({"free", "locked"})] {
+    result = apply_patiently(*dead, lease.epoch, updates);
   });
   EXPECT_TRUE(wait_for_waiters(sql(), 1));
 
@@ -98,10 +98,10 @@ TEST_F(MysqlLocksTest, ATakeOverWaitsForAMarkThatIsUnderWay) {
   EXPECT_EQ(status("locked"), Status::done);
 }
 
-// The server chooses the one that has changed less: that is the mark.
+// The server chooses the one that has changed less: that is the update.
 TEST_F(MysqlLocksTest, AMarkThatWasTheVictimOfADeadlockIsRepeated) {
   const auto instance = store_->join({.lease = 60s});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   write_event(*store_, simple_event("first"));
   write_event(*store_, simple_event("second"));
   test::Mysql stranger(url());
@@ -110,9 +110,9 @@ TEST_F(MysqlLocksTest, AMarkThatWasTheVictimOfADeadlockIsRepeated) {
       "INSERT INTO ballast WITH RECURSIVE numbers(n) AS"
       " (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 500) SELECT n FROM numbers;"
       "SELECT * FROM outbox_event WHERE event_id = 'second' FOR UPDATE");
-  MarkResult result;
-  std::jthread marking([&, marks = done({"first", "second"})] {
-    result = mark_patiently(*instance, tenure.epoch, marks);
+  UpdateResult result;
+  std::jthread marking([&, updates = done({"first", "second"})] {
+    result = apply_patiently(*instance, lease.epoch, updates);
   });
   ASSERT_TRUE(wait_for_waiters(sql(), 1));
   stranger.execute("SELECT * FROM outbox_event WHERE event_id = 'first' FOR UPDATE");

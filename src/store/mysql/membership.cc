@@ -14,7 +14,7 @@ std::size_t share_of(std::int64_t epoch, const std::vector<Peer>& peers) {
   for (const Peer& peer : peers) {
     if (!peer.claims) owners.push_back(&peer);
   }
-  const auto wants_all = [](const Peer* peer) { return peer->whole; };
+  const auto wants_all = [](const Peer* peer) { return peer->exclusive; };
   const auto sole = std::find_if(owners.begin(), owners.end(), wants_all);
   if (sole != owners.end()) return (*sole)->epoch == epoch ? kShards : 0;
   const auto me = std::find_if(owners.begin(), owners.end(),
@@ -31,7 +31,7 @@ Changes changes_for(std::int64_t epoch, std::size_t share, const std::vector<Sha
     if (!shard.epoch || *shard.epoch == epoch) candidates.push_back(shard);
   }
   std::sort(candidates.begin(), candidates.end(), [](const Shard& a, const Shard& b) {
-    return std::tuple(!a.epoch, a.leaving, a.number) < std::tuple(!b.epoch, b.leaving, b.number);
+    return std::tuple(!a.epoch, a.draining, a.number) < std::tuple(!b.epoch, b.draining, b.number);
   });
   Changes changes;
   for (std::size_t i = 0; i < candidates.size(); ++i) {
@@ -39,7 +39,7 @@ Changes changes_for(std::int64_t epoch, std::size_t share, const std::vector<Sha
     const bool mine = i < share;
     if (!shard.epoch) {
       if (mine) changes.take.push_back(shard.number);
-    } else if (mine == shard.leaving) {
+    } else if (mine == shard.draining) {
       (mine ? changes.stay : changes.leave).push_back(shard.number);
     }
   }

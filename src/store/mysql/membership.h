@@ -13,8 +13,8 @@ struct Peer {
   std::int64_t epoch = 0;
   bool expired = false;  // its lease
   std::int64_t capacity = 0;
-  bool whole = false;   // wants all shards or none
-  bool claims = false;  // claims rows instead of shards
+  bool exclusive = false;  // wants all shards or none
+  bool claims = false;     // claims rows instead of shards
   std::string host{};
   std::int64_t pid = 0;
   std::string process{};
@@ -23,8 +23,8 @@ struct Peer {
 struct Shard {
   int number = 0;
   std::optional<std::int64_t> epoch{};  // of its owner
-  bool leaving = false;
-  std::optional<std::int64_t> suspects{};
+  bool draining = false;
+  std::optional<std::int64_t> candidates{};
 };
 
 // What an instance changes to have its share.
@@ -36,8 +36,8 @@ struct Changes {
   bool empty() const { return take.empty() && leave.empty() && stay.empty(); }
 };
 
-// Shares are as even as whole shards allow, the eldest get one more; but the eldest that
-// wants everything gets everything, and while the eldest of all claims rows nobody owns
+// Shares are as even as whole shards allow, the oldest get one more; but the oldest that
+// wants everything gets everything, and while the oldest of all claims rows nobody owns
 // shards. `peers` are ordered by age, and have no dead among them.
 std::size_t share_of(std::int64_t epoch, const std::vector<Peer>& peers);
 

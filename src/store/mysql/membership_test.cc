@@ -16,7 +16,7 @@ Shares shares(const std::vector<Peer>& peers) {
   return all;
 }
 
-TEST(MembershipTest, SharesAreEvenAndTheEldestGetOneMore) {
+TEST(MembershipTest, SharesAreEvenAndTheOldestGetOneMore) {
   EXPECT_EQ(shares({{.epoch = 4}}), (Shares{16}));
   EXPECT_EQ(shares({{.epoch = 4}, {.epoch = 7}, {.epoch = 9}}), (Shares{6, 5, 5}));
 }
@@ -29,12 +29,13 @@ TEST(MembershipTest, MoreThanThereAreShardsAndTheYoungestGetNone) {
   EXPECT_EQ(shares(peers), expected);
 }
 
-TEST(MembershipTest, TheEldestThatWantsEverythingGetsIt) {
-  EXPECT_EQ(shares({{.epoch = 1}, {.epoch = 2, .whole = true}, {.epoch = 3, .whole = true}}),
-            (Shares{0, 16, 0}));
+TEST(MembershipTest, TheOldestThatWantsEverythingGetsIt) {
+  EXPECT_EQ(
+      shares({{.epoch = 1}, {.epoch = 2, .exclusive = true}, {.epoch = 3, .exclusive = true}}),
+      (Shares{0, 16, 0}));
 }
 
-TEST(MembershipTest, WhileTheEldestClaimsRowsNobodyOwnsShards) {
+TEST(MembershipTest, WhileTheOldestClaimsRowsNobodyOwnsShards) {
   EXPECT_EQ(shares({{.epoch = 1, .claims = true}, {.epoch = 2}}), (Shares{0, 0}));
   EXPECT_EQ(shares({{.epoch = 1}, {.epoch = 2, .claims = true}}), (Shares{16, 0}));
 }
@@ -54,7 +55,7 @@ TEST(MembershipTest, WhatIsFreeIsTakenUpToTheShare) {
 
 TEST(MembershipTest, WhatExceedsTheShareIsDrainedAndNothingElseIsTaken) {
   const std::vector<Shard> shards{{.number = 0, .epoch = 1},
-                                  {.number = 1, .epoch = 1, .leaving = true},
+                                  {.number = 1, .epoch = 1, .draining = true},
                                   {.number = 2, .epoch = 1},
                                   {.number = 3}};
   const Changes changes = changes_for(1, 1, shards);
@@ -65,7 +66,7 @@ TEST(MembershipTest, WhatExceedsTheShareIsDrainedAndNothingElseIsTaken) {
 
 TEST(MembershipTest, WhatIsBeingDrainedStaysBeforeAnythingFreeIsTaken) {
   const std::vector<Shard> shards{
-      {.number = 0}, {.number = 1, .epoch = 1, .leaving = true}, {.number = 2, .epoch = 1}};
+      {.number = 0}, {.number = 1, .epoch = 1, .draining = true}, {.number = 2, .epoch = 1}};
   const Changes changes = changes_for(1, 2, shards);
   EXPECT_EQ(changes.stay, (Numbers{1}));
   EXPECT_TRUE(changes.take.empty());

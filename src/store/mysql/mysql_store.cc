@@ -46,7 +46,7 @@ std::string MysqlStore::side_table(std::string_view name) const {
 }
 
 std::unique_ptr<Connection> MysqlStore::connect() {
-  return std::make_unique<PooledConnection>(connections_->lease());
+  return std::make_unique<PooledConnection>(connections_->take());
 }
 
 std::unique_ptr<Instance> MysqlStore::join(InstanceOptions options) {
@@ -58,54 +58,54 @@ std::unique_ptr<Watch> MysqlStore::watch(std::function<void()> on_commit) {
   return watch_commits(environment_, std::move(on_commit));
 }
 
-bool MysqlStore::has_pending() { return Operators(*operators_->lease()).has_pending(); }
+bool MysqlStore::has_pending() { return Operators(*operators_->take()).has_pending(); }
 
 std::optional<EventRecord> MysqlStore::find(std::string_view event_id) {
-  return Operators(*operators_->lease()).find(event_id);
+  return Operators(*operators_->take()).find(event_id);
 }
 
 bool MysqlStore::replay(std::string_view event_id) {
-  return Operators(*operators_->lease()).replay(event_id);
+  return Operators(*operators_->take()).replay(event_id);
 }
 
 bool MysqlStore::discard(std::string_view event_id) {
-  return Operators(*operators_->lease()).discard(event_id);
+  return Operators(*operators_->take()).discard(event_id);
 }
 
-std::vector<Member> MysqlStore::members() { return Operators(*operators_->lease()).members(); }
+std::vector<Member> MysqlStore::members() { return Operators(*operators_->take()).members(); }
 
-Counts MysqlStore::counts() { return Operators(*scans_->lease()).counts(); }
+Counts MysqlStore::counts() { return Operators(*scans_->take()).counts(); }
 
 std::vector<EventRecord> MysqlStore::list(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->lease()).list(filter, after, limit);
+  return Operators(*scans_->take()).list(filter, after, limit);
 }
 
 std::int64_t MysqlStore::count(const EventFilter& filter) {
-  return Operators(*scans_->lease()).count(filter);
+  return Operators(*scans_->take()).count(filter);
 }
 
 std::vector<DeadGroup> MysqlStore::dead_groups(const EventFilter& filter, std::size_t limit) {
-  return Operators(*scans_->lease()).dead_groups(filter, limit);
+  return Operators(*scans_->take()).dead_groups(filter, limit);
 }
 
 Changed MysqlStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->lease()).replay(filter, after, limit);
+  return Operators(*scans_->take()).replay(filter, after, limit);
 }
 
 Changed MysqlStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->lease()).discard(filter, after, limit);
+  return Operators(*scans_->take()).discard(filter, after, limit);
 }
 
 Changed MysqlStore::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
-  return Operators(*scans_->lease()).purge(what, before, after, limit, archive);
+  return Operators(*scans_->take()).purge(what, before, after, limit, archive);
 }
 
 std::int64_t MysqlStore::count_purgeable(Purgeable what, Time before) {
-  return Operators(*scans_->lease()).count_purgeable(what, before);
+  return Operators(*scans_->take()).count_purgeable(what, before);
 }
 
 std::vector<HeldAggregate> MysqlStore::held_aggregates(std::size_t limit) {
-  return Operators(*scans_->lease()).held_aggregates(limit);
+  return Operators(*scans_->take()).held_aggregates(limit);
 }
 
 }  // namespace outbox::mysql

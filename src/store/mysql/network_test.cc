@@ -224,21 +224,21 @@ TEST_F(MysqlNetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
 TEST_F(MysqlNetworkTest, AConnectionLostWhileItWaitsForAnAnswerIsNoticedAtOnce) {
   const auto store = open_far();
   const auto instance = store->join({.lease = 30s});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   write_event(*store, simple_event("e"));
-  const Rows rows = instance->ready(tenure.shards, 0, 10);
+  const Rows rows = instance->ready(lease.shards, 0, 10);
   ASSERT_EQ(rows.rows.size(), 1U);
-  const Mark done{.row = rows.rows.front().ref, .event_id = "e"};
+  const StatusUpdate done{.row = rows.rows.front().ref, .event_id = "e"};
   const auto expect_to_fail_at_once = [&](const std::string& statement, const auto& call) {
     proxy_->drop_reply(statement);
     const auto start = std::chrono::steady_clock::now();
     EXPECT_THROW(call(), RetryableError) << statement;
     EXPECT_LT(std::chrono::steady_clock::now() - start, 5s) << statement;
   };
-  expect_to_fail_at_once("SELECT shard, seq", [&] { instance->ready(tenure.shards, 0, 10); });
-  expect_to_fail_at_once("SET status = 1", [&] { instance->mark(tenure.epoch, {&done, 1}); });
+  expect_to_fail_at_once("SELECT shard, seq", [&] { instance->ready(lease.shards, 0, 10); });
+  expect_to_fail_at_once("SET status = 1", [&] { instance->apply(lease.epoch, {&done, 1}); });
   EXPECT_EQ(proxy_->drops(), 2);
-  EXPECT_EQ(instance->renew().epoch, tenure.epoch) << "the lease lives on";
+  EXPECT_EQ(instance->renew().epoch, lease.epoch) << "the lease lives on";
 }
 
 TEST_F(MysqlNetworkTest, AStalledServerFailsTheRenewalWithinTheLease) {

@@ -8,8 +8,8 @@
 #include "core/process.h"
 #include "store/common/rows.h"
 #include "store/common/shards.h"
-#include "store/mysql/again.h"
 #include "store/mysql/portions.h"
+#include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
 
@@ -252,8 +252,8 @@ std::int64_t Operators::in_parts(const std::vector<Seq>& rows, const Change& cha
 // that: status is the last.
 std::int64_t Operators::replay(std::span<const Seq> rows, const EventFilter& filter,
                                StatusBits statuses) {
-  Built update = statement("replay events");
-  update.sql("UPDATE ")
+  Built replayed = statement("replay events");
+  replayed.sql("UPDATE ")
       .sql(kByNumber)
       .sql(" SET progress = CASE WHEN status = 3 THEN progress END, hold = ")
       .sql("CASE WHEN hold > 0 THEN hold ELSE -")
@@ -263,8 +263,8 @@ std::int64_t Operators::replay(std::span<const Seq> rows, const EventFilter& fil
           "last_error = NULL, locked_by = NULL, locked_at = NULL, status = 0 WHERE seq IN (")
       .list(rows)
       .sql(") AND status IN (1, 3)");
-  append_filter(update, filter, statuses);
-  return change_and_tell(rows, update);
+  append_filter(replayed, filter, statuses);
+  return change_and_tell(rows, replayed);
 }
 
 // If one of these rows is dead and blocks its lane, the lane's owner is told, in the same
@@ -273,7 +273,7 @@ std::int64_t Operators::change_and_tell(std::span<const Seq> rows, const Built& 
   Built blocking = statement("look for lanes that are blocked");
   blocking.sql("SELECT shard, hold FROM ").sql(kByNumber);
   blocking.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3 AND hold > 0 FOR UPDATE");
-  return again_after_deadlock(database_, [&] {
+  return retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     return in_transaction(session, [&] {
       const Result blocked = session.run(blocking);
@@ -348,7 +348,7 @@ std::int64_t Operators::remove(std::span<const Seq> rows, Purgeable what, Time b
   Built purge = statement("purge events");
   among(purge.sql("DELETE event"));
   if (!archive) {
-    return again_after_deadlock(database_, [&] { return database_.run(purge); }).changed();
+    return retry_on_deadlock(database_, [&] { return database_.run(purge); }).changed();
   }
   Built lock = statement("archive events");
   among(lock.sql("SELECT seq")).sql(" FOR UPDATE");
@@ -359,7 +359,7 @@ std::int64_t Operators::remove(std::span<const Seq> rows, Purgeable what, Time b
       "headers, last_error, payload, payload_bytes";
   copy.sql("INSERT INTO {archive} (").sql(kColumns).sql(") SELECT ").sql(kColumns);
   among(copy).sql(" ORDER BY seq");
-  return again_after_deadlock(database_, [&] {
+  return retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     return in_transaction(session, [&] {
       session.run(lock);

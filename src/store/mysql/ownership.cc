@@ -8,7 +8,7 @@
 
 #include "core/process.h"
 #include "outbox/error.h"
-#include "store/mysql/again.h"
+#include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
@@ -33,7 +33,7 @@ std::vector<Peer> peers_in(const Result& rows) {
     peers.push_back({.epoch = rows.integer(row, 0),
                      .expired = rows.integer(row, 1) != 0,
                      .capacity = rows.integer(row, 2),
-                     .whole = rows.integer(row, 3) != 0,
+                     .exclusive = rows.integer(row, 3) != 0,
                      .claims = rows.integer(row, 4) != 0,
                      .host = std::string(rows.text(row, 5)),
                      .pid = rows.integer(row, 6),
@@ -49,8 +49,8 @@ std::vector<Shard> shards_in(const Result& rows) {
     if (!is_shard(rows.integer(row, 0))) continue;
     shards.push_back({.number = static_cast<int>(rows.integer(row, 0)),
                       .epoch = rows.optional_integer(row, 1),
-                      .leaving = rows.integer(row, 2) != 0,
-                      .suspects = rows.optional_integer(row, 3)});
+                      .draining = rows.integer(row, 2) != 0,
+                      .candidates = rows.optional_integer(row, 3)});
   }
   return shards;
 }
@@ -58,22 +58,22 @@ std::vector<Shard> shards_in(const Result& rows) {
 }  // namespace
 
 Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
-                     Gains& gains)
+                     ShardGenerations& gains)
     : options_(options),
       owner_(std::move(owner)),
       host_(host_name()),
       stamp_(process_stamp()),
-      gains_(gains),
+      generations_(gains),
       database_(std::move(environment)) {
   database_.limit_calls(call_limit(options_.lease));
   database_.limit_idle(options_.lease);
   database_.stay_young();
 }
 
-Tenure Ownership::renew() {
+Lease Ownership::renew() {
   State state;
   try {
-    // Whoever is no longer registered was taken for dead: it registers anew, with
+    // Whoever is no longer registered was considered dead: it registers anew, with
     // another epoch.
     if (epoch_ != 0 && !beat()) forget();
     if (epoch_ != 0) {
@@ -96,11 +96,11 @@ Tenure Ownership::renew() {
     throw;
   }
   failed_ = false;
-  return tenure_of(state);
+  return lease_of(state);
 }
 
 bool Ownership::beat() {
-  return again_after_deadlock(database_, [&] {
+  return retry_on_deadlock(database_, [&] {
            return database_.run(sql::kBeat, epoch_, registered_name_);
          }).changed() == 1;
 }
@@ -125,13 +125,13 @@ void Ownership::note_registration(const State& state) {
 
 void Ownership::forget_told(State& state) {
   if (told_.empty()) return;
-  Built update("forget suspects", database_.environment().table);
-  update.sql("UPDATE {shard} SET suspects = NULL WHERE epoch = ").value(epoch_);
-  update.sql(" AND shard IN (").list(told_).sql(") AND EXISTS (SELECT 1 FROM {instance} AS ");
-  update.sql("registered WHERE registered.epoch = ").value(epoch_).sql(" AND owner = ");
-  update.value(registered_name_).sql(")");
-  again_after_deadlock(database_, [&] { return database_.run(update); });
-  for (const int number : told_) state.shards[static_cast<std::size_t>(number)].suspects.reset();
+  Built statement("forget candidates", database_.environment().table);
+  statement.sql("UPDATE {shard} SET suspects = NULL WHERE epoch = ").value(epoch_);
+  statement.sql(" AND shard IN (").list(told_).sql(") AND EXISTS (SELECT 1 FROM {instance} AS ");
+  statement.sql("registered WHERE registered.epoch = ").value(epoch_).sql(" AND owner = ");
+  statement.value(registered_name_).sql(")");
+  retry_on_deadlock(database_, [&] { return database_.run(statement); });
+  for (const int number : told_) state.shards[static_cast<std::size_t>(number)].candidates.reset();
   told_.clear();
 }
 
@@ -186,7 +186,7 @@ bool Ownership::if_possible(const Change& change) {
 Ownership::State Ownership::settle() {
   const std::int64_t before = epoch_;
   try {
-    return again_after_deadlock(database_, [&] {
+    return retry_on_deadlock(database_, [&] {
       epoch_ = before;
       Session& session = database_.session();
       return in_transaction(session, [&] {
@@ -203,7 +203,7 @@ Ownership::State Ownership::settle() {
                                "): it registers anew with its next renewal");
         }
         state.peers = peers_in(session.run(sql::kInstances));
-        bury_dead(session, state);
+        evict_expired(session, state);
         apply(session, wanted(state), state);
         return state;
       });
@@ -227,41 +227,41 @@ void Ownership::enroll(Session& session) {
 
 void Ownership::register_anew(Session& session) {
   const std::int64_t next = session.run(sql::kNextEpoch).insert_id();
-  session.run(sql::kBury, next);
+  session.run(sql::kEvict, next);
   epoch_ = std::max({next, session.run(sql::kLowestEpoch).integer(0, 0), highest_epoch_ + 1});
   session.run(sql::kRegister, registered_name_, microseconds(options_.lease).count(),
-              options_.capacity, options_.whole, options_.row_claims, options_.name, host_,
+              options_.capacity, options_.exclusive, options_.row_claims, options_.name, host_,
               std::int64_t{getpid()}, stamp_, epoch_);
 }
 
-void Ownership::bury_dead(Session& session, State& state) {
+void Ownership::evict_expired(Session& session, State& state) {
   std::erase_if(state.peers, [&](const Peer& peer) {
     if (!is_dead(peer)) return false;
     // Of one that only looks dead somebody may have heard since.
     const bool certain = !peer.expired || failed_;
-    const Result buried = session.run(certain ? sql::kBury : sql::kBuryExpired, peer.epoch);
-    if (buried.changed() == 0) return false;
+    const Result evicted = session.run(certain ? sql::kEvict : sql::kEvictExpired, peer.epoch);
+    if (evicted.changed() == 0) return false;
     session.run(sql::kInherit, peer.capacity, peer.epoch);
     for (Shard& shard : state.shards) {
       if (shard.epoch != peer.epoch) continue;
       shard = {.number = shard.number,
-               .suspects = std::max(shard.suspects.value_or(0), peer.capacity)};
+               .candidates = std::max(shard.candidates.value_or(0), peer.capacity)};
     }
     return true;
   });
 }
 
 void Ownership::apply(Session& session, const Changes& changes, State& state) const {
-  const auto set = [&](const std::vector<int>& shards, bool leaving) {
+  const auto set = [&](const std::vector<int>& shards, bool draining) {
     if (shards.empty()) return;
-    Built update("share the events out", database_.environment().table);
-    update.sql("UPDATE {shard} SET epoch = ").value(epoch_);
-    update.sql(", leaving = ").value(leaving).sql(" WHERE shard IN (").list(shards).sql(")");
-    session.run(update);
+    Built statement("share the events out", database_.environment().table);
+    statement.sql("UPDATE {shard} SET epoch = ").value(epoch_);
+    statement.sql(", leaving = ").value(draining).sql(" WHERE shard IN (").list(shards).sql(")");
+    session.run(statement);
     for (const int number : shards) {
       Shard& shard = state.shards[static_cast<std::size_t>(number)];
       shard.epoch = epoch_;
-      shard.leaving = leaving;
+      shard.draining = draining;
     }
   };
   set(changes.take, false);
@@ -269,7 +269,7 @@ void Ownership::apply(Session& session, const Changes& changes, State& state) co
   set(changes.leave, true);
 }
 
-Tenure Ownership::tenure_of(const State& state) {
+Lease Ownership::lease_of(const State& state) {
   if (options_.row_claims) {
     const bool shards_owned =
         std::any_of(state.shards.begin(), state.shards.end(),
@@ -277,39 +277,39 @@ Tenure Ownership::tenure_of(const State& state) {
     const bool claims_rule = !state.peers.empty() && state.peers.front().claims;
     return {.epoch = shards_owned || !claims_rule ? 0 : epoch_};
   }
-  Tenure tenure;
+  Lease lease;
   for (const Shard& shard : state.shards) {
     if (shard.epoch != epoch_) continue;
-    (shard.leaving ? tenure.leaving : tenure.shards).push_back(shard.number);
+    (shard.draining ? lease.draining : lease.shards).push_back(shard.number);
     const bool was_told = std::find(told_.begin(), told_.end(), shard.number) != told_.end();
-    if (shard.suspects && !shard.leaving && !was_told) {
-      tenure.inherited.push_back(
-          {.shard = shard.number, .suspects = static_cast<std::size_t>(*shard.suspects)});
+    if (shard.candidates && !shard.draining && !was_told) {
+      lease.inherited.push_back(
+          {.shard = shard.number, .candidates = static_cast<std::size_t>(*shard.candidates)});
       told_.push_back(shard.number);
     }
   }
-  note_gains(tenure);
-  const bool stands_by = tenure.shards.empty() && tenure.leaving.empty();
-  tenure.epoch = stands_by ? 0 : epoch_;
-  return tenure;
+  note_generations(lease);
+  const bool stands_by = lease.shards.empty() && lease.draining.empty();
+  lease.epoch = stands_by ? 0 : epoch_;
+  return lease;
 }
 
 // What was owned all the time need not be read from the beginning.
-void Ownership::note_gains(const Tenure& tenure) {
-  std::vector<int> owned = tenure.shards;
-  owned.insert(owned.end(), tenure.leaving.begin(), tenure.leaving.end());
+void Ownership::note_generations(const Lease& lease) {
+  std::vector<int> owned = lease.shards;
+  owned.insert(owned.end(), lease.draining.begin(), lease.draining.end());
   for (const int shard : owned) {
     const bool had = std::find(owned_.begin(), owned_.end(), shard) != owned_.end();
-    if (!had) gains_.gained(shard);
+    if (!had) generations_.gained(shard);
   }
   owned_ = std::move(owned);
 }
 
 void Ownership::release(int shard) {
   if (std::find(owned_.begin(), owned_.end(), shard) == owned_.end()) {
-    throw MisuseError("shard " + std::to_string(shard) + " is not leaving: it is not owned");
+    throw MisuseError("shard " + std::to_string(shard) + " is not draining: it is not owned");
   }
-  again_after_deadlock(database_, [&] {
+  retry_on_deadlock(database_, [&] {
     return database_.run(sql::kRelease, shard, epoch_, epoch_, registered_name_);
   });
   std::erase(owned_, shard);
@@ -320,9 +320,9 @@ void Ownership::leave() {
   if (epoch_ == 0) return;
   // Only one that claims rows has any to give back.
   if (options_.row_claims) {
-    again_after_deadlock(database_, [&] { return database_.run(sql::kUnclaimAll, owner_); });
+    retry_on_deadlock(database_, [&] { return database_.run(sql::kUnclaimAll, owner_); });
   }
-  again_after_deadlock(database_, [&] {
+  retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     return in_transaction(session, [&] {
       session.run(look_at_shards("take the turn to leave").sql(" FOR UPDATE"));

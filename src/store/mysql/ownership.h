@@ -16,7 +16,7 @@
 namespace outbox::mysql {
 
 // The instances that live, and the shards that they lease. There is no leader: each
-// renewal buries the dead, gives up what exceeds its own share and takes what is free
+// renewal evicts the dead, gives up what exceeds its own share and takes what is free
 // up to it, and that settles within a few rounds. With row claims there is nothing to
 // share: those instances only register, which keeps out one that would read all rows
 // as its own, and stand by while there is such a one.
@@ -33,9 +33,9 @@ namespace outbox::mysql {
 class Ownership {
  public:
   Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
-            Gains& gains);
+            ShardGenerations& gains);
 
-  Tenure renew();
+  Lease renew();
   void release(int shard);
   void leave();
 
@@ -62,20 +62,20 @@ class Ownership {
   void enroll(Session& session);
   void register_anew(Session& session);
   void note_registration(const State& state);
-  void bury_dead(Session& session, State& state);
+  void evict_expired(Session& session, State& state);
   void apply(Session& session, const Changes& changes, State& state) const;
   bool is_dead(const Peer& peer) const;
   Changes wanted(const State& state) const;
-  Tenure tenure_of(const State& state);
+  Lease lease_of(const State& state);
   void forget_told(State& state);
-  void note_gains(const Tenure& tenure);
+  void note_generations(const Lease& lease);
 
   // Constant after construction.
   const InstanceOptions options_;
   const std::string owner_;
   const std::string host_;
   const std::string stamp_;  // of this process
-  Gains& gains_;
+  ShardGenerations& generations_;
 
   Database database_;
   Registration registration_;
@@ -91,11 +91,11 @@ class Ownership {
 
   std::vector<int> owned_;
 
-  // Shards whose suspects renew() has told of, to be forgotten.
+  // Shards whose candidates renew() has told of, to be forgotten.
   std::vector<int> told_;
 
   // Whether this instance has heard from the server without a gap. After an outage
-  // everybody's lease looks expired; whoever is back first must not bury the others
+  // everybody's lease looks expired; whoever is back first must not evict the others
   // before they had a chance to renew.
   bool failed_ = false;
 };

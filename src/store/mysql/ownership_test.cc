@@ -31,7 +31,7 @@ class MysqlOwnershipTest : public MysqlTest {
 
 TEST_F(MysqlOwnershipTest, WhileSomebodyIsStoppedInTheMiddleOfAChangeTheOthersKeepTheirLeases) {
   const auto one = store_->join({});
-  const Tenure before = one->renew();
+  const Lease before = one->renew();
   ASSERT_EQ(before.shards.size(), 16U);
   const auto two = store_->join({.lease = 60s});
   two->renew();
@@ -40,26 +40,26 @@ TEST_F(MysqlOwnershipTest, WhileSomebodyIsStoppedInTheMiddleOfAChangeTheOthersKe
   // It is to give up half of its shards now, and cannot.
   sql().execute("UPDATE outbox_event_instance SET beat_at = '2020-01-01' WHERE epoch = " +
                 std::to_string(before.epoch));
-  const Tenure during = one->renew();
+  const Lease during = one->renew();
   EXPECT_EQ(during.epoch, before.epoch);
   EXPECT_EQ(during.shards, before.shards);
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_instance WHERE beat_at < '2021-01-01'"),
             "0")
       << "it has renewed its lease";
   stopped.execute("ROLLBACK");
-  EXPECT_EQ(one->renew().leaving.size(), 8U);
+  EXPECT_EQ(one->renew().draining.size(), 8U);
 }
 
-// To forget the suspects is a change as well.
-TEST_F(MysqlOwnershipTest, WhoHasInheritedSuspectsKeepsItsLeaseToo) {
+// To forget the candidates is a change as well.
+TEST_F(MysqlOwnershipTest, WhoHasInheritedPoisonCandidatesKeepsItsLeaseToo) {
   leave_a_dead_one();
   const auto one = store_->join({});
-  const Tenure before = one->renew();
+  const Lease before = one->renew();
   ASSERT_EQ(before.inherited.size(), 16U);
-  EXPECT_EQ(before.inherited.front().suspects, 300U);
+  EXPECT_EQ(before.inherited.front().candidates, 300U);
   test::Mysql stopped(url());
   stopped.execute("BEGIN; SELECT * FROM outbox_event_shard FOR UPDATE");
-  const Tenure during = one->renew();
+  const Lease during = one->renew();
   EXPECT_EQ(during.epoch, before.epoch);
   EXPECT_EQ(during.shards, before.shards);
   EXPECT_TRUE(during.inherited.empty()) << "it was told of them";
@@ -78,17 +78,17 @@ TEST_F(MysqlOwnershipTest, WhoDidNotHearThatItRegisteredIsRegisteredOnce) {
   EXPECT_THROW(instance->renew(), RetryableError);
   EXPECT_EQ(network.drops(), 1);
   EXPECT_EQ(instances(), "1") << "it did register";
-  const Tenure tenure = instance->renew();
-  EXPECT_EQ(tenure.shards.size(), 16U);
+  const Lease lease = instance->renew();
+  EXPECT_EQ(lease.shards.size(), 16U);
   EXPECT_EQ(instances(), "1");
   EXPECT_EQ(sql().value("SELECT max(epoch) FROM outbox_event_instance"),
-            std::to_string(tenure.epoch));
+            std::to_string(lease.epoch));
   instance->leave();
   EXPECT_EQ(instances(), "0");
 }
 
 // After an outage everybody's lease looks expired.
-TEST_F(MysqlOwnershipTest, WhoIsBackFirstDoesNotBuryTheOthers) {
+TEST_F(MysqlOwnershipTest, WhoIsBackFirstDoesNotEvictTheOthers) {
   test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
   const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
   const auto instance = store->join({});
@@ -98,10 +98,10 @@ TEST_F(MysqlOwnershipTest, WhoIsBackFirstDoesNotBuryTheOthers) {
   EXPECT_THROW(instance->renew(), RetryableError);
   network.admit();
   leave_a_dead_one();
-  Tenure tenure;
+  Lease lease;
   ASSERT_TRUE(eventually([&] {
     try {
-      tenure = instance->renew();
+      lease = instance->renew();
       return true;
     } catch (const RetryableError&) {
       return false;
@@ -129,9 +129,9 @@ TEST_F(MysqlOwnershipTest, AnEpochIsGreaterThanTheLastOneAlsoWhereNumbersBeginAg
 
 TEST_F(MysqlOwnershipTest, AnEpochIsNotRenewedThatIsSomebodyElsesNow) {
   const auto instance = store_->join({});
-  const Tenure before = instance->renew();
+  const Lease before = instance->renew();
   sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else'");
-  const Tenure after = instance->renew();
+  const Lease after = instance->renew();
   EXPECT_EQ(after.epoch, 0) << "it registered anew, and the other one owns everything";
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch = " +
                         std::to_string(before.epoch)),
@@ -154,16 +154,16 @@ TEST_F(MysqlOwnershipTest, WhoGivesAShardBackLeavesAloneWhatIsSomebodyElsesNow) 
   instance->renew();
   const auto other = store_->join({.lease = 60s});
   other->renew();
-  const Tenure tenure = instance->renew();
-  ASSERT_FALSE(tenure.leaving.empty());
+  const Lease lease = instance->renew();
+  ASSERT_FALSE(lease.draining.empty());
   sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else' WHERE epoch = " +
-                std::to_string(tenure.epoch));
-  instance->release(tenure.leaving.front());
+                std::to_string(lease.epoch));
+  instance->release(lease.draining.front());
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch IS NOT NULL"), "16");
 }
 
 // Its lease had expired when somebody looked, and it has renewed it since.
-TEST_F(MysqlOwnershipTest, WhoRenewsItsLeaseBetweenTheLookAndTheTakeOverIsNotBuried) {
+TEST_F(MysqlOwnershipTest, WhoRenewsItsLeaseBetweenTheLookAndTheTakeOverIsNotEvicted) {
   leave_a_dead_one();
   test::Mysql late(url());
   late.execute(
@@ -183,22 +183,22 @@ TEST_F(MysqlOwnershipTest, ConnectionsOlderThanTheNewestRegistrationAreOpenedAne
   test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
   const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
   const auto instance = store->join({});
-  Tenure tenure = instance->renew();
+  Lease lease = instance->renew();
   write_event(*store_, simple_event("one"));
-  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 10).rows;
+  const std::vector<Row> rows = instance->ready(lease.shards, 0, 10).rows;
   ASSERT_EQ(ids(rows), std::vector<std::string>{"one"});
-  const std::vector<Mark> done{{.row = rows.at(0).ref, .event_id = "one"}};
-  EXPECT_TRUE(instance->mark(tenure.epoch, done).stale.empty());
+  const std::vector<StatusUpdate> done{{.row = rows.at(0).ref, .event_id = "one"}};
+  EXPECT_TRUE(instance->apply(lease.epoch, done).stale.empty());
   const int before = network.accepted();
 
   instance->leave();
-  EXPECT_TRUE(instance->mark(tenure.epoch, done).fenced);
-  const std::int64_t first = tenure.epoch;
-  tenure = instance->renew();
-  EXPECT_GT(tenure.epoch, first);
-  EXPECT_TRUE(instance->ready(tenure.shards, 0, 10).rows.empty());
-  EXPECT_TRUE(instance->mark(tenure.epoch, done).stale.empty());
-  EXPECT_EQ(network.accepted(), before + 2) << "to read, and to mark";
+  EXPECT_TRUE(instance->apply(lease.epoch, done).fenced);
+  const std::int64_t first = lease.epoch;
+  lease = instance->renew();
+  EXPECT_GT(lease.epoch, first);
+  EXPECT_TRUE(instance->ready(lease.shards, 0, 10).rows.empty());
+  EXPECT_TRUE(instance->apply(lease.epoch, done).stale.empty());
+  EXPECT_EQ(network.accepted(), before + 2) << "to read, and to update";
 }
 
 TEST_F(MysqlOwnershipTest, WhoseConnectionIsDeadLeavesByAnother) {
@@ -222,22 +222,22 @@ TEST_F(MysqlOwnershipTest, ConnectionsToANodeThatIsNotReadyAreLost) {
   test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
   const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   write_event(*store_, simple_event("one"));
-  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 10).rows;
-  const std::vector<Mark> done{{.row = rows.at(0).ref, .event_id = "one"}};
+  const std::vector<Row> rows = instance->ready(lease.shards, 0, 10).rows;
+  const std::vector<StatusUpdate> done{{.row = rows.at(0).ref, .event_id = "one"}};
   for (const std::string table : {"outbox_event", "outbox_event_instance"}) {
     sql().execute("CREATE TRIGGER not_ready BEFORE UPDATE ON " + table +
                   " FOR EACH ROW SIGNAL SQLSTATE '08S01' SET MYSQL_ERRNO = 1047");
-    EXPECT_THROW(table == "outbox_event" ? static_cast<void>(instance->mark(tenure.epoch, done))
+    EXPECT_THROW(table == "outbox_event" ? static_cast<void>(instance->apply(lease.epoch, done))
                                          : static_cast<void>(instance->renew()),
                  RetryableError);
     sql().execute("DROP TRIGGER not_ready");
     const int before = network.accepted();
     if (table == "outbox_event") {
-      EXPECT_TRUE(instance->mark(tenure.epoch, done).stale.empty());
+      EXPECT_TRUE(instance->apply(lease.epoch, done).stale.empty());
     } else {
-      EXPECT_EQ(instance->renew().epoch, tenure.epoch);
+      EXPECT_EQ(instance->renew().epoch, lease.epoch);
     }
     EXPECT_EQ(network.accepted(), before + 1) << table;
   }

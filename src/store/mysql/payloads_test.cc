@@ -27,8 +27,8 @@ class MysqlPayloadsTest : public MysqlTest {
     connection->insert(both, {});
     connection->commit();
     const auto instance = store_->join({});
-    const Tenure tenure = instance->renew();
-    std::vector<Row> rows = instance->ready(tenure.shards, 0, 10).rows;
+    const Lease lease = instance->renew();
+    std::vector<Row> rows = instance->ready(lease.shards, 0, 10).rows;
     EXPECT_EQ(rows.size(), 3U);
     rows.push_back(store_->find("alone")->row);
     for (const Row& row : rows) {

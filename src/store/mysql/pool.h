@@ -1,4 +1,4 @@
-// The connections that users and operators borrow.
+// The connections that users and operators wrap.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,7 @@ namespace outbox::mysql {
 // Lends connected ones. A connection that was lost, or that comes back in the middle
 // of something, is closed.
 using Pool = ConnectionPool<Database>;
-using Lease = Pool::Lease;
+using PoolHandle = Pool::Handle;
 
 // `hint` ends the error of those who waited in vain: what to do. `limit`: how long the server
 // may take for a statement; 0: no limit. `on_open` is called with each new connection.

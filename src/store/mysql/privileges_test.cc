@@ -100,9 +100,9 @@ TEST_F(MysqlPrivilegesTest, TheWriterWrites) {
   }
   test::Mysql mine(url_as("writer"));
   mine.execute("BEGIN");
-  Borrowed borrowed(mine.handle(), *store);
+  ExternalConnection external(mine.handle(), *store);
   const Event event = simple_event("mine");
-  borrowed.insert({&event, 1}, {});
+  external.insert({&event, 1}, {});
   mine.execute("COMMIT");
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event"), "5");
 }
@@ -152,15 +152,16 @@ TEST_F(MysqlPrivilegesTest, TheDispatcherTakesOverAndReadsEverythingAnEngineRead
   }
   sql().execute("UPDATE outbox_event_instance SET beat_at = beat_at - INTERVAL 1 HOUR, pid = 1");
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
-  ASSERT_EQ(tenure.shards.size(), 16U);
-  EXPECT_EQ(instance->ready(tenure.shards, 0, 10).rows.size(), 1U);
+  const Lease lease = instance->renew();
+  ASSERT_EQ(lease.shards.size(), 16U);
+  EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 1U);
   const RowRef row = store->find("held")->row.ref;
-  const Mark aside{.row = row, .event_id = "held", .kind = Mark::Kind::aside, .lane = 7};
-  EXPECT_TRUE(instance->mark(tenure.epoch, {&aside, 1}).stale.empty());
+  const StatusUpdate aside{
+      .row = row, .event_id = "held", .kind = StatusUpdate::Kind::hold, .lane = 7};
+  EXPECT_TRUE(instance->apply(lease.epoch, {&aside, 1}).stale.empty());
   EXPECT_EQ(instance->held(row.shard, 7, 10).rows.size(), 1U);
   EXPECT_EQ(instance->held_lanes(row.shard, 0, 10).size(), 1U);
-  instance->due(tenure.shards, 10);
+  instance->due(lease.shards, 10);
   instance->leave();
 }
 
@@ -169,9 +170,9 @@ TEST_F(MysqlPrivilegesTest, TheDispatcherMayDeleteWhatIsDeliveredOnlyIfThatIsGra
   const auto join_and_finish = [&] {
     const auto store = store_as("dispatcher", {.on_done = OnDone::remove, .migrate = false});
     const auto instance = store->join({});
-    const Tenure tenure = instance->renew();
-    const Mark done{.row = store->find("e")->row.ref, .event_id = "e"};
-    EXPECT_TRUE(instance->mark(tenure.epoch, {&done, 1}).stale.empty());
+    const Lease lease = instance->renew();
+    const StatusUpdate done{.row = store->find("e")->row.ref, .event_id = "e"};
+    EXPECT_TRUE(instance->apply(lease.epoch, {&done, 1}).stale.empty());
     instance->leave();
   };
   EXPECT_TRUE(contains(message_of<PermanentError>(join_and_finish), "docs/databases.md"));

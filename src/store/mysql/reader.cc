@@ -11,10 +11,10 @@
 #include "core/bounded.h"
 #include "outbox/error.h"
 #include "store/common/rows.h"
-#include "store/mysql/again.h"
 #include "store/mysql/flush.h"
 #include "store/mysql/libmariadb.h"
 #include "store/mysql/portions.h"
+#include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
 
@@ -122,8 +122,8 @@ void Reader::forget_what_was_lost(std::span<const int> shards) {
   PerShard<bool> kept{};
   for (const int shard : shards) {
     Part& known = part(shard);
-    const std::uint64_t gained = gains_.of(shard);
-    kept[static_cast<std::size_t>(shard)] = std::exchange(known.gains_seen, gained) == gained;
+    const std::uint64_t gained = generations_.of(shard);
+    kept[static_cast<std::size_t>(shard)] = std::exchange(known.generations_seen, gained) == gained;
   }
   for (int shard = 0; shard < kShards; ++shard) {
     if (!kept[static_cast<std::size_t>(shard)]) part(shard).found.clear();
@@ -197,7 +197,7 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
   std::sort(ahead_.begin(), ahead_.end(),
             [](const Found& a, const Found& b) { return a.seq < b.seq; });
   // Once for all of them, however many reads fetch them.
-  if (ahead_.size() > known_before) flush_what_was_read(session, order.front());
+  if (ahead_.size() > known_before) sync_log(session, order.front());
 }
 
 Seq settled_through(const std::unordered_set<Seq>& found, std::span<const Seq> ready, bool cut) {
@@ -339,7 +339,7 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
     return a.hold != b.hold ? a.hold > b.hold : a.seq < b.seq;
   });
   keys.resize(std::min(keys.size(), limit));
-  if (!keys.empty()) flush_what_was_read(session, shards.front());
+  if (!keys.empty()) sync_log(session, shards.front());
   return keys;
 }
 
@@ -347,7 +347,7 @@ Rows Reader::held(int shard, LaneKey key, const ReadLimit& limit) {
   Rows result;
   Session& session = database_.session();
   const Result light = session.run(sql::kHeld, shard, key, sql_limit(limit.rows));
-  if (light.rows() > 0) flush_what_was_read(session, shard);
+  if (light.rows() > 0) sync_log(session, shard);
   ByteBudget budget(limit);
   const bool cut = decode_light_rows(session, light, all_of(light), budget, result.rows);
   result.more = cut || static_cast<std::size_t>(light.rows()) >= limit.rows;
@@ -377,7 +377,7 @@ std::vector<LaneRef> Reader::unblocked(std::span<const int> shards, std::size_t 
   if (!notes_.empty()) {
     Built forget("forget lanes that are free again", table);
     forget.sql("DELETE FROM {unblocked} WHERE id IN (").list(notes_).sql(")");
-    again_after_deadlock(database_, [&] { return database_.run(forget); });
+    retry_on_deadlock(database_, [&] { return database_.run(forget); });
     notes_.clear();
   }
   const std::vector<std::int64_t> numbers(shards.begin(), shards.end());

@@ -16,7 +16,7 @@
 
 namespace outbox::mysql {
 
-// Reads the rows that are ready, due or set aside. Used by one thread at a time.
+// Reads the rows that are ready, due or held. Used by one thread at a time.
 //
 // Every look for ready rows begins at the lowest one of each shard, because nothing
 // cheap tells up to where all writers have committed. So it looks at the index alone, in
@@ -32,7 +32,8 @@ namespace outbox::mysql {
 // sees all that it should have shown, has found nothing new below it; see settled_through().
 class Reader {
  public:
-  Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
+  Reader(Database& database, const ShardGenerations& gains)
+      : database_(database), generations_(gains) {}
 
   // It knows what it has returned: what is in flight is among that.
   Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
@@ -48,7 +49,7 @@ class Reader {
   struct Part {
     std::unordered_set<Seq> found;  // ready when it was last looked at, and not left out
     bool cut = false;               // there was more of it
-    std::uint64_t gains_seen = 0;
+    std::uint64_t generations_seen = 0;
   };
   struct Found {
     int shard;
@@ -80,7 +81,7 @@ class Reader {
   Rows fetch(std::span<const Seq> seqs, std::string_view condition, const ReadLimit& limit);
 
   Database& database_;
-  const Gains& gains_;
+  const ShardGenerations& generations_;
   PerShard<Part> parts_{};
 
   // The connection that found what is remembered; see Database::connections().

@@ -20,7 +20,7 @@ class MysqlReaderTest : public MysqlTest {
     if (HasFatalFailure() || IsSkipped()) return;
     store_ = open_store();
     instance_ = store_->join({});
-    tenure_ = instance_->renew();
+    lease_ = instance_->renew();
   }
 
   // At most 1,000.
@@ -36,22 +36,22 @@ class MysqlReaderTest : public MysqlTest {
   }
 
   std::vector<Row> ready(std::size_t limit) {
-    return instance_->ready(tenure_.shards, 0, limit).rows;
+    return instance_->ready(lease_.shards, 0, limit).rows;
   }
   void finish(const std::vector<Row>& rows) {
-    std::vector<Mark> marks;
-    for (const Row& row : rows) marks.push_back({.row = row.ref, .event_id = row.event.id()});
-    const MarkResult marked = instance_->mark(tenure_.epoch, marks);
+    std::vector<StatusUpdate> updates;
+    for (const Row& row : rows) updates.push_back({.row = row.ref, .event_id = row.event.id()});
+    const UpdateResult marked = instance_->apply(lease_.epoch, updates);
     EXPECT_FALSE(marked.fenced);
     EXPECT_TRUE(marked.stale.empty());
   }
 
-  // Reads and marks all that is there; the ids that did not come from `prefix`.
+  // Reads and updates all that is there; the ids that did not come from `prefix`.
   std::vector<std::string> deliver(const std::string& prefix, std::size_t limit = 500) {
     std::vector<std::string> others;
     Rows rows;
     do {
-      rows = instance_->ready(tenure_.shards, 0, limit);
+      rows = instance_->ready(lease_.shards, 0, limit);
       finish(rows.rows);
       for (const Row& row : rows.rows) {
         if (!row.event.id().starts_with(prefix)) others.push_back(row.event.id());
@@ -62,7 +62,7 @@ class MysqlReaderTest : public MysqlTest {
 
   std::shared_ptr<Store> store_;
   std::unique_ptr<Instance> instance_;
-  Tenure tenure_;
+  Lease lease_;
 };
 
 TEST_F(MysqlReaderTest, ARowThatIsCommittedLateIsReturnedAfterThousandsThatOvertookIt) {
@@ -85,7 +85,7 @@ TEST_F(MysqlReaderTest, ReadsThatAreCutReturnEveryRowOnceAndKeepNoShardWaiting) 
   Rows rows;
   int reads = 0;
   do {
-    rows = instance_->ready(tenure_.shards, seen.size(), 32);
+    rows = instance_->ready(lease_.shards, seen.size(), 32);
     ++reads;
     EXPECT_LE(rows.rows.size(), 32U);
     EXPECT_TRUE(std::is_sorted(rows.rows.begin(), rows.rows.end(),
@@ -96,7 +96,7 @@ TEST_F(MysqlReaderTest, ReadsThatAreCutReturnEveryRowOnceAndKeepNoShardWaiting) 
     }
   } while (rows.more);
   EXPECT_EQ(seen.size(), 1'000U);
-  EXPECT_EQ(shards.size(), tenure_.shards.size()) << "in what was found at the first look";
+  EXPECT_EQ(shards.size(), lease_.shards.size()) << "in what was found at the first look";
   EXPECT_LE(reads, 1'000 / 32 + 2) << "each as full as it may be";
 }
 
@@ -106,7 +106,7 @@ TEST_F(MysqlReaderTest, ACutReadReturnsTheFirstRowsOfEachShard) {
   std::map<int, Seq> last;
   Rows rows;
   do {
-    rows = instance_->ready(tenure_.shards, 0, 7);
+    rows = instance_->ready(lease_.shards, 0, 7);
     for (const Row& row : rows.rows) {
       EXPECT_GT(row.ref.seq, last[row.ref.shard]);
       last[row.ref.shard] = row.ref.seq;
@@ -136,13 +136,13 @@ TEST_F(MysqlReaderTest, RowsOfAReadThatFailedInTheMiddleAreReturnedByTheNextOne)
       environment_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled",
                      {.codec = default_json_codec()});
   Database database(environment);
-  const Gains gains;
+  const ShardGenerations gains;
   Reader reader(database, gains);
   sql().execute(insert_rows("e", 5));
   network.drop_request("payload_bytes");
-  EXPECT_THROW(reader.ready(tenure_.shards, 0, 10), RetryableError);
+  EXPECT_THROW(reader.ready(lease_.shards, 0, 10), RetryableError);
   EXPECT_EQ(network.drops(), 1);
-  EXPECT_EQ(reader.ready(tenure_.shards, 0, 10).rows.size(), 5U);
+  EXPECT_EQ(reader.ready(lease_.shards, 0, 10).rows.size(), 5U);
 }
 
 // A new connection may lead to a primary that gives out again the numbers that it lost.
@@ -151,7 +151,7 @@ TEST_F(MysqlReaderTest, WhatWasFoundByAnotherConnectionIsForgotten) {
   const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
   instance_->leave();
   instance_ = store->join({});
-  tenure_ = instance_->renew();
+  lease_ = instance_->renew();
   sql().execute(insert_rows("lost", 3));
   ASSERT_EQ(ready(2).size(), 2U);
   network.cut();
@@ -188,13 +188,13 @@ TEST_F(MysqlReaderTest, RowsThatContradictThemselvesAreNeitherReadNorHideOthers)
   insert("due", "2, -3");
   insert("held", "0, 7");
   EXPECT_EQ(ids(ready(2)), std::vector<std::string>{"ready"});
-  const DueRows due = instance_->due(tenure_.shards, 2);
+  const DueRows due = instance_->due(lease_.shards, 2);
   EXPECT_EQ(ids(due.rows), std::vector<std::string>{"due"});
   EXPECT_FALSE(due.more);
   finish(due.rows);
-  EXPECT_FALSE(instance_->due(tenure_.shards, 2).next_in) << "nobody need look again";
+  EXPECT_FALSE(instance_->due(lease_.shards, 2).next_in) << "nobody need look again";
   std::vector<HeldLane> lanes;
-  for (const int shard : tenure_.shards) {
+  for (const int shard : lease_.shards) {
     for (const HeldLane& lane : instance_->held_lanes(shard, 0, 10)) lanes.push_back(lane);
   }
   ASSERT_EQ(lanes.size(), 1U);
@@ -207,7 +207,7 @@ TEST_F(MysqlReaderTest, RowsThatContradictThemselvesAreNeitherReadNorHideOthers)
 TEST_F(MysqlReaderTest, ANoteOfAFreedLaneThatIsCommittedLateIsNotForgotten) {
   const auto freed = [&] {
     std::vector<LaneKey> lanes;
-    for (const LaneRef& lane : instance_->unblocked(tenure_.shards, 10)) lanes.push_back(lane.key);
+    for (const LaneRef& lane : instance_->unblocked(lease_.shards, 10)) lanes.push_back(lane.key);
     return lanes;
   };
   const std::string note = "INSERT INTO outbox_event_unblocked (shard, lane) VALUES (0, ";

@@ -23,27 +23,27 @@ class MysqlRestartTest : public ::testing::Test {
 TEST_F(MysqlRestartTest, PoolAndInstanceSurviveIt) {
   const auto store = open_store();
   const auto instance = store->join({.lease = 60s});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   for (const bool in_good_order : {true, false}) {
     const std::string id = in_good_order ? "restarted" : "killed";
     write_event(*store, simple_event(id));
     const auto open = begun(*store);
     open->query("SELECT 1", {});
-    ASSERT_TRUE(eventually([&] { return instance->ready(tenure.shards, 0, 10).rows.size() == 1; }));
+    ASSERT_TRUE(eventually([&] { return instance->ready(lease.shards, 0, 10).rows.size() == 1; }));
     server_->restart(in_good_order);
 
     EXPECT_THROW(open->commit(), Error) << "its transaction is lost";
     EXPECT_TRUE(works_again([&] { begun(*store); }));
-    EXPECT_TRUE(works_again([&] { EXPECT_EQ(instance->renew().epoch, tenure.epoch); }));
+    EXPECT_TRUE(works_again([&] { EXPECT_EQ(instance->renew().epoch, lease.epoch); }));
     Rows rows;
     EXPECT_TRUE(works_again([&] {
       instance->rewind(0);
-      rows = instance->ready(tenure.shards, 0, 10);
+      rows = instance->ready(lease.shards, 0, 10);
     }));
     ASSERT_EQ(ids(rows.rows), std::vector<std::string>{id});
-    const Mark done{.row = rows.rows.front().ref, .event_id = id};
+    const StatusUpdate done{.row = rows.rows.front().ref, .event_id = id};
     EXPECT_TRUE(works_again([&] {
-      const MarkResult marked = instance->mark(tenure.epoch, {&done, 1});
+      const UpdateResult marked = instance->apply(lease.epoch, {&done, 1});
       EXPECT_FALSE(marked.fenced);
       EXPECT_TRUE(marked.stale.empty());
     }));

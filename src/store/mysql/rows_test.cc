@@ -251,8 +251,8 @@ TEST_F(MysqlRowsTest, ARowThatCannotBeDecodedIsReadWithItsDefect) {
       "INSERT INTO outbox_event (event_id, event_type, payload, headers) VALUES "
       "('good', 'T', '{}', NULL), ('bad', 'T', '{}', 'no json'), ('blank', 'T', '{}', ' ')");
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
-  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 10).rows;
+  const Lease lease = instance->renew();
+  const std::vector<Row> rows = instance->ready(lease.shards, 0, 10).rows;
   ASSERT_EQ(rows.size(), 3U);
   for (const Row& row : rows) EXPECT_EQ(row.defect.empty(), row.event.id() != "bad");
 }

@@ -1,6 +1,6 @@
 // The statements of fixed shape that the engine has the store run. Those whose shape
 // depends on their values (lists of rows, of shards) are built where they are used:
-// reader.cc, marks.cc, claims.cc; those for operators are in operators.cc.
+// reader.cc, updates.cc, claims.cc; those for operators are in operators.cc.
 //
 // `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`, and
 // `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY, 3 DEAD.
@@ -72,7 +72,7 @@ SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDE
 WHERE shard = ? AND hold > ? AND status IN (0, 2, 3) ORDER BY hold, seq LIMIT 1
 )sql"};
 
-// See flush_what_was_read().
+// See sync_log().
 inline constexpr Sql kFlush{"make sure that the events read are safe", R"sql(
 UPDATE {flush} SET flushes = flushes + 1 WHERE shard = ?
 )sql"};
@@ -122,12 +122,12 @@ inline constexpr Sql kLowestEpoch{"register", R"sql(
 SELECT timestampdiff(SECOND, '1970-01-01', utc_timestamp())
 )sql"};
 
-// Waits for a mark of the dead that is under way; later ones are fenced. Whoever is
+// Waits for a update of the dead that is under way; later ones are fenced. Whoever is
 // only taken for dead may have renewed its lease since it was looked at.
-inline constexpr Sql kBury{"take over from the dead", R"sql(
+inline constexpr Sql kEvict{"take over from the dead", R"sql(
 DELETE FROM {instance} WHERE epoch = ?
 )sql"};
-inline constexpr Sql kBuryExpired{"take over from the dead", R"sql(
+inline constexpr Sql kEvictExpired{"take over from the dead", R"sql(
 DELETE FROM {instance}
 WHERE epoch = ? AND beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6)
 )sql"};
@@ -148,13 +148,13 @@ inline constexpr Sql kLeave{"leave", R"sql(
 DELETE FROM {instance} WHERE epoch = ? AND owner = ?
 )sql"};
 
-// --- Marking ---
+// --- Updating ---
 
-inline constexpr Sql kLives{"look whether this instance is taken for dead", R"sql(
+inline constexpr Sql kLives{"look whether this instance is considered dead", R"sql(
 SELECT epoch FROM {instance} WHERE epoch = ? AND owner = ?
 )sql"};
 
-inline constexpr Sql kTenure{"read what is owned", R"sql(
+inline constexpr Sql kLease{"read what is owned", R"sql(
 SELECT shard FROM {shard} WHERE epoch = ?
 )sql"};
 

@@ -2,10 +2,10 @@
 #include "store/mysql/sql.h"
 
 #include "store/mysql/claims.h"
-#include "store/mysql/marks.h"
 #include "store/mysql/operators.h"
 #include "store/mysql/reader.h"
 #include "store/mysql/test_support.h"
+#include "store/mysql/updates.h"
 
 namespace outbox::mysql {
 namespace {
@@ -72,7 +72,7 @@ class MysqlCostTest : public MysqlTest, public ::testing::WithParamInterface<boo
 constexpr std::int64_t kOfAKind = 200;
 
 TEST_P(MysqlCostTest, ReadsVisitWhatTheyReturnAndAFewInEachShard) {
-  const Gains gains;
+  const ShardGenerations gains;
   Reader reader(*database_, gains);
   std::size_t found = 0;
   Cost cost = cost_of([&] { found = reader.ready(kShardNumbers, 0, 32).rows.size(); });
@@ -97,23 +97,24 @@ TEST_P(MysqlCostTest, ReadsVisitWhatTheyReturnAndAFewInEachShard) {
 
 TEST_P(MysqlCostTest, MarksAndClaimsVisitTheirRowsAlone) {
   const auto instance = store_->join({});
-  const Tenure tenure = instance->renew();
-  const std::vector<Row> rows = instance->ready(tenure.shards, 0, 60).rows;
+  const Lease lease = instance->renew();
+  const std::vector<Row> rows = instance->ready(lease.shards, 0, 60).rows;
   ASSERT_EQ(rows.size(), 60U);
-  std::vector<Mark> all;
+  std::vector<StatusUpdate> all;
   for (const Row& row : rows) all.push_back({.row = row.ref, .event_id = row.event.id()});
   Registration registration;
-  registration.set(tenure.epoch, sql().value("SELECT owner FROM outbox_event_instance"), "");
+  registration.set(lease.epoch, sql().value("SELECT owner FROM outbox_event_instance"), "");
   database_->belong_to(registration);
-  Marks marks(*database_, "me", false);
-  const auto mark = [&](std::size_t from, std::size_t number, Mark::Kind kind) {
-    std::vector<Mark> some(all.begin() + static_cast<std::ptrdiff_t>(from),
-                           all.begin() + static_cast<std::ptrdiff_t>(from + number));
-    for (Mark& each : some) each.kind = kind;
-    return cost_of([&] { EXPECT_TRUE(marks.apply(some, tenure.epoch).stale.empty()); });
+  Updates updates(*database_, "me", false);
+  const auto update = [&](std::size_t from, std::size_t number, StatusUpdate::Kind kind) {
+    std::vector<StatusUpdate> some(all.begin() + static_cast<std::ptrdiff_t>(from),
+                                   all.begin() + static_cast<std::ptrdiff_t>(from + number));
+    for (StatusUpdate& each : some) each.kind = kind;
+    return cost_of([&] { EXPECT_TRUE(updates.apply(some, lease.epoch).stale.empty()); });
   };
-  for (const Cost& cost : {mark(0, 1, Mark::Kind::done), mark(1, 19, Mark::Kind::done),
-                           mark(20, 1, Mark::Kind::dead), mark(21, 19, Mark::Kind::dead)}) {
+  for (const Cost& cost :
+       {update(0, 1, StatusUpdate::Kind::done), update(1, 19, StatusUpdate::Kind::done),
+        update(20, 1, StatusUpdate::Kind::dead), update(21, 19, StatusUpdate::Kind::dead)}) {
     EXPECT_LT(cost.visited, 200);
     EXPECT_EQ(cost.sorted, 0);
   }
@@ -152,7 +153,7 @@ TEST_P(MysqlCostTest, OperatorsDoNotWalkOverTheDeliveredWhenTheySearchForOthers)
   cost = cost_of([&] { EXPECT_EQ(operators.dead_groups({}, 10).size(), 1U); });
   EXPECT_LT(cost.visited, 3 * kOfAKind);
   cost =
-      cost_of([&] { EXPECT_EQ(operators.list({.status = {Status::fresh}}, 0, 10).size(), 10U); });
+      cost_of([&] { EXPECT_EQ(operators.list({.status = {Status::pending}}, 0, 10).size(), 10U); });
   EXPECT_LT(cost.visited, 5 * kOfAKind);
   cost = cost_of([&] { EXPECT_FALSE(operators.held_aggregates(1'000).empty()); });
   EXPECT_LT(cost.visited, 3 * kOfAKind);

@@ -164,9 +164,9 @@ std::string Parameters::into(std::string_view text) const {
   std::string sql;
   sql.reserve(text.size() + bytes());
   for (const Parameter& value : values_) {
-    const auto mark = text.find('?');
-    sql += text.substr(0, mark);
-    text.remove_prefix(mark + 1);
+    const auto update = text.find('?');
+    sql += text.substr(0, update);
+    text.remove_prefix(update + 1);
     std::visit([&](const auto& held) { append_literal(sql, held); }, value);
   }
   return sql.append(text);

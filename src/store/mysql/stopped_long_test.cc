@@ -70,7 +70,7 @@ class MysqlStoppedTest : public MysqlTest {
 TEST_F(MysqlStoppedTest, WhoIsStoppedInTheMiddleOfAChangeLosesTheTurnAfterItsLease) {
   const auto store = open_store();
   const auto one = store->join({.lease = 60s});
-  const Tenure before = one->renew();
+  const Lease before = one->renew();
   ASSERT_EQ(before.shards.size(), 16U);
   // Whoever registers waits here, in the middle of its transaction.
   sql().execute("CREATE TABLE gate (id INT PRIMARY KEY, n INT); INSERT INTO gate VALUES (1, 0)");
@@ -92,12 +92,12 @@ TEST_F(MysqlStoppedTest, WhoIsStoppedInTheMiddleOfAChangeLosesTheTurnAfterItsLea
   });
   EXPECT_TRUE(wait_for_waiters(sql(), 1)) << "it waits for the turn";
   EXPECT_FALSE(joined);
-  const Tenure during = one->renew();
+  const Lease during = one->renew();
   EXPECT_EQ(during.epoch, before.epoch) << "leases are renewed without it";
   EXPECT_EQ(during.shards, before.shards);
   joining.join();
   EXPECT_EQ(instances(), "2") << "what the child had begun is rolled back";
-  EXPECT_EQ(one->renew().leaving.size(), 8U);
+  EXPECT_EQ(one->renew().draining.size(), 8U);
 
   EXPECT_EQ(child.go_on(), kAsItShould);
   EXPECT_EQ(instances(), "3");

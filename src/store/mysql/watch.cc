@@ -67,7 +67,7 @@ class CommitWatch final : public Watch {
     } while (!wait(interval));
   }
 
-  // Absent while the server is away: the engine asks the same one, and says so.
+  // Absent while the server is unreachable: the engine asks the same one, and says so.
   std::optional<std::int64_t> last_number() {
     try {
       return database_.run(sql::kLastNumber).integer(0, 0);

@@ -40,8 +40,8 @@ TEST_F(PostgresCancellerTest, TheServerIsToldOfACallThatIsGivenUp) {
 TEST_F(PostgresCancellerTest, ThePoolerIsToldAsWell) {
   OUTBOX_NEEDS_SERVICE("OUTBOX_TEST_PGBOUNCER");
   const auto database = connect(test::pgbouncer_url());
-  const std::string mark = "/* " + schema() + " */";
-  EXPECT_THROW(database->session().run_script("SELECT pg_sleep(60) " + mark, "sleep"),
+  const std::string tag = "/* " + schema() + " */";
+  EXPECT_THROW(database->session().run_script("SELECT pg_sleep(60) " + tag, "sleep"),
                RetryableError);
   database->drop();
   EXPECT_TRUE(eventually([&] {

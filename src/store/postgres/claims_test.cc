@@ -6,7 +6,7 @@ namespace {
 
 using PostgresClaimsTest = PostgresTest;
 
-// Polls without a pause claim retries before the engine hears that their marks landed.
+// Polls without a pause claim retries before the engine hears that their updates landed.
 // Such a claim was nobody's, and the event waited until it expired.
 TEST_F(PostgresClaimsTest, ARetryThatIsClaimedBeforeItsMarkIsKnownDoesNotWaitForTheLockToExpire) {
   const auto listener =

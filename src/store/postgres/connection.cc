@@ -12,17 +12,17 @@
 
 namespace outbox::postgres {
 
-PooledConnection::PooledConnection(Lease lease, std::shared_ptr<Notifier> notifier)
-    : lease_(std::move(lease)), notifier_(std::move(notifier)) {}
+PooledConnection::PooledConnection(PoolHandle handle, std::shared_ptr<Notifier> notifier)
+    : handle_(std::move(handle)), notifier_(std::move(notifier)) {}
 
 PooledConnection::~PooledConnection() {
-  if (getpid() == lease_->environment().pid) end_transaction();
+  if (getpid() == handle_->environment().pid) end_transaction();
 }
 
 // If this fails, the connection is gone, and the transaction with it.
 void PooledConnection::end_transaction() noexcept {
-  if (std::exchange(phase_, Phase::none) == Phase::open && lease_->healthy()) {
-    static_cast<void>(lease_->session().try_script("ROLLBACK"));
+  if (std::exchange(phase_, Phase::none) == Phase::open && handle_->healthy()) {
+    static_cast<void>(handle_->session().try_script("ROLLBACK"));
   }
 }
 
@@ -32,15 +32,15 @@ void PooledConnection::end_transaction() noexcept {
 // took the transaction along: a new one must not pass for it.
 template <class Use>
 auto PooledConnection::use_new_or_open(const Use& use) {
-  if (phase_ != Phase::announced) return use(lease_->session());
+  if (phase_ != Phase::announced) return use(handle_->session());
   phase_ = Phase::open;
-  Session& first = lease_->session();
+  Session& first = handle_->session();
   first.begin_with_next_call();
   try {
     return use(first);
   } catch (const RetryableError&) {
-    if (!lease_->lost() || first.given_up()) throw;
-    Session& second = lease_->session();
+    if (!handle_->lost() || first.given_up()) throw;
+    Session& second = handle_->session();
     second.begin_with_next_call();
     return use(second);
   }
@@ -48,11 +48,12 @@ auto PooledConnection::use_new_or_open(const Use& use) {
 
 template <class Use>
 auto PooledConnection::use_session(const Use& use) {
-  if (phase_ == Phase::open && lease_->lost()) throw_lost();
+  if (phase_ == Phase::open && handle_->lost()) throw_lost();
   try {
     return use_new_or_open(use);
   } catch (...) {
-    if (lease_->lost() || PQtransactionStatus(lease_->handle()) == PQTRANS_INERROR) failure_.note();
+    if (handle_->lost() || PQtransactionStatus(handle_->handle()) == PQTRANS_INERROR)
+      failure_.note();
     throw;
   }
 }
@@ -88,18 +89,18 @@ void PooledConnection::begin() {
   failure_.clear();
   waiting_.clear();
   refs_.clear();
-  marks_.clear();
+  savepoints_.clear();
 }
 
 void PooledConnection::commit() {
   check_in_transaction("commit()");
   const Phase before = std::exchange(phase_, Phase::none);
   if (before == Phase::announced && waiting_.empty()) return;  // there is nothing to commit
-  if (!lease_->healthy()) {
+  if (!handle_->healthy()) {
     if (before == Phase::open) throw_lost();
-    lease_->drop();  // lost while it was idle: another one will do
+    handle_->drop();  // lost while it was idle: another one will do
   }
-  Session& current = lease_->session();
+  Session& current = handle_->session();
   if (before == Phase::announced) current.begin_with_next_call();
   bool committed = false;
   try {
@@ -128,8 +129,8 @@ bool PooledConnection::commit_with_events() {
   }
   calls.push_back({sql::kCommit, Parameters()});
   std::optional<InUtf8> in_utf8;
-  if (!waiting_.empty()) in_utf8.emplace(lease_->session());
-  const std::vector<Result> results = lease_->session().run_together(calls);
+  if (!waiting_.empty()) in_utf8.emplace(handle_->session());
+  const std::vector<Result> results = handle_->session().run_together(calls);
   std::span<const Result> rest(results);
   for (const Insertion& insertion : waiting_) {
     const auto landed = insertion.refs(rest.first(insertion.calls().size()));
@@ -157,14 +158,14 @@ void PooledConnection::rollback() {
 void PooledConnection::savepoint(const std::string& name) {
   check_in_transaction("savepoint()");
   insert_now();
-  marks_.push_back({name, refs_.size()});
+  savepoints_.push_back({name, refs_.size()});
   script("SAVEPOINT " + quoted_name(name), "set savepoint '" + name + "'");
 }
 
 void PooledConnection::release(const std::string& name) {
   check_in_transaction("release()");
-  while (!marks_.empty() && marks_.back().savepoint != name) marks_.pop_back();
-  if (!marks_.empty()) marks_.pop_back();
+  while (!savepoints_.empty() && savepoints_.back().savepoint != name) savepoints_.pop_back();
+  if (!savepoints_.empty()) savepoints_.pop_back();
   script("RELEASE " + quoted_name(name), "release savepoint '" + name + "'");
 }
 
@@ -172,8 +173,8 @@ void PooledConnection::rollback_to(const std::string& name) {
   check_in_transaction("rollback_to()");
   // Whatever waits was written after the last savepoint.
   waiting_.clear();
-  while (!marks_.empty() && marks_.back().savepoint != name) marks_.pop_back();
-  if (!marks_.empty()) refs_.resize(marks_.back().refs);
+  while (!savepoints_.empty() && savepoints_.back().savepoint != name) savepoints_.pop_back();
+  if (!savepoints_.empty()) refs_.resize(savepoints_.back().refs);
   script("ROLLBACK TO " + quoted_name(name), "roll back to savepoint '" + name + "'");
   failure_.clear();
 }
@@ -191,7 +192,7 @@ std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
                                              const InsertOptions& options) {
   check_in_transaction("insert()");
   inserted_ = inserted_ || !events.empty();
-  const Options& store = lease_->environment().options;
+  const Options& store = handle_->environment().options;
   if (events.empty()) return {};
   Insertion insertion(events, options, store);
   if (store.insert_at_commit) return waiting_.emplace_back(std::move(insertion)).refs();

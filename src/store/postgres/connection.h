@@ -18,7 +18,7 @@ class Notifier;
 class PooledConnection final : public Connection {
  public:
   // `notifier`: null if nobody is to be told of commits.
-  PooledConnection(Lease lease, std::shared_ptr<Notifier> notifier);
+  PooledConnection(PoolHandle handle, std::shared_ptr<Notifier> notifier);
   ~PooledConnection() override;
   PooledConnection(const PooledConnection&) = delete;
   PooledConnection& operator=(const PooledConnection&) = delete;
@@ -35,7 +35,7 @@ class PooledConnection final : public Connection {
   std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
   std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
-  std::vector<RowRef> put_off() const override { return refs_; }
+  std::vector<RowRef> deferred_rows() const override { return refs_; }
 
   PGconn* handle();
 
@@ -44,7 +44,7 @@ class PooledConnection final : public Connection {
   // trip.
   enum class Phase { none, announced, open };
 
-  const std::string& where() const { return lease_->environment().description; }
+  const std::string& where() const { return handle_->environment().description; }
   template <class Use>
   auto use_session(const Use& use);
   template <class Use>
@@ -56,7 +56,7 @@ class PooledConnection final : public Connection {
   bool commit_with_events();
   void insert_now();
 
-  const Lease lease_;
+  const PoolHandle handle_;
   const std::shared_ptr<Notifier> notifier_;
   Phase phase_ = Phase::none;
   bool inserted_ = false;  // events, in this transaction
@@ -64,13 +64,13 @@ class PooledConnection final : public Connection {
 
   // With insert_at_commit: what is to be inserted; where what was put off landed; and
   // how many of those there were when a savepoint was set.
-  struct Mark {
+  struct SavepointMark {
     std::string savepoint;
     std::size_t refs;
   };
   std::vector<Insertion> waiting_;
   std::vector<RowRef> refs_;
-  std::vector<Mark> marks_;
+  std::vector<SavepointMark> savepoints_;
 };
 
 }  // namespace outbox::postgres

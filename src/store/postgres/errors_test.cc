@@ -188,10 +188,10 @@ TEST_F(PostgresErrorsTest, ARefusedCopyIsNotToBeStartedOver) {
 TEST_F(PostgresErrorsTest, AFailedTransactionOnAnExternalConnectionNeedsARollbackNotABegin) {
   Writer writer(open_store());
   test::Sql own;
-  Borrowed borrowed(own.handle(), writer.store());
+  ExternalConnection external(own.handle(), writer.store());
   const auto write = [&] {
     return message_of<MisuseError>(
-        [&] { writer.write(borrowed, {.type = "Happened", .payload = json("{}")}); });
+        [&] { writer.write(external, {.type = "Happened", .payload = json("{}")}); });
   };
   EXPECT_TRUE(contains(write(), "BEGIN"));
   own.execute("BEGIN");
@@ -231,8 +231,8 @@ class PostgresOtherDatabaseTest : public PostgresErrorsTest {
 
 TEST_F(PostgresOtherDatabaseTest, AnExternalConnectionToItIsRefused) {
   const Event event = simple_event("e");
-  Borrowed borrowed(other_->handle(), *store_);
-  const std::string message = message_of<MisuseError>([&] { borrowed.insert({&event, 1}, {}); });
+  ExternalConnection external(other_->handle(), *store_);
+  const std::string message = message_of<MisuseError>([&] { external.insert({&event, 1}, {}); });
   EXPECT_TRUE(contains(message, name()));
   EXPECT_TRUE(contains(message, "connect to the same database"));
   EXPECT_EQ(other_->value("SELECT count(*) FROM " + table()), "0");
@@ -240,8 +240,8 @@ TEST_F(PostgresOtherDatabaseTest, AnExternalConnectionToItIsRefused) {
 
 TEST_F(PostgresOtherDatabaseTest, ATransactionOfAnotherLibraryOnItIsRefused) {
   const Event event = simple_event("e");
-  const auto relay = [&](test::Sql& on) {
-    return relayed(*store_, [&](const std::string& text) {
+  const auto executor = [&](test::Sql& on) {
+    return via_executor(*store_, [&](const std::string& text) {
       std::vector<std::array<std::int64_t, 2>> rows;
       for (const test::Row& row : on.query(text)) {
         rows.push_back({std::stoll(*row.at(0)), std::stoll(*row.at(1))});
@@ -250,11 +250,11 @@ TEST_F(PostgresOtherDatabaseTest, ATransactionOfAnotherLibraryOnItIsRefused) {
     });
   };
   EXPECT_TRUE(contains(message_of<MisuseError>([&] {
-                         relay(*other_)->insert({&event, 1}, {});
+                         executor(*other_)->insert({&event, 1}, {});
                        }),
                        "connect to the same database"));
   EXPECT_EQ(other_->value("SELECT count(*) FROM " + table()), "0");
-  EXPECT_NO_THROW(relay(sql())->insert({&event, 1}, {}));
+  EXPECT_NO_THROW(executor(sql())->insert({&event, 1}, {}));
   EXPECT_TRUE(store_->find("e"));
 }
 
@@ -265,9 +265,9 @@ TEST_F(PostgresOtherDatabaseTest, TheSameDatabaseUnderAnotherAddressIsTaken) {
   test::Sql own(url.replace(host, 9, "127.1"));
   for (const char* id : {"1", "2"}) {
     const Event event = simple_event(id);
-    Borrowed borrowed(own.handle(), *store_);
+    ExternalConnection external(own.handle(), *store_);
     own.execute("BEGIN");
-    EXPECT_NO_THROW(borrowed.insert({&event, 1}, {}));
+    EXPECT_NO_THROW(external.insert({&event, 1}, {}));
     own.execute("COMMIT");
     EXPECT_TRUE(store_->find(id));
   }

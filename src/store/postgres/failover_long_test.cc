@@ -42,28 +42,29 @@ bool works_again(Work work) {
 TEST_F(PostgresPromotionTest, AStandbyIsNotUsedAndAPromotedOneEndsTheEpoch) {
   const auto store = open(server_->url(), {.log = log_.log()});
   const auto instance = store->join({.lease = 60s});
-  const Tenure before = instance->renew();
+  const Lease before = instance->renew();
   write_event(*store, simple_event("1"));
-  const Mark first{.row = instance->ready(before.shards, 0, 10).rows.at(0).ref, .event_id = "1"};
+  const StatusUpdate first{.row = instance->ready(before.shards, 0, 10).rows.at(0).ref,
+                           .event_id = "1"};
 
   make_standby();
   for (int i = 0; i < 3; ++i) {
     EXPECT_THROW(instance->renew(), RetryableError);
     EXPECT_THROW(instance->ready(before.shards, 0, 10), RetryableError);
-    EXPECT_THROW(instance->mark(before.epoch, {&first, 1}), RetryableError);
+    EXPECT_THROW(instance->apply(before.epoch, {&first, 1}), RetryableError);
     EXPECT_THROW(write_event(*store, simple_event("no")), RetryableError);
   }
 
   promote();
-  Tenure after;
+  Lease after;
   EXPECT_TRUE(works_again([&] { after = instance->renew(); }));
   EXPECT_GT(after.epoch, before.epoch);
   EXPECT_EQ(after.shards.size(), 16u);
-  EXPECT_TRUE(works_again([&] { EXPECT_TRUE(instance->mark(before.epoch, {&first, 1}).fenced); }));
+  EXPECT_TRUE(works_again([&] { EXPECT_TRUE(instance->apply(before.epoch, {&first, 1}).fenced); }));
   EXPECT_TRUE(works_again([&] {
     EXPECT_EQ(ids(instance->ready(after.shards, 0, 10).rows), std::vector<std::string>{"1"});
   }));
-  EXPECT_TRUE(instance->mark(after.epoch, {&first, 1}).stale.empty());
+  EXPECT_TRUE(instance->apply(after.epoch, {&first, 1}).stale.empty());
   EXPECT_EQ(instance->renew().epoch, after.epoch);
 }
 

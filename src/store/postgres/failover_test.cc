@@ -34,18 +34,18 @@ class PostgresFailoverTest : public PostgresTest {
                   "', 'T', '{}')");
   }
 
-  // Reads and marks what is there; in batches, so that the floor rises.
-  static std::vector<std::string> deliver(Instance& instance, const Tenure& tenure) {
+  // Reads and updates what is there; in batches, so that the floor rises.
+  static std::vector<std::string> deliver(Instance& instance, const Lease& lease) {
     std::vector<std::string> delivered;
     Rows rows;
     do {
-      rows = instance.ready(tenure.shards, 0, 100);
-      std::vector<Mark> marks;
+      rows = instance.ready(lease.shards, 0, 100);
+      std::vector<StatusUpdate> updates;
       for (const Row& row : rows.rows) {
-        marks.push_back({.row = row.ref, .event_id = row.event.id()});
+        updates.push_back({.row = row.ref, .event_id = row.event.id()});
         delivered.push_back(row.event.id());
       }
-      EXPECT_FALSE(instance.mark(tenure.epoch, marks).fenced);
+      EXPECT_FALSE(instance.apply(lease.epoch, updates).fenced);
     } while (rows.more);
     return delivered;
   }
@@ -65,14 +65,14 @@ TEST_F(PostgresFailoverTest, AfterALeaveTheInstanceIsRegisteredAnewOnNewConnecti
   const auto store = open_store_at(url_);
   const auto watch = store->watch([] {});
   const auto instance = store->join({});
-  const Tenure before = instance->renew();
+  const Lease before = instance->renew();
   insert("1");
   EXPECT_EQ(deliver(*instance, before).size(), 1u);
   EXPECT_TRUE(eventually([&] { return older_than(sql().value("SELECT clock_timestamp()")) >= 4; }))
       << "ownership, reading, marking, listening";
   const std::string noted = sql().value("SELECT clock_timestamp()");
   instance->leave();
-  const Tenure after = instance->renew();
+  const Lease after = instance->renew();
   EXPECT_GT(after.epoch, before.epoch);
   EXPECT_EQ(after.shards.size(), 16u);
   insert("2");
@@ -83,21 +83,21 @@ TEST_F(PostgresFailoverTest, AfterALeaveTheInstanceIsRegisteredAnewOnNewConnecti
 TEST_F(PostgresFailoverTest, ARenewalAloneMakesNoNewConnections) {
   const auto store = open_store_at(url_, {.notify = false});
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   insert("1");
-  deliver(*instance, tenure);
+  deliver(*instance, lease);
   const std::string noted = sql().value("SELECT clock_timestamp()");
   EXPECT_TRUE(eventually([&] { return older_than(noted) == 3; })) << "ownership, reading, marking";
   instance->renew();
   insert("2");
-  deliver(*instance, tenure);
+  deliver(*instance, lease);
   EXPECT_EQ(older_than(noted), 3);
 }
 
 TEST_F(PostgresFailoverTest, AnEpochIsNeverGivenOutTwiceToOneInstance) {
   const auto store = open_store_at(url_);
   const auto instance = store->join({});
-  const Tenure before = instance->renew();
+  const Lease before = instance->renew();
   // As after a failover that lost registrations.
   sql().execute("SELECT setval('" + table() + "_epoch', 1, false)");
   instance->leave();
@@ -107,7 +107,7 @@ TEST_F(PostgresFailoverTest, AnEpochIsNeverGivenOutTwiceToOneInstance) {
 TEST_F(PostgresFailoverTest, ANewTimelineEndsTheEpochAndAllThatWasKnownOfTheRows) {
   const auto store = open_store_at(url_, {.notify = false});
   const auto instance = store->join({});
-  const Tenure before = instance->renew();
+  const Lease before = instance->renew();
   sql().execute("INSERT INTO " + table() +
                 " (event_id, event_type, payload) SELECT 'lost' || i, 'T', '{}' "
                 "FROM generate_series(1, 3000) AS i");
@@ -120,7 +120,7 @@ TEST_F(PostgresFailoverTest, ANewTimelineEndsTheEpochAndAllThatWasKnownOfTheRows
                 " ALTER COLUMN seq RESTART WITH 5; SELECT setval('" + table() +
                 "_epoch', 1, false)");
   promote("00000002");
-  const Tenure after = instance->renew();
+  const Lease after = instance->renew();
   EXPECT_GT(after.epoch, before.epoch);
   EXPECT_EQ(after.shards.size(), 16u);
   EXPECT_TRUE(deliver(*instance, after).empty());
@@ -129,8 +129,8 @@ TEST_F(PostgresFailoverTest, ANewTimelineEndsTheEpochAndAllThatWasKnownOfTheRows
     insert(id);
     EXPECT_EQ(deliver(*instance, after), std::vector<std::string>{id});
   }
-  const Mark late{.row = {.seq = 5}, .event_id = "new0", .kind = Mark::Kind::dead};
-  EXPECT_TRUE(instance->mark(before.epoch, {&late, 1}).fenced) << "of the other past";
+  const StatusUpdate late{.row = {.seq = 5}, .event_id = "new0", .kind = StatusUpdate::Kind::dead};
+  EXPECT_TRUE(instance->apply(before.epoch, {&late, 1}).fenced) << "of the other past";
   EXPECT_EQ(instance->renew().epoch, after.epoch) << "and it stays";
 }
 
@@ -138,19 +138,19 @@ TEST_F(PostgresFailoverTest, ANewTimelineEndsTheEpochAndAllThatWasKnownOfTheRows
 TEST_F(PostgresFailoverTest, WhereConnectionsDoNotTellAReadNoticesTheNewTimelineByItself) {
   const auto store = open_store_at(url_, {.prepare = false, .notify = false});
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   sql().execute("INSERT INTO " + table() +
                 " (event_id, event_type, payload) SELECT 'lost' || i, 'T', '{}' "
                 "FROM generate_series(1, 3000) AS i");
-  EXPECT_EQ(deliver(*instance, tenure).size(), 3'000u);
-  EXPECT_TRUE(deliver(*instance, tenure).empty());
+  EXPECT_EQ(deliver(*instance, lease).size(), 3'000u);
+  EXPECT_TRUE(deliver(*instance, lease).empty());
   sql().execute("DELETE FROM " + table() + "; ALTER TABLE " + table() +
                 " ALTER COLUMN seq RESTART WITH 5");
   promote("00000002");
   for (int i = 0; i < 20; ++i) {
     const std::string id = "new" + std::to_string(i);
     insert(id);
-    const std::vector<std::string> found = ids(instance->ready(tenure.shards, 0, 100).rows);
+    const std::vector<std::string> found = ids(instance->ready(lease.shards, 0, 100).rows);
     EXPECT_EQ(std::count(found.begin(), found.end(), id), 1) << "it was passed over";
   }
 }
@@ -161,9 +161,9 @@ TEST_F(PostgresFailoverTest, AServerThatDoesNotTellItsTimelineIsUsedWithoutIt) {
                 "EXCEPTION 'not here' USING ERRCODE = '0A000'; END $$");
   const auto store = open_store_at(url_);
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
-  EXPECT_NE(tenure.epoch, 0);
-  EXPECT_EQ(instance->renew().epoch, tenure.epoch);
+  const Lease lease = instance->renew();
+  EXPECT_NE(lease.epoch, 0);
+  EXPECT_EQ(instance->renew().epoch, lease.epoch);
   EXPECT_TRUE(log_.contains("does not tell its timeline"));
 }
 
@@ -171,14 +171,14 @@ TEST_F(PostgresFailoverTest, AfterALeaveThatFailedTheInstanceIsRegisteredAnew) {
   test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
   const auto store = open_store_at(test::with_port(url_, proxy.port()), {.notify = false});
   const auto instance = store->join({.lease = 60s});
-  const Tenure before = instance->renew();
+  const Lease before = instance->renew();
   ASSERT_EQ(before.shards.size(), 16u);
   proxy.refuse();
   proxy.cut();
   EXPECT_THROW(instance->leave(), RetryableError);
   EXPECT_THROW(instance->leave(), RetryableError) << "it may be tried again";
   proxy.admit();
-  Tenure after;
+  Lease after;
   EXPECT_TRUE(eventually([&] {
     try {
       after = instance->renew();

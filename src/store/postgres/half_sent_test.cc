@@ -39,18 +39,20 @@ class PostgresHalfSentTest : public PostgresTest, public ::testing::WithParamInt
 };
 
 // DONE for the first half, and for the others errors as long as they may be: some megabytes.
-std::vector<Mark> large_batch(const std::vector<Row>& rows, const std::string& in_the_middle) {
-  std::vector<Mark> marks;
+std::vector<StatusUpdate> large_batch(const std::vector<Row>& rows,
+                                      const std::string& in_the_middle) {
+  std::vector<StatusUpdate> updates;
   for (const Row& row : rows) {
-    Mark& mark = marks.emplace_back(Mark{.row = row.ref, .event_id = row.event.id()});
-    if (marks.size() <= rows.size() / 2) continue;
-    mark.kind = Mark::Kind::retry;
-    mark.attempts = 1;
-    mark.delay = 1h;
-    mark.error = std::string(4'000, 'x');
-    if (marks.size() == rows.size() * 3 / 4) mark.error = in_the_middle;
+    StatusUpdate& update =
+        updates.emplace_back(StatusUpdate{.row = row.ref, .event_id = row.event.id()});
+    if (updates.size() <= rows.size() / 2) continue;
+    update.kind = StatusUpdate::Kind::retry;
+    update.attempts = 1;
+    update.delay = 1h;
+    update.error = std::string(4'000, 'x');
+    if (updates.size() == rows.size() * 3 / 4) update.error = in_the_middle;
   }
-  return marks;
+  return updates;
 }
 
 TEST_P(PostgresHalfSentTest, ABatchOfMarksThatIsCutInTheMiddleKeepsNobodyFromTakingOver) {
@@ -59,17 +61,17 @@ TEST_P(PostgresHalfSentTest, ABatchOfMarksThatIsCutInTheMiddleKeepsNobodyFromTak
                 " (event_id, event_type, payload) SELECT i, 'T', '{}' "
                 "FROM generate_series(1, 1000) AS i");
   const auto far = store->join({.name = "far", .lease = 3s});
-  const Tenure tenure = far->renew();
-  const std::vector<Row> rows = far->ready(tenure.shards, 0, 1'000).rows;
+  const Lease lease = far->renew();
+  const std::vector<Row> rows = far->ready(lease.shards, 0, 1'000).rows;
   ASSERT_EQ(rows.size(), 1'000u);
   // So that the statements are prepared.
-  EXPECT_FALSE(far->mark(tenure.epoch, large_batch({rows.begin(), rows.begin() + 4}, "no")).fenced);
+  EXPECT_FALSE(far->apply(lease.epoch, large_batch({rows.begin(), rows.begin() + 4}, "no")).fenced);
 
   const std::string middle = "the network ends here";
   proxy_->hold_request(middle);
   const std::vector<Row> rest(rows.begin() + 4, rows.end());
   std::jthread marking(
-      [&] { EXPECT_THROW(far->mark(tenure.epoch, large_batch(rest, middle)), RetryableError); });
+      [&] { EXPECT_THROW(far->apply(lease.epoch, large_batch(rest, middle)), RetryableError); });
   ASSERT_TRUE(eventually([&] { return proxy_->held() == 1; }));
 
   const auto near_store = open_store(options());

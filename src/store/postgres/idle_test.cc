@@ -86,8 +86,8 @@ class PostgresIdleOwnerTest : public PostgresIdleTest,
 // nobody. Also where the session cannot be set up, as for a pooler.
 TEST_P(PostgresIdleOwnerTest, TheSuccessorTakesOverWhenTheLeaseIsOverAndNotLater) {
   const auto store = open_impatient({.prepare = GetParam(), .notify = false});
-  const auto dies = store->join({.lease = 3s, .whole = true});
-  const auto waits = store->join({.lease = 3s, .whole = true});
+  const auto dies = store->join({.lease = 3s, .exclusive = true});
+  const auto waits = store->join({.lease = 3s, .exclusive = true});
   ASSERT_EQ(dies->renew().shards.size(), 16U);
   EXPECT_TRUE(waits->renew().shards.empty());
   const auto died = steady_clock::now();

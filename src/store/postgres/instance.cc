@@ -6,7 +6,7 @@
 namespace outbox::postgres {
 namespace {
 
-// A mark that waits for somebody's lock keeps the lock on its instance's row, for
+// A update that waits for somebody's lock keeps the lock on its instance's row, for
 // which the next renewal would wait in turn.
 constexpr std::chrono::milliseconds kMarkWaits{2'000};
 

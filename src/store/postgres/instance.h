@@ -4,9 +4,9 @@
 #include "store/common/server_instance.h"
 #include "store/postgres/claims.h"
 #include "store/postgres/database.h"
-#include "store/postgres/marks.h"
 #include "store/postgres/ownership.h"
 #include "store/postgres/reader.h"
+#include "store/postgres/updates.h"
 
 namespace outbox::postgres {
 
@@ -16,7 +16,7 @@ struct InstanceParts {
   using Ownership = postgres::Ownership;
   using Reader = postgres::Reader;
   using Claims = postgres::Claims;
-  using Marks = postgres::Marks;
+  using Updates = postgres::Updates;
 };
 
 class PostgresInstance final : public ServerInstance<InstanceParts> {

@@ -112,7 +112,7 @@ void throw_failure(PGconn* connection, const PGresult* result, std::string_view 
   message.append(message_of(connection, result));
   if (state.empty()) {
     // libpq's own complaints: a lost connection, or a misuse of ours.
-    throw RetryableError(message + "; the connection is made anew");
+    throw RetryableError(message + "; the connection is re-established");
   }
   message.append(" [SQLSTATE ").append(state).append("]");
   const Meaning meaning = meaning_of(state);

@@ -233,19 +233,19 @@ TEST_F(PostgresNetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
 TEST_F(PostgresNetworkTest, ALostConnectionIsNoticedAtOnceNotWhenTheCallsLimitIsOver) {
   const auto store = open_far();
   const auto instance = store->join({.lease = 30s});  // calls may take 10 s
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   write_event(*store, simple_event("e"));
-  const Rows rows = instance->ready(tenure.shards, 0, 10);
+  const Rows rows = instance->ready(lease.shards, 0, 10);
   ASSERT_EQ(rows.rows.size(), 1U);
-  const Mark done{.row = rows.rows.front().ref, .event_id = "e"};
-  instance->mark(tenure.epoch, {&done, 1});
+  const StatusUpdate done{.row = rows.rows.front().ref, .event_id = "e"};
+  instance->apply(lease.epoch, {&done, 1});
   proxy_->cut();
   const auto start = std::chrono::steady_clock::now();
   EXPECT_NO_THROW(instance->renew()) << "it is replaced before the renewal";
-  EXPECT_THROW(instance->ready(tenure.shards, 0, 10), RetryableError);
-  EXPECT_THROW(instance->mark(tenure.epoch, {&done, 1}), RetryableError);
+  EXPECT_THROW(instance->ready(lease.shards, 0, 10), RetryableError);
+  EXPECT_THROW(instance->apply(lease.epoch, {&done, 1}), RetryableError);
   EXPECT_LT(std::chrono::steady_clock::now() - start, 1s);
-  EXPECT_EQ(instance->renew().epoch, tenure.epoch) << "the lease lives on";
+  EXPECT_EQ(instance->renew().epoch, lease.epoch) << "the lease lives on";
 }
 
 TEST_F(PostgresNetworkTest, AStalledServerFailsTheRenewalWithinTheLease) {

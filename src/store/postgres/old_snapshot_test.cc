@@ -24,7 +24,7 @@ class PostgresOldSnapshotTest : public PostgresTest {
     environment->options.codec = default_json_codec();
     database_ = std::make_unique<Database>(environment);
     database_->go_by_index_alone();
-    reader_ = std::make_unique<Reader>(*database_, gains_);
+    reader_ = std::make_unique<Reader>(*database_, generations_);
     std::iota(shards_.begin(), shards_.end(), 0);
 
     report_ = std::make_unique<test::Sql>();
@@ -83,7 +83,7 @@ class PostgresOldSnapshotTest : public PostgresTest {
   }
 
   std::unique_ptr<Database> database_;
-  Gains gains_;
+  ShardGenerations generations_;
   std::unique_ptr<test::Sql> report_;
 };
 

@@ -169,8 +169,8 @@ TEST_F(PostgresOpenTest, OddButLegalNamesWorkAndTheRestIsRefused) {
         postgres::open(test::postgres_url(), {.table = schema() + "." + name, .notify = false});
     write_event(*store, simple_event("e"));
     const auto instance = store->join({});
-    const Tenure tenure = instance->renew();
-    EXPECT_EQ(instance->ready(tenure.shards, 0, 10).rows.size(), 1U) << name;
+    const Lease lease = instance->renew();
+    EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 1U) << name;
     EXPECT_TRUE(store->replay({}, 0, 1).rows == 0);
   }
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + schema() + ".\"SELECT\""), "1");

@@ -46,7 +46,7 @@ const Sql& search_for(Purgeable what) {
       return sql::kOldDone;
     case Purgeable::dead:
       return sql::kOldDead;
-    case Purgeable::everything:
+    case Purgeable::any_age:
       break;
   }
   return sql::kOldAny;

@@ -25,16 +25,16 @@ milliseconds call_limit(milliseconds lease) {
 }  // namespace
 
 Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
-                     Gains& gains)
+                     ShardGenerations& gains)
     : options_(options),
       owner_(std::move(owner)),
       stamp_(process_stamp()),
-      gains_(gains),
+      generations_(gains),
       database_(std::move(environment)) {
   database_.limit_calls(call_limit(options_.lease));
 }
 
-Tenure Ownership::renew() {
+Lease Ownership::renew() {
   Answer answer;
   try {
     // That the server closed it while it was idle is no failed renewal.
@@ -45,17 +45,17 @@ Tenure Ownership::renew() {
     throw;
   }
   failed_ = false;
-  Tenure tenure = std::move(answer.tenure);
+  Lease lease = std::move(answer.lease);
   if (options_.row_claims) {
     const bool stands_by = answer.shards_owned || !answer.claims_rule;
     return {.epoch = stands_by ? 0 : epoch_};
   }
   told_.clear();
-  for (const Tenure::Inherited& inherited : tenure.inherited) told_.push_back(inherited.shard);
-  note_gains(tenure);
-  const bool stands_by = tenure.shards.empty() && tenure.leaving.empty();
-  tenure.epoch = stands_by ? 0 : epoch_;
-  return tenure;
+  for (const Lease::Inherited& inherited : lease.inherited) told_.push_back(inherited.shard);
+  note_generations(lease);
+  const bool stands_by = lease.shards.empty() && lease.draining.empty();
+  lease.epoch = stands_by ? 0 : epoch_;
+  return lease;
 }
 
 // Registers anew if it was declared dead since the last time, or if the server has another
@@ -117,14 +117,14 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
     registered_ = true;
     calls.push_back(
         {sql::kRegister, Parameters(owner_, options_.lease.count(), options_.capacity,
-                                    options_.whole, options_.row_claims, options_.name, host_name(),
-                                    std::int64_t{getpid()}, stamp_, last_epoch_)});
+                                    options_.exclusive, options_.row_claims, options_.name,
+                                    host_name(), std::int64_t{getpid()}, stamp_, last_epoch_)});
   }
   const std::size_t beat = calls.size();
   calls.push_back({sql::kBeat, Parameters(owner_)});
-  calls.push_back({sql::kBury, Parameters(owner_, !failed_, dead_owners)});
+  calls.push_back({sql::kEvict, Parameters(owner_, !failed_, dead_owners)});
   if (!options_.row_claims) calls.push_back({sql::kShare, Parameters(owner_, told_)});
-  calls.push_back({sql::kTenure, Parameters(owner_)});
+  calls.push_back({sql::kLease, Parameters(owner_)});
   calls.push_back({sql::kNeighbours, Parameters(host_name())});
   if (with_history) calls.push_back({sql::kHistory, Parameters()});
   std::vector<Result> results = database_.session().run_at_once(calls);
@@ -158,12 +158,12 @@ Ownership::Answer Ownership::read(const std::vector<Result>& results, std::size_
   for (int row = 0; row < owned.rows(); ++row) {
     if (!is_shard(owned.integer(row, 0))) continue;
     const int shard = static_cast<int>(owned.integer(row, 0));
-    const bool leaving = owned.integer(row, 1) != 0;
-    (leaving ? answer.tenure.leaving : answer.tenure.shards).push_back(shard);
-    const auto suspects = owned.optional_integer(row, 2);
-    if (suspects && !leaving) {
-      answer.tenure.inherited.push_back(
-          {.shard = shard, .suspects = static_cast<std::size_t>(*suspects)});
+    const bool draining = owned.integer(row, 1) != 0;
+    (draining ? answer.lease.draining : answer.lease.shards).push_back(shard);
+    const auto candidates = owned.optional_integer(row, 2);
+    if (candidates && !draining) {
+      answer.lease.inherited.push_back(
+          {.shard = shard, .candidates = static_cast<std::size_t>(*candidates)});
     }
   }
 
@@ -179,19 +179,19 @@ Ownership::Answer Ownership::read(const std::vector<Result>& results, std::size_
 }
 
 // What was owned all the time need not be read from the beginning.
-void Ownership::note_gains(const Tenure& tenure) {
-  std::vector<int> owned = tenure.shards;
-  owned.insert(owned.end(), tenure.leaving.begin(), tenure.leaving.end());
+void Ownership::note_generations(const Lease& lease) {
+  std::vector<int> owned = lease.shards;
+  owned.insert(owned.end(), lease.draining.begin(), lease.draining.end());
   for (const int shard : owned) {
     const bool had = std::find(owned_.begin(), owned_.end(), shard) != owned_.end();
-    if (!had) gains_.gained(shard);
+    if (!had) generations_.gained(shard);
   }
   owned_ = std::move(owned);
 }
 
 void Ownership::release(int shard) {
   if (std::find(owned_.begin(), owned_.end(), shard) == owned_.end()) {
-    throw MisuseError("shard " + std::to_string(shard) + " is not leaving: it is not owned");
+    throw MisuseError("shard " + std::to_string(shard) + " is not draining: it is not owned");
   }
   database_.session().run_at_once(sql::kRelease, owner_, shard);
   std::erase(owned_, shard);

@@ -15,7 +15,7 @@
 namespace outbox::postgres {
 
 // The instances that live, and the shards that they lease. There is no leader: each
-// renewal buries the dead, gives up what exceeds its own share and takes what is free
+// renewal evicts the dead, gives up what exceeds its own share and takes what is free
 // up to it, and that settles within a few rounds. With row claims there is nothing to
 // share: those instances only register, which keeps out one that would read all rows
 // as its own, and stand by while there is such a one.
@@ -24,9 +24,9 @@ namespace outbox::postgres {
 class Ownership {
  public:
   Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
-            Gains& gains);
+            ShardGenerations& gains);
 
-  Tenure renew();
+  Lease renew();
   void release(int shard);
   void leave();
 
@@ -38,10 +38,10 @@ class Ownership {
   struct Answer {
     std::int64_t epoch = 0;     // 0: not registered
     bool lost_history = false;  // of the server, since the registration
-    Tenure tenure{};
+    Lease lease{};
     std::vector<std::string> dead_neighbours{};
     bool shards_owned = false;
-    bool claims_rule = false;  // the eldest instance claims rows
+    bool claims_rule = false;  // the oldest instance claims rows
   };
 
   Answer beat();
@@ -50,13 +50,13 @@ class Ownership {
   void add_leaving(std::vector<Call>& calls) const;
   bool tells_history();
   void begin_anew();
-  void note_gains(const Tenure& tenure);
+  void note_generations(const Lease& lease);
 
   // Constant after construction.
   const InstanceOptions options_;
   const std::string owner_;
   const std::string stamp_;  // of this process
-  Gains& gains_;
+  ShardGenerations& generations_;
 
   Database database_;
   std::int64_t epoch_ = 0;       // 0: not registered
@@ -69,11 +69,11 @@ class Ownership {
   bool tells_history_ = true;
   std::uint64_t asked_on_ = 0;  // Database::connections()
 
-  // Suspects that renew() has told of, to be forgotten.
+  // Poison candidates that renew() has told of, to be forgotten.
   std::vector<std::int64_t> told_;
 
   // Whether this instance has heard from the server without a gap. After an outage
-  // everybody's lease looks expired; whoever is back first must not bury the others
+  // everybody's lease looks expired; whoever is back first must not evict the others
   // before they had a chance to renew.
   bool failed_ = false;
 };

@@ -47,7 +47,7 @@ std::string PostgresStore::side_table(std::string_view name) const {
 }
 
 std::unique_ptr<Connection> PostgresStore::connect() {
-  return std::make_unique<PooledConnection>(connections_->lease(), notifier_);
+  return std::make_unique<PooledConnection>(connections_->take(), notifier_);
 }
 
 std::unique_ptr<Instance> PostgresStore::join(InstanceOptions options) {
@@ -60,56 +60,56 @@ std::unique_ptr<Watch> PostgresStore::watch(std::function<void()> on_commit) {
   return watch_commits(environment_, std::move(on_commit));
 }
 
-bool PostgresStore::has_pending() { return Operators(*operators_->lease()).has_pending(); }
+bool PostgresStore::has_pending() { return Operators(*operators_->take()).has_pending(); }
 
 std::optional<EventRecord> PostgresStore::find(std::string_view event_id) {
-  return Operators(*operators_->lease()).find(event_id);
+  return Operators(*operators_->take()).find(event_id);
 }
 
 bool PostgresStore::replay(std::string_view event_id) {
-  return Operators(*operators_->lease()).replay(event_id);
+  return Operators(*operators_->take()).replay(event_id);
 }
 
 bool PostgresStore::discard(std::string_view event_id) {
-  return Operators(*operators_->lease()).discard(event_id);
+  return Operators(*operators_->take()).discard(event_id);
 }
 
-std::vector<Member> PostgresStore::members() { return Operators(*operators_->lease()).members(); }
+std::vector<Member> PostgresStore::members() { return Operators(*operators_->take()).members(); }
 
-Counts PostgresStore::counts() { return Operators(*scans_->lease()).counts(); }
+Counts PostgresStore::counts() { return Operators(*scans_->take()).counts(); }
 
 std::vector<EventRecord> PostgresStore::list(const EventFilter& filter, Seq after,
                                              std::size_t limit) {
-  return Operators(*scans_->lease()).list(filter, after, limit);
+  return Operators(*scans_->take()).list(filter, after, limit);
 }
 
 std::int64_t PostgresStore::count(const EventFilter& filter) {
-  return Operators(*scans_->lease()).count(filter);
+  return Operators(*scans_->take()).count(filter);
 }
 
 std::vector<DeadGroup> PostgresStore::dead_groups(const EventFilter& filter, std::size_t limit) {
-  return Operators(*scans_->lease()).dead_groups(filter, limit);
+  return Operators(*scans_->take()).dead_groups(filter, limit);
 }
 
 Changed PostgresStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->lease()).replay(filter, after, limit);
+  return Operators(*scans_->take()).replay(filter, after, limit);
 }
 
 Changed PostgresStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->lease()).discard(filter, after, limit);
+  return Operators(*scans_->take()).discard(filter, after, limit);
 }
 
 Changed PostgresStore::purge(Purgeable what, Time before, Seq after, std::size_t limit,
                              bool archive) {
-  return Operators(*scans_->lease()).purge(what, before, after, limit, archive);
+  return Operators(*scans_->take()).purge(what, before, after, limit, archive);
 }
 
 std::int64_t PostgresStore::count_purgeable(Purgeable what, Time before) {
-  return Operators(*scans_->lease()).count_purgeable(what, before);
+  return Operators(*scans_->take()).count_purgeable(what, before);
 }
 
 std::vector<HeldAggregate> PostgresStore::held_aggregates(std::size_t limit) {
-  return Operators(*scans_->lease()).held_aggregates(limit);
+  return Operators(*scans_->take()).held_aggregates(limit);
 }
 
 }  // namespace outbox::postgres

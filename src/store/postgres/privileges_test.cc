@@ -87,9 +87,9 @@ TEST_F(PostgresPrivilegesTest, TheWriterWrites) {
     connection->commit();
   }
   mine->execute("BEGIN");
-  Borrowed borrowed(mine->handle(), *store);
+  ExternalConnection external(mine->handle(), *store);
   const Event event = simple_event("3");
-  borrowed.insert({&event, 1}, {});
+  external.insert({&event, 1}, {});
   mine->execute("COMMIT");
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + table()), "6");
 
@@ -155,19 +155,20 @@ TEST_F(PostgresPrivilegesTest, TheDispatcherTakesOverAndReadsEverythingAnEngineR
   sql().execute("UPDATE " + table() +
                 "_instance SET beat_at = beat_at - interval '1 hour', pid = 1");
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
-  ASSERT_EQ(tenure.shards.size(), 16U);
+  const Lease lease = instance->renew();
+  ASSERT_EQ(lease.shards.size(), 16U);
   for (int i = 0; i < 3; ++i)
     sql().execute("INSERT INTO " + table() + " (event_id, event_type, payload) SELECT '" +
                   std::to_string(i) + "-' || n, 'T', '{}' FROM generate_series(1, 300) AS n");
   Rows rows;
-  for (int i = 0; i < 3; ++i) rows = instance->ready(tenure.shards, 0, 500);  // looks who writes
+  for (int i = 0; i < 3; ++i) rows = instance->ready(lease.shards, 0, 500);  // looks who writes
   const RowRef row = store->find("held")->row.ref;
-  const Mark aside{.row = row, .event_id = "held", .kind = Mark::Kind::aside, .lane = 7};
-  EXPECT_TRUE(instance->mark(tenure.epoch, {&aside, 1}).stale.empty());
+  const StatusUpdate aside{
+      .row = row, .event_id = "held", .kind = StatusUpdate::Kind::hold, .lane = 7};
+  EXPECT_TRUE(instance->apply(lease.epoch, {&aside, 1}).stale.empty());
   EXPECT_EQ(instance->held(row.shard, 7, 10).rows.size(), 1U);
   EXPECT_EQ(instance->held_lanes(row.shard, 0, 10).size(), 1U);
-  instance->due(tenure.shards, 10);
+  instance->due(lease.shards, 10);
   instance->leave();
 }
 
@@ -176,14 +177,14 @@ TEST_F(PostgresPrivilegesTest, TheDispatcherMayDeleteWhatIsDeliveredOnlyIfThatIs
   const auto store = store_as("dispatcher", {.on_done = OnDone::remove});
   write_event(*writes, simple_event("e"));
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
-  const Mark done{.row = store->find("e")->row.ref, .event_id = "e"};
+  const Lease lease = instance->renew();
+  const StatusUpdate done{.row = store->find("e")->row.ref, .event_id = "e"};
   EXPECT_TRUE(contains(message_of<PermanentError>([&] {
-                         instance->mark(tenure.epoch, {&done, 1});
+                         instance->apply(lease.epoch, {&done, 1});
                        }),
                        "docs/databases.md"));
   sql().execute("GRANT DELETE ON " + table() + " TO " + schema() + "_dispatcher");
-  EXPECT_TRUE(instance->mark(tenure.epoch, {&done, 1}).stale.empty());
+  EXPECT_TRUE(instance->apply(lease.epoch, {&done, 1}).stale.empty());
   EXPECT_FALSE(store->find("e"));
 }
 

@@ -38,8 +38,8 @@ Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, const Rea
 
 void Reader::reset_gained(std::span<const int> shards) {
   for (const int shard : shards) {
-    auto& seen = gains_seen_[static_cast<std::size_t>(shard)];
-    const std::uint64_t gained = gains_.of(shard);
+    auto& seen = generations_seen_[static_cast<std::size_t>(shard)];
+    const std::uint64_t gained = generations_.of(shard);
     if (seen == gained) continue;
     seen = gained;
     floor_.reset(shard);

@@ -15,11 +15,12 @@
 
 namespace outbox::postgres {
 
-// Reads the rows that are ready, due or set aside, each through the index on
+// Reads the rows that are ready, due or held, each through the index on
 // `hold`: what is finished or waits costs nothing. Used by one thread at a time.
 class Reader {
  public:
-  Reader(Database& database, const Gains& gains) : database_(database), gains_(gains) {}
+  Reader(Database& database, const ShardGenerations& gains)
+      : database_(database), generations_(gains) {}
 
   Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
   void rewind(Seq seq);
@@ -46,8 +47,8 @@ class Reader {
   const JsonCodec& codec() const { return *database_.environment().options.codec; }
 
   Database& database_;
-  const Gains& gains_;
-  PerShard<std::uint64_t> gains_seen_{};
+  const ShardGenerations& generations_;
+  PerShard<std::uint64_t> generations_seen_{};
 
   // What was learnt on this connection; another one may lead to a server with another past.
   Floor floor_;

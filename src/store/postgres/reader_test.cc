@@ -18,7 +18,7 @@ class PostgresReaderTest : public PostgresTest {
   void open_at(const std::string& url) {
     store_ = open_store_at(url, {.notify = false});
     instance_ = store_->join({.lease = 60s});
-    tenure_ = instance_->renew();
+    lease_ = instance_->renew();
   }
 
   std::string insert_rows(const std::string& prefix, int number) const {
@@ -26,19 +26,19 @@ class PostgresReaderTest : public PostgresTest {
            "' || i, 'T', '{}' FROM generate_series(1, " + std::to_string(number) + ") AS i";
   }
 
-  // Reads and marks all that is there; the ids that did not come from `prefix`.
+  // Reads and updates all that is there; the ids that did not come from `prefix`.
   std::vector<std::string> deliver(const std::string& prefix) {
     std::vector<std::string> others;
     Rows rows;
     do {
-      rows = instance_->ready(tenure_.shards, 0, 500);
-      std::vector<Mark> marks;
+      rows = instance_->ready(lease_.shards, 0, 500);
+      std::vector<StatusUpdate> updates;
       for (const Row& row : rows.rows) {
-        marks.push_back({.row = row.ref, .event_id = row.event.id()});
+        updates.push_back({.row = row.ref, .event_id = row.event.id()});
         if (!row.event.id().starts_with(prefix)) others.push_back(row.event.id());
       }
-      if (!marks.empty()) {
-        const MarkResult marked = instance_->mark(tenure_.epoch, marks);
+      if (!updates.empty()) {
+        const UpdateResult marked = instance_->apply(lease_.epoch, updates);
         EXPECT_FALSE(marked.fenced);
         EXPECT_TRUE(marked.stale.empty());
       }
@@ -59,7 +59,7 @@ class PostgresReaderTest : public PostgresTest {
   std::vector<std::string> read_patiently() {
     for (;;) {
       try {
-        return ids(instance_->ready(tenure_.shards, 0, 500).rows);
+        return ids(instance_->ready(lease_.shards, 0, 500).rows);
       } catch (const RetryableError&) {
         // A read waits for a lock only in these tests.
       }
@@ -68,7 +68,7 @@ class PostgresReaderTest : public PostgresTest {
 
   std::shared_ptr<Store> store_;
   std::unique_ptr<Instance> instance_;
-  Tenure tenure_;
+  Lease lease_;
 };
 
 TEST_F(PostgresReaderTest, ADelayIsCountedByTheServersClock) {
@@ -186,20 +186,20 @@ TEST_F(PostgresReaderTest, ARowThatIsCommittedBeforeTheLooksIsInTheReadThatRelie
 
 TEST_F(PostgresReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
   sql().execute(insert_rows("early", 3));
-  const Rows read = instance_->ready(tenure_.shards, 0, 10);
+  const Rows read = instance_->ready(lease_.shards, 0, 10);
   ASSERT_EQ(read.rows.size(), 3U);
   for (int round = 0; round < 3; ++round) {
     sql().execute(insert_rows("more" + std::to_string(round) + "_", 1'000));
     Rows rows;
     do {
-      rows = instance_->ready(tenure_.shards, 3, 500);
-      std::vector<Mark> marks;
+      rows = instance_->ready(lease_.shards, 3, 500);
+      std::vector<StatusUpdate> updates;
       for (const Row& row : rows.rows) {
         if (row.event.id().starts_with("more")) {
-          marks.push_back({.row = row.ref, .event_id = row.event.id()});
+          updates.push_back({.row = row.ref, .event_id = row.event.id()});
         }
       }
-      if (!marks.empty()) instance_->mark(tenure_.epoch, marks);
+      if (!updates.empty()) instance_->apply(lease_.epoch, updates);
     } while (rows.more);
   }
   Seq lowest = read.rows.front().ref.seq;
@@ -212,7 +212,7 @@ TEST_F(PostgresReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
 TEST_F(PostgresReaderTest, ANoteOfAFreedLaneThatIsCommittedLateIsNotForgotten) {
   const auto freed = [&] {
     std::vector<LaneKey> lanes;
-    for (const LaneRef& lane : instance_->unblocked(tenure_.shards, 10)) lanes.push_back(lane.key);
+    for (const LaneRef& lane : instance_->unblocked(lease_.shards, 10)) lanes.push_back(lane.key);
     return lanes;
   };
   const std::string note = "INSERT INTO " + table() + "_unblocked (shard, lane) VALUES (0, ";

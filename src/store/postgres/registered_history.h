@@ -10,7 +10,7 @@
 namespace outbox::postgres {
 
 // As the server tells it (sql::kHistory); empty if it does not, or if there is no registration.
-// Thread-safe: who renews sets it, and who reads or marks is held to it.
+// Thread-safe: who renews sets it, and who reads or updates is held to it.
 class RegisteredHistory {
  public:
   void set(std::int64_t epoch, std::string history) OUTBOX_EXCLUDES(mutex_) {

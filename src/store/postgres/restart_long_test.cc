@@ -37,29 +37,29 @@ TEST_F(PostgresRestartTest, PoolInstanceAndWatchSurviveIt) {
   const auto instance = store->join({.lease = 60s});
   testing::Signal seen;
   const auto watched = store->watch([&] { seen.raise(); });
-  Tenure tenure = instance->renew();
+  Lease lease = instance->renew();
   ASSERT_TRUE(seen.wait());
   for (const bool in_good_order : {true, false}) {
     const std::string id = in_good_order ? "restarted" : "killed";
     write_event(*store, simple_event(id));
     const auto open = begun(*store);
     open->query("SELECT 1", {});
-    ASSERT_TRUE(eventually([&] { return instance->ready(tenure.shards, 0, 10).rows.size() == 1; }));
+    ASSERT_TRUE(eventually([&] { return instance->ready(lease.shards, 0, 10).rows.size() == 1; }));
     const std::size_t before = seen.count();
     server_->restart(in_good_order);
 
     EXPECT_THROW(open->commit(), Error) << "its transaction is lost";
     EXPECT_TRUE(works_again([&] { begun(*store); }));
-    EXPECT_TRUE(works_again([&] { EXPECT_EQ(instance->renew().epoch, tenure.epoch); }));
+    EXPECT_TRUE(works_again([&] { EXPECT_EQ(instance->renew().epoch, lease.epoch); }));
     Rows rows;
     EXPECT_TRUE(works_again([&] {
       instance->rewind(0);
-      rows = instance->ready(tenure.shards, 0, 10);
+      rows = instance->ready(lease.shards, 0, 10);
     }));
     ASSERT_EQ(ids(rows.rows), std::vector<std::string>{id});
-    const Mark done{.row = rows.rows.front().ref, .event_id = id};
+    const StatusUpdate done{.row = rows.rows.front().ref, .event_id = id};
     EXPECT_TRUE(works_again([&] {
-      const MarkResult marked = instance->mark(tenure.epoch, {&done, 1});
+      const UpdateResult marked = instance->apply(lease.epoch, {&done, 1});
       EXPECT_FALSE(marked.fenced);
       EXPECT_TRUE(marked.stale.empty());
     }));
@@ -67,8 +67,8 @@ TEST_F(PostgresRestartTest, PoolInstanceAndWatchSurviveIt) {
     const std::size_t back = seen.count();
     write_event(*store, simple_event(id + " after"));
     EXPECT_TRUE(seen.wait(back + 1)) << "hears again";
-    const Mark after{.row = store->find(id + " after")->row.ref, .event_id = id + " after"};
-    instance->mark(tenure.epoch, {&after, 1});
+    const StatusUpdate after{.row = store->find(id + " after")->row.ref, .event_id = id + " after"};
+    instance->apply(lease.epoch, {&after, 1});
   }
 }
 

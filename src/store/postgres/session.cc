@@ -363,7 +363,7 @@ ResultHandle Session::try_script(const char* text) noexcept {
 }
 
 // PostgreSQL keeps the plan of a prepared statement: that of an INSERT does not grow old
-// with the tables. A result would have to keep its columns, and a borrowed connection is
+// with the tables. A result would have to keep its columns, and an external connection is
 // not ours to fill.
 bool Session::may_stay_prepared(std::string_view text, const UserValues& values) const {
   return prepare_ == Prepare::at_once && values.size() > 0 && first_word(text) == "INSERT";

@@ -63,10 +63,11 @@ TEST_F(PostgresSettingsTest, EnginesWorkWhereADatabaseIsReadOnlyByDefault) {
   write_event(*open_store(), simple_event("1"));
   const auto store = open_store_at(url_with("default_transaction_read_only=on"));
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
-  ASSERT_EQ(tenure.shards.size(), 16u);
-  const Mark done{.row = instance->ready(tenure.shards, 0, 10).rows.at(0).ref, .event_id = "1"};
-  EXPECT_TRUE(instance->mark(tenure.epoch, {&done, 1}).stale.empty());
+  const Lease lease = instance->renew();
+  ASSERT_EQ(lease.shards.size(), 16u);
+  const StatusUpdate done{.row = instance->ready(lease.shards, 0, 10).rows.at(0).ref,
+                          .event_id = "1"};
+  EXPECT_TRUE(instance->apply(lease.epoch, {&done, 1}).stale.empty());
   EXPECT_FALSE(store->has_pending());
   EXPECT_TRUE(store->replay("1"));
   EXPECT_TRUE(contains(message_of<RetryableError>([&] { begun(*store); }), "read-only"))
@@ -90,10 +91,10 @@ TEST_P(PostgresIsolationTest, RenewalsAndMarksSideBySideDoNotCollide) {
                 " (event_id, event_type, payload) SELECT i, 'T', '{}' "
                 "FROM generate_series(1, 300) AS i");
   std::vector<std::unique_ptr<Instance>> instances;
-  std::vector<Tenure> tenures;
+  std::vector<Lease> leases;
   for (int i = 0; i < 3; ++i) {
     instances.push_back(store->join({}));
-    tenures.push_back(instances.back()->renew());
+    leases.push_back(instances.back()->renew());
   }
   std::vector<std::jthread> threads;
   for (const auto& instance : instances) {
@@ -102,9 +103,10 @@ TEST_P(PostgresIsolationTest, RenewalsAndMarksSideBySideDoNotCollide) {
     });
   }
   Instance& owner = *instances.front();
-  for (const Row& row : owner.ready(tenures.front().shards, 0, 300).rows) {
-    Mark retry{.row = row.ref, .event_id = row.event.id(), .kind = Mark::Kind::retry};
-    EXPECT_NO_THROW(owner.mark(tenures.front().epoch, {&retry, 1}));
+  for (const Row& row : owner.ready(leases.front().shards, 0, 300).rows) {
+    StatusUpdate retry{
+        .row = row.ref, .event_id = row.event.id(), .kind = StatusUpdate::Kind::retry};
+    EXPECT_NO_THROW(owner.apply(leases.front().epoch, {&retry, 1}));
   }
 }
 
@@ -118,19 +120,19 @@ TEST_P(PostgresIsolationTest, ALateCommitIsNotPassedOver) {
   sql().execute("CREATE VIEW " + schema() + ".pg_locks AS SELECT * FROM " + schema() + ".locks()");
   const auto store = open_isolated("%20-csearch_path%3D" + schema() + ",pg_catalog");
   const auto instance = store->join({});
-  const Tenure tenure = instance->renew();
+  const Lease lease = instance->renew();
   sql().execute("INSERT INTO " + table() +
                 " (event_id, event_type, payload) SELECT 'early' || i, 'T', '{}' "
                 "FROM generate_series(1, 300) AS i");
   const auto deliver = [&] {
-    std::vector<Mark> marks;
-    for (const Row& row : instance->ready(tenure.shards, 0, 1'000).rows) {
-      marks.push_back({.row = row.ref, .event_id = row.event.id()});
+    std::vector<StatusUpdate> updates;
+    for (const Row& row : instance->ready(lease.shards, 0, 1'000).rows) {
+      updates.push_back({.row = row.ref, .event_id = row.event.id()});
     }
-    if (!marks.empty()) {
-      EXPECT_TRUE(instance->mark(tenure.epoch, marks).stale.empty());
+    if (!updates.empty()) {
+      EXPECT_TRUE(instance->apply(lease.epoch, updates).stale.empty());
     }
-    return marks;
+    return updates;
   };
   EXPECT_EQ(deliver().size(), 300u);
 
@@ -139,7 +141,7 @@ TEST_P(PostgresIsolationTest, ALateCommitIsNotPassedOver) {
                " (event_id, event_type, payload) VALUES ('late', 'T', '{}')");
   test::Sql gate;
   gate.execute("SELECT pg_advisory_lock(hashtext('" + schema() + "'))");
-  std::vector<Mark> found;
+  std::vector<StatusUpdate> found;
   {
     const std::jthread look([&] { found = deliver(); });
     EXPECT_TRUE(eventually([&] {

@@ -62,7 +62,7 @@ RETURNING seq, shard
 
 // The same for another client library, with the values written into it: text in
 // hexadecimal, in which only the server sees UTF-8.
-inline constexpr Sql kInsertRelayed{"insert events", R"sql(
+inline constexpr Sql kInsertByExecutor{"insert events", R"sql(
 INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
   headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)
 SELECT convert_from(decode(event_id, 'hex'), 'UTF8'), convert_from(decode(event_type, 'hex'), 'UTF8'),
@@ -268,7 +268,7 @@ inline constexpr Sql kDontWaitForDisk{"commit without waiting for the disk", R"s
 SELECT set_config('synchronous_commit', 'off', true)
 )sql"};
 
-// --- Marking: $1 the owner, $2 its epoch, or NULL with row claims ---
+// --- Updating: $1 the owner, $2 its epoch, or NULL with row claims ---
 //
 // `mine` are the shards that the owner holds. It locks the owner's row until the end
 // of the transaction, so that nobody can take over in between; a take-over that was
@@ -279,7 +279,7 @@ SELECT set_config('synchronous_commit', 'off', true)
 // A number alone does not name an event: a server that has lost commits gives it out again.
 // So the id is compared too, in a way that leaves the planner the index on `hold`.
 
-inline constexpr Sql kDone{"mark events DONE", R"sql(
+inline constexpr Sql kDone{"update events DONE", R"sql(
 WITH mine AS MATERIALIZED (
   SELECT shard.shard FROM {instance} AS instance JOIN {shard} AS shard USING (owner)
   WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
@@ -311,10 +311,10 @@ WITH mine AS MATERIALIZED (
 SELECT seq FROM changed UNION ALL SELECT 0 WHERE $2 IS NULL OR EXISTS (SELECT FROM mine)
 )sql"};
 
-// All other marks. `kind` is Mark::Kind: 1 retry, 2 defer, 3 dead, 4 aside, 5 suspect,
+// All other updates. `kind` is StatusUpdate::Kind: 1 retry, 2 defer, 3 dead, 4 aside, 5 candidate,
 // 6 unblock. `lane` is where a row waits with others, 0 if alone: then until
 // `available`.
-inline constexpr Sql kChange{"mark events", R"sql(
+inline constexpr Sql kChange{"update events", R"sql(
 WITH mine AS MATERIALIZED (
   SELECT shard.shard FROM {instance} AS instance JOIN {shard} AS shard USING (owner)
   WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
@@ -363,8 +363,8 @@ WHERE event_id = ANY ($1::text[])
 
 // --- Ownership ---
 //
-// A renewal is one transaction in one round trip: kLockShards, kBeat, kBury, kShare,
-// kTenure, kNeighbours. The first makes renewals take turns, in the server alone: a
+// A renewal is one transaction in one round trip: kLockShards, kBeat, kEvict, kShare,
+// kLease, kNeighbours. The first makes renewals take turns, in the server alone: a
 // process that is stopped in the middle of its renewal stops nobody.
 
 inline constexpr Sql kLockShards{"take the turn to renew", R"sql(
@@ -389,8 +389,8 @@ SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
                               false};
 
 // Those whose lease has expired, if $2 says so, and those known to be dead ($3). The
-// deletion waits for a mark of theirs that is under way; later ones are fenced.
-inline constexpr Sql kBury{"take over from the dead", R"sql(
+// deletion waits for a update of theirs that is under way; later ones are fenced.
+inline constexpr Sql kEvict{"take over from the dead", R"sql(
 WITH dead AS (
   DELETE FROM {instance}
   WHERE owner <> $1
@@ -402,10 +402,10 @@ SET owner = NULL, leaving = false, suspects = greatest(shard.suspects, dead.capa
 FROM dead WHERE shard.owner = dead.owner
 )sql"};
 
-// Forgets the suspects that the owner has heard of ($2: the shards), gives up what
+// Forgets the candidates that the owner has heard of ($2: the shards), gives up what
 // exceeds its share and takes what is free up to it. Shares are as even as whole
-// shards allow, the eldest get one more; but the eldest that wants everything gets
-// everything, and while the eldest of all claims rows nobody owns shards.
+// shards allow, the oldest get one more; but the oldest that wants everything gets
+// everything, and while the oldest of all claims rows nobody owns shards.
 inline constexpr Sql kShare{"share the events out", R"sql(
 WITH living AS (
   SELECT owner, row_number() OVER (ORDER BY epoch, owner) - 1 AS rank, count(*) OVER () AS number,
@@ -431,7 +431,7 @@ FROM candidate, share
 WHERE shard.shard = candidate.shard AND (NOT candidate.free OR candidate.number <= share.size)
 )sql"};
 
-inline constexpr Sql kTenure{"read what is owned", R"sql(
+inline constexpr Sql kLease{"read what is owned", R"sql(
 SELECT shard, leaving, suspects FROM {shard} WHERE owner = $1 ORDER BY shard
 )sql"};
 

@@ -37,7 +37,7 @@ std::vector<Example> reads_of_due() {
           {sql::kDue, "bigint[], bigint", kShardArray + ",100"}};
 }
 
-std::vector<Example> marks() {
+std::vector<Example> updates() {
   return {{sql::kDone, "text, bigint, bigint[], bigint[], bigint[], text[]",
            "'me',1," + kAddresses + ",'{a,b,c}'"},
           {sql::kRemove, "text, bigint, bigint[], bigint[], bigint[], text[]",
@@ -119,7 +119,7 @@ class PostgresQueryPlanTest : public testing::Test {
   void expect_indexes() {
     expect_index(reads(), "outbox_event_hold");
     expect_index(reads_of_due(), "outbox_event_due");
-    expect_index(marks(), "outbox_event_hold");
+    expect_index(updates(), "outbox_event_hold");
     expect_index(by_id(), "outbox_event_id");
   }
 

@@ -85,7 +85,7 @@ std::string describe(const PQconninfoOption* options) {
   return hosts + ":" + or_else(value_of(options, "port"), "5432") + "/" + database;
 }
 
-// libpq's own mark for what must not be shown.
+// libpq's own update for what must not be shown.
 bool is_secret(const PQconninfoOption& option) {
   return option.dispchar != nullptr && *option.dispchar == '*';
 }

@@ -47,7 +47,7 @@ std::string contradiction(const Run& run, int status_column, int hold_column) {
   const bool integer = run.type(hold_column) == SQLITE_INTEGER;
   bool sound = integer;
   switch (static_cast<Status>(run.integer(status_column))) {
-    case Status::fresh:
+    case Status::pending:
     case Status::retry:
       break;
     case Status::done:

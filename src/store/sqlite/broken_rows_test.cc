@@ -106,7 +106,7 @@ TEST_F(BrokenRowsTest, NothingWaitsForARowThatIsNeverDelivered) {
 
 TEST_F(BrokenRowsTest, AnUnknownStatusIsNoneOfThoseThatOperatorsAskFor) {
   write_broken();
-  for (const Status status : {Status::fresh, Status::done, Status::retry, Status::dead}) {
+  for (const Status status : {Status::pending, Status::done, Status::retry, Status::dead}) {
     for (const EventRecord& record : store_->list({.status = {status, Status::done}}, 0, 100)) {
       EXPECT_FALSE(record.row.event.id().starts_with("unknown")) << record.row.event.id();
     }

@@ -12,7 +12,7 @@ namespace outbox::sqlite {
 // A connection from the pool. Used by one thread at a time.
 class PooledConnection final : public Connection {
  public:
-  explicit PooledConnection(Lease lease) : lease_(std::move(lease)) {}
+  explicit PooledConnection(PoolHandle handle) : handle_(std::move(handle)) {}
 
   void begin() override;
   void commit() override;
@@ -30,7 +30,7 @@ class PooledConnection final : public Connection {
   sqlite3* handle() const { return database().handle(); }
 
  private:
-  Database& database() const { return *lease_; }
+  Database& database() const { return *handle_; }
   void check_usable() const;
   void check_in_transaction(const char* call) const;
   template <class Work>
@@ -40,7 +40,7 @@ class PooledConnection final : public Connection {
   template <class Work>
   auto watched(Work work);
 
-  const Lease lease_;
+  const PoolHandle handle_;
   FirstFailure failure_;  // that made SQLite do so
 };
 

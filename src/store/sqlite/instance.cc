@@ -25,11 +25,11 @@ SqliteInstance::SqliteInstance(EnvironmentPtr environment, InstanceOptions optio
       claims_(reading_, owner_, options_.lock_timeout),
       waits_(reading_, !options_.row_claims),
       marking_(environment_),
-      marks_(marking_, options_.row_claims ? std::optional(owner_) : std::nullopt) {}
+      updates_(marking_, options_.row_claims ? std::optional(owner_) : std::nullopt) {}
 
 void SqliteInstance::release(int shard) {
   throw MisuseError("shard " + std::to_string(shard) +
-                    " is not leaving: an SQLite store has one shard, owned until leave()");
+                    " is not draining: an SQLite store has one shard, owned until leave()");
 }
 
 void SqliteInstance::prepare_to_read() {
@@ -71,10 +71,10 @@ Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, const ReadLimi
   return claims_.claim(skip_recent, limit);
 }
 
-MarkResult SqliteInstance::mark(std::int64_t epoch, std::span<const Mark> marks) {
+UpdateResult SqliteInstance::apply(std::int64_t epoch, std::span<const StatusUpdate> updates) {
   // After leave() the row still shows the epoch that it had.
   if (!options_.row_claims && epoch != ownership_.epoch()) return {.fenced = true};
-  return marks_.apply(marks, epoch);
+  return updates_.apply(updates, epoch);
 }
 
 }  // namespace outbox::sqlite

@@ -6,9 +6,9 @@
 #include "outbox/store.h"
 #include "store/sqlite/claims.h"
 #include "store/sqlite/database.h"
-#include "store/sqlite/marks.h"
 #include "store/sqlite/ownership.h"
 #include "store/sqlite/reader.h"
+#include "store/sqlite/updates.h"
 #include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
@@ -20,9 +20,9 @@ class SqliteInstance final : public Instance {
  public:
   SqliteInstance(EnvironmentPtr environment, InstanceOptions options);
 
-  Tenure renew() override { return ownership_.renew(); }
+  Lease renew() override { return ownership_.renew(); }
   std::int64_t epoch() const override { return ownership_.epoch(); }
-  std::optional<std::chrono::milliseconds> lease() const override { return std::nullopt; }
+  std::optional<std::chrono::milliseconds> lease_duration() const override { return std::nullopt; }
   void release(int shard) override;
   void leave() override { ownership_.leave(); }
 
@@ -35,7 +35,7 @@ class SqliteInstance final : public Instance {
   Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override;
   void unclaim(std::span<const RowRef> rows) override { claims_.unclaim(rows); }
 
-  MarkResult mark(std::int64_t epoch, std::span<const Mark> marks) override;
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override;
 
   const std::string& owner() const override { return owner_; }
 
@@ -56,7 +56,7 @@ class SqliteInstance final : public Instance {
   Waits waits_;
 
   Database marking_;
-  Marks marks_;
+  Updates updates_;
 };
 
 }  // namespace outbox::sqlite

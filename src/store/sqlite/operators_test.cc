@@ -55,7 +55,7 @@ TEST_F(OperatorsTest, ADeleteThatFailsLeavesNothingInTheArchive) {
 
 TEST_F(OperatorsTest, TheArchiveKeepsEveryColumnAsItWas) {
   fill();
-  EXPECT_EQ(store_->purge(Purgeable::everything, now(), 0, 10, true).rows, 5);
+  EXPECT_EQ(store_->purge(Purgeable::any_age, now(), 0, 10, true).rows, 5);
   EXPECT_EQ(db_.value("SELECT group_concat(event_id || status || coalesce(hold, '-') ||"
                       " typeof(payload) || hex(payload) || coalesce(last_error, ''), ' ')"
                       " FROM (SELECT * FROM outbox_event_archive ORDER BY seq)"),
@@ -69,7 +69,7 @@ TEST_F(OperatorsTest, SearchesThatFindNothingDoNotWaitForWriters) {
   const Time long_ago = Time{};
   EXPECT_EQ(store_->purge(Purgeable::done, long_ago, 0, 10, true).rows, 0);
   EXPECT_EQ(store_->purge(Purgeable::dead, long_ago, 0, 10, true).rows, 0);
-  EXPECT_EQ(store_->purge(Purgeable::everything, long_ago, 0, 10, true).rows, 0);
+  EXPECT_EQ(store_->purge(Purgeable::any_age, long_ago, 0, 10, true).rows, 0);
   EXPECT_EQ(store_->replay({.type = "other"}, 0, 10).rows, 0);
   EXPECT_EQ(store_->discard({.type = "other"}, 0, 10).rows, 0);
   EXPECT_EQ(store_->list({}, 0, 10).size(), 5u);
@@ -83,12 +83,12 @@ TEST_F(OperatorsTest, RowsOfOtherProgramsAreListedWithWhatIsWrongWithThem) {
   db_.run(
       "INSERT INTO outbox_event (event_id, event_type, payload, created_at, headers, last_error)"
       " VALUES ('odd', 'T', 5, 'yesterday', 'no json', x'00ff00')");
-  const auto records = store_->list({.status = {Status::fresh}}, 0, 10);
+  const auto records = store_->list({.status = {Status::pending}}, 0, 10);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_TRUE(contains(records[0].row.defect, "created_at"));
   EXPECT_TRUE(contains(records[0].row.defect, "headers"));
   EXPECT_EQ(store_->counts().pending, 1);
-  EXPECT_EQ(store_->purge(Purgeable::everything, now(), 0, 10, false).rows, 0)
+  EXPECT_EQ(store_->purge(Purgeable::any_age, now(), 0, 10, false).rows, 0)
       << "a row without a time is not old";
 }
 

@@ -22,7 +22,7 @@ Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options,
       database_(environment),
       lock_(lock_file(*environment), environment->file) {}
 
-Tenure Ownership::renew() {
+Lease Ownership::renew() {
   database_.environment().check_process();
   if (lost_the_file()) return {};
   if (lock_.held() && !still_owner()) drop();
@@ -30,9 +30,9 @@ Tenure Ownership::renew() {
     const auto mode = options_.row_claims ? OwnerLock::Mode::shared : OwnerLock::Mode::exclusive;
     if (!lock_.try_lock(mode)) return {};
     try {
-      Tenure tenure = take_over();
+      Lease lease = take_over();
       broken_.look(database_);
-      return tenure;
+      return lease;
     } catch (...) {
       drop();
       throw;
@@ -42,7 +42,7 @@ Tenure Ownership::renew() {
   return {.epoch = epoch_, .shards = options_.row_claims ? std::vector<int>{} : std::vector{0}};
 }
 
-// Told once by a tenure that owns nothing, so that whatever was read is dropped; the lock is
+// Told once by a lease that owns nothing, so that whatever was read is dropped; the lock is
 // given back to those who have the file that is there now.
 bool Ownership::lost_the_file() {
   const Environment& environment = database_.environment();
@@ -58,7 +58,7 @@ bool Ownership::still_owner() {
   return options_.row_claims || database_.integer(sql::kEpoch) == epoch_;
 }
 
-Tenure Ownership::take_over() {
+Lease Ownership::take_over() {
   if (options_.row_claims) {
     epoch_ = ++last_epoch_;
     return {.epoch = epoch_};
@@ -69,11 +69,11 @@ Tenure Ownership::take_over() {
     if (last.step()) {
       last_epoch_ = std::max(last_epoch_, last.integer(0));
       const bool clean = last.integer(1) != 0;
-      // An unclean row of our own is a tenure that we lost or never got to
+      // An unclean row of our own is a lease that we lost or never got to
       // know of; this process is alive, so its events have killed nobody.
       if (!clean && last.text(2) != owner_) {
         inherited_ =
-            Tenure::Inherited{.shard = 0, .suspects = static_cast<std::size_t>(last.integer(3))};
+            Lease::Inherited{.shard = 0, .candidates = static_cast<std::size_t>(last.integer(3))};
       }
     }
   }
@@ -82,9 +82,9 @@ Tenure Ownership::take_over() {
   transaction.commit();
   epoch_ = ++last_epoch_;
 
-  Tenure tenure{.epoch = epoch_, .shards = {0}};
-  if (inherited_) tenure.inherited.push_back(*std::exchange(inherited_, std::nullopt));
-  return tenure;
+  Lease lease{.epoch = epoch_, .shards = {0}};
+  if (inherited_) lease.inherited.push_back(*std::exchange(inherited_, std::nullopt));
+  return lease;
 }
 
 void Ownership::leave() {

@@ -14,7 +14,7 @@
 namespace outbox::sqlite {
 
 // Elects one owner among the processes by a lock on a side file, and counts the
-// owners in an epoch, by which marks are fenced. With row claims there is
+// owners in an epoch, by which updates are fenced. With row claims there is
 // nothing to elect: instances share the lock, which keeps out one that would
 // read all rows as its own.
 //
@@ -25,7 +25,7 @@ class Ownership {
 
   // Owns nothing once the file was deleted or replaced, and throws PermanentError from then on
   // until it is back.
-  Tenure renew();
+  Lease renew();
   void leave();
 
   static std::string lock_file(const Environment& environment);
@@ -35,7 +35,7 @@ class Ownership {
 
  private:
   bool still_owner();
-  Tenure take_over();
+  Lease take_over();
   void give_claims_back();
   bool lost_the_file();
   void drop();
@@ -54,7 +54,7 @@ class Ownership {
   bool file_is_gone_ = false;
 
   // From a dead owner, until renew() has told of it.
-  std::optional<Tenure::Inherited> inherited_;
+  std::optional<Lease::Inherited> inherited_;
 };
 
 }  // namespace outbox::sqlite

@@ -29,16 +29,16 @@ TEST_F(OwnershipTest, StandsByWhileAnotherProcessLivesAndTakesOverWhenItIsKilled
   const auto other = owner_process(77);
   const auto store = open_store();
   const auto instance = store->join({});
-  Tenure tenure = instance->renew();
-  EXPECT_EQ(tenure.epoch, 0);
-  EXPECT_TRUE(tenure.shards.empty());
+  Lease lease = instance->renew();
+  EXPECT_EQ(lease.epoch, 0);
+  EXPECT_TRUE(lease.shards.empty());
 
   other->kill_now();
-  tenure = instance->renew();
-  EXPECT_EQ(tenure.epoch, 2);
-  EXPECT_EQ(tenure.shards, std::vector{0});
-  ASSERT_EQ(tenure.inherited.size(), 1u);
-  EXPECT_EQ(tenure.inherited[0].suspects, 77u);
+  lease = instance->renew();
+  EXPECT_EQ(lease.epoch, 2);
+  EXPECT_EQ(lease.shards, std::vector{0});
+  ASSERT_EQ(lease.inherited.size(), 1u);
+  EXPECT_EQ(lease.inherited[0].candidates, 77u);
   EXPECT_TRUE(instance->renew().inherited.empty()) << "told once";
 }
 
@@ -56,7 +56,7 @@ TEST_F(OwnershipTest, AStoppedProcessKeepsWhatItOwns) {
   EXPECT_EQ(open_store()->join({})->renew().epoch, 0);
 }
 
-TEST_F(OwnershipTest, AProcessThatLeftLeavesNoSuspects) {
+TEST_F(OwnershipTest, AProcessThatLeftLeavesNoPoisonCandidates) {
   ChildProcess other([&] {
     const auto store = open_store();
     const auto instance = store->join({});
@@ -66,9 +66,9 @@ TEST_F(OwnershipTest, AProcessThatLeftLeavesNoSuspects) {
   });
   ASSERT_EQ(other.wait(), 0);
   const auto store = open_store();
-  const Tenure tenure = store->join({})->renew();
-  EXPECT_EQ(tenure.epoch, 2);
-  EXPECT_TRUE(tenure.inherited.empty());
+  const Lease lease = store->join({})->renew();
+  EXPECT_EQ(lease.epoch, 2);
+  EXPECT_TRUE(lease.inherited.empty());
 }
 
 TEST_F(OwnershipTest, TwoStoresOfOneProcessAreTwoOwners) {
@@ -100,23 +100,23 @@ TEST_F(OwnershipTest, WhoeverDeletesTheLockFileGetsAnotherOwnerAndTheOldOneIsFen
 
   const auto new_owner = store->join({});
   EXPECT_EQ(new_owner->renew().epoch, 2);
-  const Mark mark{.row = store->find("e")->row.ref, .event_id = "e"};
-  EXPECT_TRUE(old_owner->mark(1, {&mark, 1}).fenced);
-  EXPECT_EQ(store->find("e")->row.status, Status::fresh);
+  const StatusUpdate update{.row = store->find("e")->row.ref, .event_id = "e"};
+  EXPECT_TRUE(old_owner->apply(1, {&update, 1}).fenced);
+  EXPECT_EQ(store->find("e")->row.status, Status::pending);
   EXPECT_EQ(old_owner->renew().epoch, 0) << "it has noticed";
 
   old_owner->leave();
-  EXPECT_FALSE(new_owner->mark(2, {&mark, 1}).fenced) << "not given back by the old one";
+  EXPECT_FALSE(new_owner->apply(2, {&update, 1}).fenced) << "not given back by the old one";
 }
 
-TEST_F(OwnershipTest, AloneAfterTheLockFileWasDeletedItStartsANewEpochWithoutSuspects) {
+TEST_F(OwnershipTest, AloneAfterTheLockFileWasDeletedItStartsANewEpochWithoutPoisonCandidates) {
   const auto store = open_store();
   const auto instance = store->join({});
   EXPECT_EQ(instance->renew().epoch, 1);
   std::filesystem::remove(lock_file());
-  const Tenure tenure = instance->renew();
-  EXPECT_EQ(tenure.epoch, 2);
-  EXPECT_TRUE(tenure.inherited.empty()) << "nobody died";
+  const Lease lease = instance->renew();
+  EXPECT_EQ(lease.epoch, 2);
+  EXPECT_TRUE(lease.inherited.empty()) << "nobody died";
 }
 
 TEST_F(OwnershipTest, TheEpochNeverGoesBack) {
@@ -155,14 +155,14 @@ TEST_F(OwnershipTest, AChildMadeByForkIsRefusedAndHarmsNobody) {
       }
       return false;
     };
-    const Mark mark{.row = {.seq = 1}};
+    const StatusUpdate update{.row = {.seq = 1}};
     const Event event = simple_event("e");
     if (!refused([&] { store->connect(); })) return 1;
     if (!refused([&] { store->join({}); })) return 2;
     if (!refused([&] { store->watch([] {}); })) return 3;
     if (!refused([&] { store->has_pending(); })) return 4;
     if (!refused([&] { instance->renew(); })) return 5;
-    if (!refused([&] { instance->mark(1, {&mark, 1}); })) return 6;
+    if (!refused([&] { instance->apply(1, {&update, 1}); })) return 6;
     if (!refused([&] { instance->due(std::vector{0}, 1); })) return 7;
     if (!refused([&] { connection->begin(); })) return 8;
     if (!refused([&] { connection->query("SELECT 1", {}); })) return 9;

@@ -1,4 +1,4 @@
-// The connections that users and operators borrow.
+// The connections that users and operators wrap.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace outbox::sqlite {
 
 // Rolls back what a user left open.
 using Pool = ConnectionPool<Database>;
-using Lease = Pool::Lease;
+using PoolHandle = Pool::Handle;
 
 // `hint` ends the error of those who waited in vain: what to do. `on_open` is called
 // with each new connection; `first` is one to begin with, or null.

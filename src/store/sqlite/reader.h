@@ -10,7 +10,7 @@
 
 namespace outbox::sqlite {
 
-// Reads the rows that are ready, due or set aside, each through the index on
+// Reads the rows that are ready, due or held, each through the index on
 // `hold`: what is finished or waits costs nothing. Used by one thread at a time.
 class Reader {
  public:

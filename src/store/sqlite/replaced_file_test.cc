@@ -53,16 +53,16 @@ TEST_F(ReplacedFileTest, NothingGoesToTheFileThatIsThereNow) {
 }
 
 TEST_F(ReplacedFileTest, TheOwnerGivesUpSaysWhyAndLetsOthersOwnTheNewOne) {
-  const Mark mark{.row = store_->find("old")->row.ref, .event_id = "old"};
+  const StatusUpdate update{.row = store_->find("old")->row.ref, .event_id = "old"};
   move_away();
-  EXPECT_THROW(instance_->mark(epoch_, {&mark, 1}), PermanentError);
+  EXPECT_THROW(instance_->apply(epoch_, {&update, 1}), PermanentError);
   const auto other_store = open_store();
   const auto other = other_store->join({});
   EXPECT_EQ(other->renew().epoch, 0) << "the lock file is the same";
 
   EXPECT_EQ(instance_->renew().epoch, 0) << "what was read is dropped";
   EXPECT_TRUE(contains(message_of<PermanentError>([&] { instance_->renew(); }), "was replaced"));
-  EXPECT_TRUE(instance_->mark(epoch_, {&mark, 1}).fenced);
+  EXPECT_TRUE(instance_->apply(epoch_, {&update, 1}).fenced);
   EXPECT_NE(other->renew().epoch, 0);
   instance_->leave();
 }

@@ -106,7 +106,7 @@ TEST_F(RowsTest, CountsThatNoIntHoldsAreADefectAndDoNotOverflow) {
   }
 }
 
-// It was set aside until the year 9999, and nobody heard of it.
+// It was held until the year 9999, and nobody heard of it.
 TEST_F(RowsTest, ATimeThatNeverComesDoesNotKeepADefectiveRowFromDying) {
   db_.run(
       "INSERT INTO outbox_event (event_id, event_type, payload, available_at) "
@@ -187,12 +187,12 @@ TEST_F(RowsTest, ErrorsOfAnyContentAreStored) {
   for (const std::string& error : errors) {
     const std::string id = "e" + std::to_string(error.size());
     write_event(*store_, simple_event(id));
-    const Mark mark{.row = store_->find(id)->row.ref,
-                    .event_id = id,
-                    .kind = Mark::Kind::retry,
-                    .attempts = 1,
-                    .error = error};
-    EXPECT_TRUE(instance->mark(epoch, {&mark, 1}).stale.empty());
+    const StatusUpdate update{.row = store_->find(id)->row.ref,
+                              .event_id = id,
+                              .kind = StatusUpdate::Kind::retry,
+                              .attempts = 1,
+                              .error = error};
+    EXPECT_TRUE(instance->apply(epoch, {&update, 1}).stale.empty());
     EXPECT_EQ(store_->find(id)->last_error, error);
   }
 }

@@ -197,13 +197,13 @@ inline constexpr Sql kClaimedBy{"look for claimed events", R"sql(
 SELECT seq FROM {table} WHERE hold IS NOT NULL AND locked_by = ?1
 )sql"};
 
-// --- Marking ---
+// --- Updating ---
 //
 // ?1 is the row, ?2 the owner with row claims, NULL without, and ?3 the event: after an edit by
 // hand the number may be another one's. (An id that another program stored as a BLOB is read,
 // and so compared, as text.) Finished rows keep the owner: it tells whose work it was.
 
-inline constexpr Sql kDone{"mark an event DONE", R"sql(
+inline constexpr Sql kDone{"update an event DONE", R"sql(
 UPDATE {table}
 SET status = 1, done_at = ?4, hold = NULL
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
@@ -212,7 +212,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
 
 // ?1 and ?3 are JSON arrays. All of these events are DONE: whichever of the rows has which of
 // the ids does not matter.
-inline constexpr Sql kDoneMany{"mark events DONE", R"sql(
+inline constexpr Sql kDoneMany{"update events DONE", R"sql(
 UPDATE {table}
 SET status = 1, done_at = ?4, hold = NULL
 WHERE seq IN (SELECT value FROM json_each(?1))
@@ -233,7 +233,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
-inline constexpr Sql kRetry{"mark an event RETRY", R"sql(
+inline constexpr Sql kRetry{"update an event RETRY", R"sql(
 UPDATE {table}
 SET status = 2, attempts = ?4, crashes = 0, last_error = ?5, progress = ?6,
     available_at = ?7, hold = ?8, locked_by = NULL, locked_at = ?9
@@ -249,7 +249,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
-inline constexpr Sql kDead{"mark an event DEAD", R"sql(
+inline constexpr Sql kDead{"update an event DEAD", R"sql(
 UPDATE {table}
 SET status = 3, attempts = ?4, last_error = ?5, progress = ?6,
     done_at = ?7, hold = ?8
@@ -257,7 +257,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
-inline constexpr Sql kAside{"set an event aside", R"sql(
+inline constexpr Sql kHold{"set an event aside", R"sql(
 UPDATE {table}
 SET hold = CASE WHEN ?4 > 0 THEN ?4 ELSE -max(CAST(available_at AS INTEGER), 1) END,
     locked_by = NULL, locked_at = NULL
@@ -265,7 +265,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
-inline constexpr Sql kSuspect{"suspect an event", R"sql(
+inline constexpr Sql kCrashes{"candidate an event", R"sql(
 UPDATE {table} SET crashes = ?4
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)

@@ -45,7 +45,7 @@ TEST_F(QueryPlanTest, EveryReadOfTheEngineIsServedByTheIndexWithoutScanOrSort) {
 
 TEST_F(QueryPlanTest, EveryMarkGoesStraightToItsRow) {
   for (const Sql* sql : {&sql::kDone, &sql::kDoneMany, &sql::kRemove, &sql::kRemoveMany,
-                         &sql::kRetry, &sql::kDefer, &sql::kDead, &sql::kAside, &sql::kSuspect,
+                         &sql::kRetry, &sql::kDefer, &sql::kDead, &sql::kHold, &sql::kCrashes,
                          &sql::kState, &sql::kClaim, &sql::kUnclaim, &sql::kUninsert}) {
     EXPECT_TRUE(contains(plan(*sql), "SEARCH outbox_event USING INTEGER PRIMARY KEY"))
         << sql->text << plan(*sql);

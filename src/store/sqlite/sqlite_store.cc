@@ -45,7 +45,7 @@ std::string SqliteStore::side_table(std::string_view name) const {
 }
 
 std::unique_ptr<Connection> SqliteStore::connect() {
-  return std::make_unique<PooledConnection>(connections_->lease());
+  return std::make_unique<PooledConnection>(connections_->take());
 }
 
 std::unique_ptr<Instance> SqliteStore::join(InstanceOptions options) {
@@ -57,20 +57,20 @@ std::unique_ptr<Watch> SqliteStore::watch(std::function<void()> on_commit) {
   return watch_commits(environment_, std::move(on_commit));
 }
 
-Lease SqliteStore::lease_to_read(Pool& pool) {
+PoolHandle SqliteStore::take_to_read(Pool& pool) {
   environment_->check_file();
-  return pool.lease();
+  return pool.take();
 }
 
 bool SqliteStore::has_pending() {
-  const auto database = lease_to_read(*operators_);
+  const auto database = take_to_read(*operators_);
   return database->integer(sql::kHasPending) == 1;
 }
 
-Counts SqliteStore::counts() { return Operators(*lease_to_read(*scans_)).counts(); }
+Counts SqliteStore::counts() { return Operators(*take_to_read(*scans_)).counts(); }
 
 std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
-  const auto database = lease_to_read(*operators_);
+  const auto database = take_to_read(*operators_);
   Run run((*database)[sql::kFind], event_id);
   if (!run.step()) return std::nullopt;
   return decode_record(run, *environment_);
@@ -78,19 +78,19 @@ std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
 
 std::vector<EventRecord> SqliteStore::list(const EventFilter& filter, Seq after,
                                            std::size_t limit) {
-  return Operators(*lease_to_read(*scans_)).list(filter, after, limit);
+  return Operators(*take_to_read(*scans_)).list(filter, after, limit);
 }
 
 std::int64_t SqliteStore::count(const EventFilter& filter) {
-  return Operators(*lease_to_read(*scans_)).count(filter);
+  return Operators(*take_to_read(*scans_)).count(filter);
 }
 
 std::vector<DeadGroup> SqliteStore::dead_groups(const EventFilter& filter, std::size_t limit) {
-  return Operators(*lease_to_read(*scans_)).dead_groups(filter, limit);
+  return Operators(*take_to_read(*scans_)).dead_groups(filter, limit);
 }
 
 bool SqliteStore::replay(std::string_view event_id) {
-  const auto database = lease_to_read(*operators_);
+  const auto database = take_to_read(*operators_);
   WriteTransaction transaction(*database);
   database->execute(sql::kNoteUnblocked, event_id);
   const bool replayed = database->execute(sql::kReplay, event_id, micros(environment_->now())) == 1;
@@ -99,7 +99,7 @@ bool SqliteStore::replay(std::string_view event_id) {
 }
 
 bool SqliteStore::discard(std::string_view event_id) {
-  const auto database = lease_to_read(*operators_);
+  const auto database = take_to_read(*operators_);
   WriteTransaction transaction(*database);
   database->execute(sql::kNoteUnblocked, event_id);
   const bool discarded = database->execute(sql::kDiscard, event_id) == 1;
@@ -108,28 +108,28 @@ bool SqliteStore::discard(std::string_view event_id) {
 }
 
 Changed SqliteStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*lease_to_read(*scans_)).replay(filter, after, limit);
+  return Operators(*take_to_read(*scans_)).replay(filter, after, limit);
 }
 
 Changed SqliteStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*lease_to_read(*scans_)).discard(filter, after, limit);
+  return Operators(*take_to_read(*scans_)).discard(filter, after, limit);
 }
 
 Changed SqliteStore::purge(Purgeable what, Time before, Seq after, std::size_t limit,
                            bool archive) {
-  return Operators(*lease_to_read(*scans_)).purge(what, before, after, limit, archive);
+  return Operators(*take_to_read(*scans_)).purge(what, before, after, limit, archive);
 }
 
 std::int64_t SqliteStore::count_purgeable(Purgeable what, Time before) {
-  return Operators(*lease_to_read(*scans_)).count_purgeable(what, before);
+  return Operators(*take_to_read(*scans_)).count_purgeable(what, before);
 }
 
 std::vector<HeldAggregate> SqliteStore::held_aggregates(std::size_t limit) {
-  return Operators(*lease_to_read(*scans_)).held_aggregates(limit);
+  return Operators(*take_to_read(*scans_)).held_aggregates(limit);
 }
 
 std::vector<Member> SqliteStore::members() {
-  return Operators(*lease_to_read(*operators_)).members();
+  return Operators(*take_to_read(*operators_)).members();
 }
 
 }  // namespace outbox::sqlite

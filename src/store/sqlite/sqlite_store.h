@@ -43,7 +43,7 @@ class SqliteStore final : public Store {
 
  private:
   // For what only reads: the rest is checked when a transaction begins.
-  Lease lease_to_read(Pool& pool);
+  PoolHandle take_to_read(Pool& pool);
 
   const EnvironmentPtr environment_;
   const std::shared_ptr<Pool> connections_;

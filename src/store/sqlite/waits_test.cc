@@ -27,14 +27,14 @@ class WaitsTest : public SqliteTest {
     draft.payload = json("{}");
     write_event(*store_, make_event(std::move(draft), clock_));
   }
-  void mark(const std::string& id, Mark::Kind kind, LaneKey lane,
-            std::chrono::microseconds delay = 0us) {
-    const Mark mark{.row = store_->find(id)->row.ref,
-                    .event_id = id,
-                    .kind = kind,
-                    .lane = lane,
-                    .delay = delay};
-    EXPECT_TRUE(instance_->mark(epoch_, {&mark, 1}).stale.empty());
+  void update(const std::string& id, StatusUpdate::Kind kind, LaneKey lane,
+              std::chrono::microseconds delay = 0us) {
+    const StatusUpdate update{.row = store_->find(id)->row.ref,
+                              .event_id = id,
+                              .kind = kind,
+                              .lane = lane,
+                              .delay = delay};
+    EXPECT_TRUE(instance_->apply(epoch_, {&update, 1}).stale.empty());
   }
 
   Ids due() { return ids(instance_->due(kShard, 100).rows); }
@@ -53,7 +53,7 @@ class WaitsTest : public SqliteTest {
 TEST_F(WaitsTest, ARetryOfASecondWaitedForADay) {
   write("e");
   due();
-  mark("e", Mark::Kind::retry, kNoLane, 1s);
+  update("e", StatusUpdate::Kind::retry, kNoLane, 1s);
   clock_.step(-24h);
   EXPECT_EQ(due(), Ids{});
   EXPECT_EQ(next(), 1s);
@@ -66,8 +66,8 @@ TEST_F(WaitsTest, AFailingHeadAndItsAggregateWaitedForADay) {
   write("head");
   write("behind");
   due();
-  mark("head", Mark::Kind::retry, kLane, 1s);
-  mark("behind", Mark::Kind::aside, kLane);
+  update("head", StatusUpdate::Kind::retry, kLane, 1s);
+  update("behind", StatusUpdate::Kind::hold, kLane);
   clock_.step(-24h);
   EXPECT_EQ(head(), 1s);
   EXPECT_EQ(instance_->held_lanes(0, 0, 10).at(0).available_in, 1s);
@@ -113,8 +113,8 @@ TEST_F(WaitsTest, AfterARestartNothingWaitsForLongerThanItWasToWaitInAll) {
   write("retry");
   write("head");
   due();
-  mark("retry", Mark::Kind::defer, kNoLane, 10min);
-  mark("head", Mark::Kind::retry, kLane, 20min);
+  update("retry", StatusUpdate::Kind::defer, kNoLane, 10min);
+  update("head", StatusUpdate::Kind::retry, kLane, 20min);
   clock_.step(-24h);
   open();
   EXPECT_EQ(next(), 10min);
@@ -138,9 +138,11 @@ TEST_F(WaitsTest, ClaimersDoNotWaitForADayEither) {
   write("e");
   ASSERT_EQ(ids(claimer->claim(0ms, 10).rows), Ids{"e"});
   EXPECT_TRUE(other->claim(0ms, 10).rows.empty());
-  const Mark mark{
-      .row = store_->find("e")->row.ref, .event_id = "e", .kind = Mark::Kind::retry, .delay = 10s};
-  EXPECT_TRUE(claimer->mark(0, {&mark, 1}).stale.empty());
+  const StatusUpdate update{.row = store_->find("e")->row.ref,
+                            .event_id = "e",
+                            .kind = StatusUpdate::Kind::retry,
+                            .delay = 10s};
+  EXPECT_TRUE(claimer->apply(0, {&update, 1}).stale.empty());
   clock_.step(-24h);
   EXPECT_TRUE(claimer->claim(0ms, 10).rows.empty());
   EXPECT_TRUE(other->claim(0ms, 10).rows.empty()) << "nobody moves them twice";

@@ -71,10 +71,10 @@ std::string checked_where(const std::string& address) {
 }
 
 bool is_token(std::string_view name) {
-  constexpr std::string_view kMarks = "!#$%&'*+-.^_`|~";
+  constexpr std::string_view kUpdates = "!#$%&'*+-.^_`|~";
   return !name.empty() && std::all_of(name.begin(), name.end(), [&](char c) {
     return ('a' <= c && c <= 'z') || ('A' <= c && c <= 'Z') || ('0' <= c && c <= '9') ||
-           kMarks.find(c) != kMarks.npos;
+           kUpdates.find(c) != kUpdates.npos;
   });
 }
 

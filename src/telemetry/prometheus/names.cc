@@ -28,8 +28,8 @@ const char* help_of(Counter counter) {
       return "Deliveries that were put off without spending an attempt.";
     case Counter::dead:
       return "Events that were marked DEAD.";
-    case Counter::stale_marks:
-      return "Marks that came after the ownership was lost and changed nothing.";
+    case Counter::stale_updates:
+      return "Updates that came after the ownership was lost and changed nothing.";
     case Counter::hung_calls:
       return "Calls of listeners that passed their time limit.";
     case Counter::unroutable:

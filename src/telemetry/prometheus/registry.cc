@@ -22,7 +22,7 @@ namespace {
 constexpr std::array kCounters{
     Counter::hot_enqueued,  Counter::hot_dropped, Counter::hot_skipped_delayed,
     Counter::cold_enqueued, Counter::success,     Counter::failure,
-    Counter::deferred,      Counter::dead,        Counter::stale_marks,
+    Counter::deferred,      Counter::dead,        Counter::stale_updates,
     Counter::hung_calls,    Counter::unroutable};
 constexpr std::array kGauges{Gauge::hot_depth, Gauge::cold_depth,  Gauge::in_flight,
                              Gauge::pending,   Gauge::dead_events, Gauge::oldest_lag};

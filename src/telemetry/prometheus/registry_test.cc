@@ -42,7 +42,7 @@ TEST(PrometheusTest, AllNamesAreThereBeforeAnythingHappens) {
                                  "failure_total",
                                  "deferred_total",
                                  "dead_total",
-                                 "stale_marks_total",
+                                 "stale_updates_total",
                                  "hung_calls_total",
                                  "unroutable_total",
                                  "hot_depth",

@@ -38,13 +38,13 @@ class PostgresPqxxTest : public PostgresAdapterTest {
 TEST_F(PostgresPqxxTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
   {
     pqxx::work tx(*connection_);
-    const auto mine = borrow(tx, *store_);
+    const auto mine = wrap(tx, *store_);
     writer_->write(*mine, draft("lost"));
     tx.abort();
   }
   {
     pqxx::work tx(*connection_);
-    const auto mine = borrow(tx, *store_);
+    const auto mine = wrap(tx, *store_);
     const WriteToken token = writer_->write(*mine, draft("kept"));
     EXPECT_EQ(token.ids(), std::vector<std::string>{"kept"});
     EXPECT_FALSE(store_->find("kept")) << "not committed yet";
@@ -56,10 +56,10 @@ TEST_F(PostgresPqxxTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
 
 TEST_F(PostgresPqxxTest, OutsideATransactionItFailsAtOnce) {
   pqxx::nontransaction each(*connection_);
-  EXPECT_THROW(borrow(each, *store_), MisuseError);
+  EXPECT_THROW(wrap(each, *store_), MisuseError);
   each.commit();
   pqxx::work tx(*connection_);
-  const auto mine = borrow(tx, *store_);
+  const auto mine = wrap(tx, *store_);
   writer_->write(*mine, draft("kept"));
   tx.commit();
   EXPECT_THROW(writer_->write(*mine, draft("late")), MisuseError);
@@ -68,17 +68,17 @@ TEST_F(PostgresPqxxTest, OutsideATransactionItFailsAtOnce) {
 
 TEST_F(PostgresPqxxTest, AnEventInAnAbortedSubtransactionIsGoneAndTheOthersStay) {
   pqxx::work tx(*connection_);
-  const auto outer = borrow(tx, *store_);
+  const auto outer = wrap(tx, *store_);
   writer_->write(*outer, draft("before"));
   {
     pqxx::subtransaction part(tx, "part");
-    const auto inner = borrow(part, *store_);
+    const auto inner = wrap(part, *store_);
     writer_->write(*inner, draft("inside"));
     part.abort();
   }
   {
     pqxx::subtransaction part(tx, "another");
-    const auto inner = borrow(part, *store_);
+    const auto inner = wrap(part, *store_);
     writer_->write(*inner, draft("second"));
     part.commit();
   }
@@ -97,7 +97,7 @@ TEST_F(PostgresPqxxTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
     tx.exec("SET LOCAL client_encoding = '" + std::string(encoding) + "'");
     tx.exec("SET LOCAL TimeZone = 'Asia/Kathmandu'; SET LOCAL DateStyle = 'SQL, DMY'");
     tx.exec("SET LOCAL standard_conforming_strings = off; SET LOCAL bytea_output = 'escape'");
-    const auto mine = borrow(tx, *store_);
+    const auto mine = wrap(tx, *store_);
     const int first = number;
     for (const Payload& payload : payloads) {
       writer_->write(*mine, odd_draft(std::to_string(number++), payload));
@@ -112,7 +112,7 @@ TEST_F(PostgresPqxxTest, ManyEventsTakeFewStatementsAndKeepTheirOrder) {
   for (int i = 0; i < 1'203; ++i) drafts.push_back(draft(std::to_string(i)));
   drafts.back().deliver_after = std::chrono::hours{1};
   pqxx::work tx(*connection_);
-  const auto mine = borrow(tx, *store_);
+  const auto mine = wrap(tx, *store_);
   writer_->write_all(*mine, std::move(drafts));
   EXPECT_THROW(mine->execute("SELECT 1", {}), MisuseError) << "pqxx does that";
   tx.commit();
@@ -125,7 +125,7 @@ TEST_F(PostgresPqxxTest, ManyEventsTakeFewStatementsAndKeepTheirOrder) {
 TEST_F(PostgresPqxxTest, TheAddressesAreThoseOfTheRowsAndClaimsAreKept) {
   const Event events[] = {make_event(draft("1")), make_event(draft("2"))};
   pqxx::work tx(*connection_);
-  const auto refs = borrow(tx, *store_)->insert(events, {.owner = "mé"});
+  const auto refs = wrap(tx, *store_)->insert(events, {.owner = "mé"});
   tx.commit();
   for (std::size_t i = 0; i < 2; ++i) {
     const auto found = store_->find(events[i].id());
@@ -137,11 +137,11 @@ TEST_F(PostgresPqxxTest, TheAddressesAreThoseOfTheRowsAndClaimsAreKept) {
 
 TEST_F(PostgresPqxxTest, AnIdThatIsTakenIsPqxxsOwnError) {
   pqxx::work tx(*connection_);
-  const auto mine = borrow(tx, *store_);
+  const auto mine = wrap(tx, *store_);
   writer_->write(*mine, draft("taken"));
   {
     pqxx::subtransaction part(tx, "part");
-    EXPECT_THROW(writer_->write(*borrow(part, *store_), draft("taken")), pqxx::unique_violation);
+    EXPECT_THROW(writer_->write(*wrap(part, *store_), draft("taken")), pqxx::unique_violation);
     part.abort();
   }
   tx.commit();
@@ -154,7 +154,7 @@ TEST_F(PostgresPqxxTest, ALostCommitIsInDoubtAndALostTransactionIsNot) {
   {
     pqxx::connection lossy(far);
     pqxx::work tx(lossy);
-    writer_->write(*borrow(tx, *store_), draft("unknown"));
+    writer_->write(*wrap(tx, *store_), draft("unknown"));
     proxy.drop_reply("COMMIT");
     const LossyStatement commit;
     EXPECT_THROW(tx.commit(), pqxx::in_doubt_error);
@@ -162,15 +162,15 @@ TEST_F(PostgresPqxxTest, ALostCommitIsInDoubtAndALostTransactionIsNot) {
   EXPECT_EQ(rows(), 1);
   pqxx::connection lossy(far);
   pqxx::work tx(lossy);
-  writer_->write(*borrow(tx, *store_), draft("lost"));
+  writer_->write(*wrap(tx, *store_), draft("lost"));
   proxy.cut();
   const LossyStatement insert;
-  EXPECT_THROW(writer_->write(*borrow(tx, *store_), draft("more")), pqxx::broken_connection);
+  EXPECT_THROW(writer_->write(*wrap(tx, *store_), draft("more")), pqxx::broken_connection);
 }
 
 TEST_F(PostgresPqxxTest, AnotherStoreIsRefused) {
   pqxx::work tx(*connection_);
-  EXPECT_THROW(borrow(tx, *memory::open()), MisuseError);
+  EXPECT_THROW(wrap(tx, *memory::open()), MisuseError);
 }
 
 }  // namespace

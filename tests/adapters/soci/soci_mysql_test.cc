@@ -31,7 +31,7 @@ class MysqlSociTest : public AdapterTest {
 };
 
 TEST_F(MysqlSociTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   {
     soci::transaction tx(*session_);
     writer_->write(*mine, draft("lost"));
@@ -49,14 +49,14 @@ TEST_F(MysqlSociTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
 }
 
 TEST_F(MysqlSociTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   EXPECT_THROW(writer_->write(*mine, draft("e")), MisuseError);
   EXPECT_THROW(writer_->write_all(*mine, {}), MisuseError);
   EXPECT_EQ(rows(), 0);
 }
 
 TEST_F(MysqlSociTest, AStatementThatFailedLeavesTheTransactionOpen) {
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   soci::transaction tx(*session_);
   EXPECT_THROW(*session_ << "SELECT nonsense", soci::soci_error);
   writer_->write(*mine, draft("e"));
@@ -68,7 +68,7 @@ TEST_F(MysqlSociTest, AfterADeadlockAWriteIsRefused) {
   *session_ << "CREATE TABLE accounts (id int PRIMARY KEY, cents int)";
   *session_ << "CREATE TABLE ballast (id int)";
   *session_ << "INSERT INTO accounts VALUES (1, 0), (2, 0)";
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   soci::session other(soci::mysql, settings(test::port_of(test::mysql_url())));
   // The server rolls back whoever has changed less.
   soci::transaction tx_of_other(other);
@@ -86,7 +86,7 @@ TEST_F(MysqlSociTest, AfterADeadlockAWriteIsRefused) {
 }
 
 TEST_F(MysqlSociTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   soci::transaction tx(*session_);
   writer_->write(*mine, draft("before"));
   *session_ << "SAVEPOINT part";
@@ -102,7 +102,7 @@ TEST_F(MysqlSociTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
   *session_ << "SET NAMES latin1";
   *session_ << "SET time_zone = '+05:45'";
   *session_ << "SET sql_mode = 'NO_BACKSLASH_ESCAPES'";
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   soci::transaction tx(*session_);
   const Payload text = json(R"({"a":"ü 日本 😀"})");
   const Payload raw = bytes(std::string("\0\xff", 2));
@@ -116,7 +116,7 @@ TEST_F(MysqlSociTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
 TEST_F(MysqlSociTest, ALostCommitIsAnErrorAndTheRowMayExist) {
   test::TcpProxy proxy("127.0.0.1", test::port_of(test::mysql_url()));
   soci::session lossy(soci::mysql, settings(proxy.port()));
-  const auto mine = borrow(lossy, *store_);
+  const auto mine = wrap(lossy, *store_);
   soci::transaction tx(lossy);
   writer_->write(*mine, draft("unknown"));
   proxy.drop_reply("COMMIT");
@@ -127,9 +127,9 @@ TEST_F(MysqlSociTest, ALostCommitIsAnErrorAndTheRowMayExist) {
 
 TEST_F(MysqlSociTest, WhatIsNotConnectedAndOtherStoresAreRefused) {
   soci::session closed;
-  EXPECT_THROW(borrow(closed, *store_), MisuseError);
-  EXPECT_THROW(borrow(*session_, *memory::open()), MisuseError);
-  EXPECT_THROW(postgres::borrow(*session_, *store_), MisuseError) << "of the other backend";
+  EXPECT_THROW(wrap(closed, *store_), MisuseError);
+  EXPECT_THROW(wrap(*session_, *memory::open()), MisuseError);
+  EXPECT_THROW(postgres::wrap(*session_, *store_), MisuseError) << "of the other backend";
 }
 
 }  // namespace

@@ -25,7 +25,7 @@ class PostgresSociTest : public PostgresAdapterTest {
 };
 
 TEST_F(PostgresSociTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   {
     soci::transaction tx(*session_);
     writer_->write(*mine, draft("lost"));
@@ -43,7 +43,7 @@ TEST_F(PostgresSociTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
 }
 
 TEST_F(PostgresSociTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   EXPECT_THROW(writer_->write(*mine, draft("e")), MisuseError);
   EXPECT_THROW(writer_->write_all(*mine, {}), MisuseError);
   soci::transaction tx(*session_);
@@ -54,7 +54,7 @@ TEST_F(PostgresSociTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
 }
 
 TEST_F(PostgresSociTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   soci::transaction tx(*session_);
   writer_->write(*mine, draft("before"));
   *session_ << "SAVEPOINT part";
@@ -69,7 +69,7 @@ TEST_F(PostgresSociTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay
 TEST_F(PostgresSociTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
   *session_ << "SET client_encoding = 'LATIN1'";
   *session_ << "SET TimeZone = 'Asia/Kathmandu'";
-  const auto mine = borrow(*session_, *store_);
+  const auto mine = wrap(*session_, *store_);
   soci::transaction tx(*session_);
   const Payload text = json(R"({"a":"ü 日本"})");
   const Payload raw = bytes(std::string("\0\xff", 2));
@@ -83,7 +83,7 @@ TEST_F(PostgresSociTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
 TEST_F(PostgresSociTest, ALostCommitIsAnErrorAndTheRowMayExist) {
   test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
   soci::session lossy(soci::postgresql, settings(proxy.port()));
-  const auto mine = borrow(lossy, *store_);
+  const auto mine = wrap(lossy, *store_);
   soci::transaction tx(lossy);
   writer_->write(*mine, draft("unknown"));
   proxy.drop_reply("COMMIT");
@@ -93,9 +93,9 @@ TEST_F(PostgresSociTest, ALostCommitIsAnErrorAndTheRowMayExist) {
 
 TEST_F(PostgresSociTest, WhatIsNotConnectedAndOtherStoresAreRefused) {
   soci::session closed;
-  EXPECT_THROW(borrow(closed, *store_), MisuseError);
-  EXPECT_THROW(mysql::borrow(*session_, *store_), MisuseError) << "of the other backend";
-  EXPECT_THROW(borrow(*session_, *memory::open()), MisuseError);
+  EXPECT_THROW(wrap(closed, *store_), MisuseError);
+  EXPECT_THROW(mysql::wrap(*session_, *store_), MisuseError) << "of the other backend";
+  EXPECT_THROW(wrap(*session_, *memory::open()), MisuseError);
 }
 
 }  // namespace

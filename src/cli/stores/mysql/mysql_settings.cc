@@ -32,7 +32,7 @@ Finding check_binlog(const MysqlSettings& settings) {
   if (format != "STATEMENT") return {.check = "binlog", .says = "it takes what the engine writes"};
   return {.check = "binlog",
           .verdict = Verdict::failure,
-          .says = "binlog_format is STATEMENT, with which the server refuses the engine's marks",
+          .says = "binlog_format is STATEMENT, with which the server refuses the engine's updates",
           .advice = "set binlog_format to ROW, or to MIXED"};
 }
 
@@ -57,7 +57,7 @@ Finding check_durability(const MysqlSettings& settings) {
             .says = "a crash of the server can lose the last commits: " + problems,
             .advice =
                 "set it to 1; or accept that events of such commits may have been delivered, and "
-                "that lost marks mean repeats"};
+                "that lost updates mean repeats"};
   }
   if (!is_tidb(settings) && !settings.is_on("log_bin")) {
     return {.check = "durability",

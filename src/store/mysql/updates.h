@@ -14,34 +14,34 @@
 
 namespace outbox::mysql {
 
-// Marks rows, fenced by the epoch or, with row claims, by the owner in each row.
+// Updates rows, fenced by the epoch or, with row claims, by the owner in each row.
 // Used by one thread at a time.
 //
 // Each statement locks the instance's row before it changes any other, so that nobody
 // can take over until it is committed; a take-over that was quicker leaves nothing to
 // lock, and nothing is changed. As a rule that is one statement, which the server
 // commits by itself; no statement is longer than the server admits.
-class Marks {
+class Updates {
  public:
-  Marks(Database& database, std::string owner, bool row_claims)
+  Updates(Database& database, std::string owner, bool row_claims)
       : database_(database), owner_(std::move(owner)), row_claims_(row_claims) {}
 
   // All in one transaction, in order; but rows that were moved since they were read
   // follow in another one.
-  MarkResult apply(std::span<const Mark> marks, std::int64_t epoch);
+  UpdateResult apply(std::span<const StatusUpdate> updates, std::int64_t epoch);
 
  private:
-  // Of marks that did not all land, those whose rows are not as the marks want them.
+  // Of updates that did not all land, those whose rows are not as the updates want them.
   struct Unchanged {
     std::vector<std::size_t> stale{};
 
     // Rows that were moved since they were read (which nobody does as a rule), with
     // their new addresses.
-    std::vector<Mark> moved{};
+    std::vector<StatusUpdate> moved{};
     std::vector<std::size_t> index_of{};
   };
 
-  // What a mark must find unchanged: the registration, by its name as well. Empty with row
+  // What a update must find unchanged: the registration, by its name as well. Empty with row
   // claims.
   struct Fence {
     std::int64_t epoch = 0;
@@ -49,18 +49,19 @@ class Marks {
   };
 
   bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
-  std::vector<Mark> with_errors_that_fit(std::span<const Mark> marks);
-  std::vector<Built> statements_for(std::span<const Mark> marks, const Fence& fence,
+  std::vector<StatusUpdate> with_errors_that_fit(std::span<const StatusUpdate> updates);
+  std::vector<Built> statements_for(std::span<const StatusUpdate> updates, const Fence& fence,
                                     std::size_t most) const;
-  Built item(const Mark& mark, bool first = false) const;
-  Built finish(std::span<const Mark> marks, const Fence& fence) const;
-  Built change(std::span<const Mark> marks, const Fence& fence) const;
+  Built item(const StatusUpdate& update, bool first = false) const;
+  Built finish(std::span<const StatusUpdate> updates, const Fence& fence) const;
+  Built change(std::span<const StatusUpdate> updates, const Fence& fence) const;
   void append_fence(Built& statement, const Fence& fence) const;
   std::optional<Fence> fence_for(std::int64_t epoch) const;
-  bool write(std::span<const Mark> marks, const Fence& fence);
+  bool write(std::span<const StatusUpdate> updates, const Fence& fence);
   std::optional<std::vector<bool>> owned_shards(const Fence& fence);
-  Unchanged look_for_unchanged(std::span<const Mark> marks, const std::vector<bool>& owned);
-  void look_for_unchanged(std::span<const Mark> marks, std::size_t from,
+  Unchanged look_for_unchanged(std::span<const StatusUpdate> updates,
+                               const std::vector<bool>& owned);
+  void look_for_unchanged(std::span<const StatusUpdate> updates, std::size_t from,
                           const std::vector<bool>& owned, Unchanged& unchanged);
 
   Database& database_;

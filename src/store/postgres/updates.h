@@ -14,28 +14,28 @@
 
 namespace outbox::postgres {
 
-// Marks rows, fenced by the epoch or, with row claims, by the owner in each row.
+// Updates rows, fenced by the epoch or, with row claims, by the owner in each row.
 // Used by one thread at a time.
-class Marks {
+class Updates {
  public:
-  Marks(Database& database, std::string owner, bool row_claims)
+  Updates(Database& database, std::string owner, bool row_claims)
       : database_(database), owner_(std::move(owner)), row_claims_(row_claims) {}
 
   // All in one transaction, in order; but rows that were moved since they were read
   // (which nobody does as a rule) follow in another one.
-  MarkResult apply(std::span<const Mark> marks, std::int64_t epoch);
+  UpdateResult apply(std::span<const StatusUpdate> updates, std::int64_t epoch);
 
  private:
   using Fence = std::optional<std::int64_t>;  // absent with row claims
   using Indexes = std::set<std::size_t>;
   struct Moved {
-    std::vector<Mark> marks{};
+    std::vector<StatusUpdate> updates{};
     std::vector<std::size_t> index_of{};
   };
 
   bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
-  std::optional<Indexes> write(std::span<const Mark> marks, Fence fence);
-  Moved look_for(std::span<const Mark> marks, Indexes& unchanged);
+  std::optional<Indexes> write(std::span<const StatusUpdate> updates, Fence fence);
+  Moved look_for(std::span<const StatusUpdate> updates, Indexes& unchanged);
 
   Database& database_;
   const std::string owner_;

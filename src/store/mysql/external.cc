@@ -15,20 +15,20 @@ EnvironmentPtr environment_of(Store& store) {
   if (const auto* mysql_store = dynamic_cast<MysqlStore*>(&store)) {
     return mysql_store->environment();
   }
-  throw MisuseError("mysql::Borrowed needs a MySQL store, not " + store.description());
+  throw MisuseError("mysql::ExternalConnection needs a MySQL store, not " + store.description());
 }
 
 MYSQL* checked(MYSQL* conn) {
-  if (conn == nullptr) throw MisuseError("mysql::Borrowed was given a null connection");
+  if (conn == nullptr) throw MisuseError("mysql::ExternalConnection was given a null connection");
   if (mysql_get_socket(conn) == MARIADB_INVALID_SOCKET) {
-    throw MisuseError("mysql::Borrowed was given a connection that is not open");
+    throw MisuseError("mysql::ExternalConnection was given a connection that is not open");
   }
   return conn;
 }
 
 [[noreturn]] void refuse(const char* call) {
-  throw MisuseError(std::string("mysql::Borrowed::") + call +
-                    "(): the transaction on a borrowed connection is its owner's; begin and end "
+  throw MisuseError(std::string("mysql::ExternalConnection::") + call +
+                    "(): the transaction on an external connection is its owner's; begin and end "
                     "it with libmariadb's own API");
 }
 
@@ -41,8 +41,8 @@ void check_same_tables(Session& session) {
   const std::string born = born_at(session);
   if (born.empty()) return;  // the INSERT says what is missing
   if (born != environment.born) {
-    throw MisuseError("mysql::Borrowed was given a connection to another server (" + quote(place) +
-                      "), and the store is the " + environment.description +
+    throw MisuseError("mysql::ExternalConnection was given a connection to another server (" +
+                      quote(place) + "), and the store is the " + environment.description +
                       ": its tables there are others; connect to the same server");
   }
   environment.places.add(place);
@@ -50,7 +50,7 @@ void check_same_tables(Session& session) {
 
 }  // namespace
 
-class Borrowed::Impl {
+class ExternalConnection::Impl {
  public:
   Impl(MYSQL* conn, EnvironmentPtr environment)
       : session_(conn, std::move(environment), Session::Prepare::never) {}
@@ -78,37 +78,39 @@ class Borrowed::Impl {
   Session session_;
 };
 
-Borrowed::Borrowed(st_mysql* conn, Store& store)
+ExternalConnection::ExternalConnection(st_mysql* conn, Store& store)
     : impl_(std::make_unique<Impl>(checked(conn), environment_of(store))) {}
 
-Borrowed::~Borrowed() = default;
+ExternalConnection::~ExternalConnection() = default;
 
-bool Borrowed::in_transaction() const { return impl_->in_transaction(); }
+bool ExternalConnection::in_transaction() const { return impl_->in_transaction(); }
 
-std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const InsertOptions& options) {
+std::vector<RowRef> ExternalConnection::insert(std::span<const Event> events,
+                                               const InsertOptions& options) {
   Session& session = impl_->session();
   if (!impl_->in_transaction()) {
     throw MisuseError("an event was to be written outside a transaction (" +
                       session.environment().description +
-                      ", a borrowed connection): run BEGIN on it first; after a deadlock the "
+                      ", an external connection): run BEGIN on it first; after a deadlock the "
                       "server has rolled back, so start over");
   }
   check_same_tables(session);
   return insert_rows(session, events, options);
 }
 
-void Borrowed::begin() { refuse("begin"); }
-void Borrowed::commit() { refuse("commit"); }
-void Borrowed::rollback() { refuse("rollback"); }
-void Borrowed::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
-void Borrowed::release(const std::string& /*name*/) { refuse("release"); }
-void Borrowed::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
+void ExternalConnection::begin() { refuse("begin"); }
+void ExternalConnection::commit() { refuse("commit"); }
+void ExternalConnection::rollback() { refuse("rollback"); }
+void ExternalConnection::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
+void ExternalConnection::release(const std::string& /*name*/) { refuse("release"); }
+void ExternalConnection::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
 
-std::int64_t Borrowed::execute(std::string_view sql, std::span<const Value> values) {
+std::int64_t ExternalConnection::execute(std::string_view sql, std::span<const Value> values) {
   return impl_->session().execute(sql, values);
 }
 
-std::vector<ResultRow> Borrowed::query(std::string_view sql, std::span<const Value> values) {
+std::vector<ResultRow> ExternalConnection::query(std::string_view sql,
+                                                 std::span<const Value> values) {
   return impl_->session().query(sql, values);
 }
 

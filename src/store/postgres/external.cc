@@ -15,20 +15,22 @@ EnvironmentPtr environment_of(Store& store) {
   if (const auto* postgres_store = dynamic_cast<PostgresStore*>(&store)) {
     return postgres_store->environment();
   }
-  throw MisuseError("postgres::Borrowed needs a PostgreSQL store, not " + store.description());
+  throw MisuseError("postgres::ExternalConnection needs a PostgreSQL store, not " +
+                    store.description());
 }
 
 PGconn* checked(PGconn* conn) {
-  if (conn == nullptr) throw MisuseError("postgres::Borrowed was given a null connection");
+  if (conn == nullptr)
+    throw MisuseError("postgres::ExternalConnection was given a null connection");
   if (PQstatus(conn) != CONNECTION_OK) {
-    throw MisuseError("postgres::Borrowed was given a connection that is not open");
+    throw MisuseError("postgres::ExternalConnection was given a connection that is not open");
   }
   return conn;
 }
 
 [[noreturn]] void refuse(const char* call) {
-  throw MisuseError(std::string("postgres::Borrowed::") + call +
-                    "(): the transaction on a borrowed connection is its owner's; begin and end "
+  throw MisuseError(std::string("postgres::ExternalConnection::") + call +
+                    "(): the transaction on an external connection is its owner's; begin and end "
                     "it with libpq's own API");
 }
 
@@ -40,7 +42,7 @@ void check_same_database(Session& session) {
   if (!environment.id || environment.places.contains(place)) return;
   const Result id = session.run(sql::kDatabaseId);
   if (DatabaseId{.server = id.integer(0, 0), .database = id.integer(0, 1)} != *environment.id) {
-    throw MisuseError("postgres::Borrowed was given a connection to the database " +
+    throw MisuseError("postgres::ExternalConnection was given a connection to the database " +
                       quote(PQdb(session.handle())) + " at " + quote(PQhost(session.handle())) +
                       ", port " + quote(PQport(session.handle())) + ", and the store is the " +
                       environment.description + ": connect to the same database");
@@ -52,7 +54,7 @@ void check_same_database(Session& session) {
 
 // Most users make one for a transaction and forget it: only who uses it again has
 // the statement prepared.
-class Borrowed::Impl {
+class ExternalConnection::Impl {
  public:
   Impl(PGconn* conn, EnvironmentPtr environment)
       : session_(conn, std::move(environment), Session::Prepare::from_second_use) {}
@@ -65,7 +67,7 @@ class Borrowed::Impl {
   Session& session() {
     session_.environment().check_process();
     if (PQpipelineStatus(session_.handle()) != PQ_PIPELINE_OFF) {
-      throw MisuseError("the borrowed connection is in pipeline mode (" +
+      throw MisuseError("the external connection is in pipeline mode (" +
                         session_.environment().description + "): leave it before writing events");
     }
     return session_;
@@ -76,14 +78,15 @@ class Borrowed::Impl {
   Session session_;
 };
 
-Borrowed::Borrowed(pg_conn* conn, Store& store)
+ExternalConnection::ExternalConnection(pg_conn* conn, Store& store)
     : impl_(std::make_unique<Impl>(checked(conn), environment_of(store))) {}
 
-Borrowed::~Borrowed() = default;
+ExternalConnection::~ExternalConnection() = default;
 
-bool Borrowed::in_transaction() const { return impl_->session().in_transaction(); }
+bool ExternalConnection::in_transaction() const { return impl_->session().in_transaction(); }
 
-std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const InsertOptions& options) {
+std::vector<RowRef> ExternalConnection::insert(std::span<const Event> events,
+                                               const InsertOptions& options) {
   Session& session = impl_->session();
   if (!session.in_transaction()) {
     const bool has_failed = PQtransactionStatus(session.handle()) == PQTRANS_INERROR;
@@ -91,24 +94,25 @@ std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const Insert
         "an event was to be written " +
         std::string(has_failed ? "in a transaction that has failed" : "outside a transaction") +
         " (" + session.environment().description +
-        ", a borrowed connection): " + (has_failed ? "roll back first" : "run BEGIN on it first"));
+        ", an external connection): " + (has_failed ? "roll back first" : "run BEGIN on it first"));
   }
   check_same_database(session);
   return insert_rows(session, Insertion(events, options, session.environment().options));
 }
 
-void Borrowed::begin() { refuse("begin"); }
-void Borrowed::commit() { refuse("commit"); }
-void Borrowed::rollback() { refuse("rollback"); }
-void Borrowed::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
-void Borrowed::release(const std::string& /*name*/) { refuse("release"); }
-void Borrowed::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
+void ExternalConnection::begin() { refuse("begin"); }
+void ExternalConnection::commit() { refuse("commit"); }
+void ExternalConnection::rollback() { refuse("rollback"); }
+void ExternalConnection::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
+void ExternalConnection::release(const std::string& /*name*/) { refuse("release"); }
+void ExternalConnection::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
 
-std::int64_t Borrowed::execute(std::string_view sql, std::span<const Value> values) {
+std::int64_t ExternalConnection::execute(std::string_view sql, std::span<const Value> values) {
   return impl_->session().execute(sql, values);
 }
 
-std::vector<ResultRow> Borrowed::query(std::string_view sql, std::span<const Value> values) {
+std::vector<ResultRow> ExternalConnection::query(std::string_view sql,
+                                                 std::span<const Value> values) {
   return impl_->session().query(sql, values);
 }
 

@@ -1,4 +1,4 @@
-#include "store/mysql/marks.h"
+#include "store/mysql/updates.h"
 
 #include <algorithm>
 #include <string_view>
@@ -9,43 +9,44 @@
 #include "core/quote.h"
 #include "core/utf8.h"
 #include "outbox/error.h"
-#include "store/common/landed_before.h"
+#include "store/common/already_applied.h"
 #include "store/common/rows.h"
 #include "store/common/shards.h"
-#include "store/mysql/again.h"
 #include "store/mysql/columns.h"
 #include "store/mysql/portions.h"
+#include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
 namespace {
 
-bool is_done(const Mark& mark) { return mark.kind == Mark::Kind::done; }
-bool is_pending(Status status) { return status == Status::fresh || status == Status::retry; }
+bool is_done(const StatusUpdate& update) { return update.kind == StatusUpdate::Kind::done; }
+bool is_pending(Status status) { return status == Status::pending || status == Status::retry; }
 
-// How many of the first marks are of rows that differ: a statement sees the table as
-// it was before it, so a row's second mark needs another one.
-std::size_t distinct(std::span<const Mark> marks) {
+// How many of the first updates are of rows that differ: a statement sees the table as
+// it was before it, so a row's second update needs another one.
+std::size_t distinct(std::span<const StatusUpdate> updates) {
   std::unordered_set<Seq> seen;
   std::size_t count = 0;
-  while (count < marks.size() && seen.insert(marks[count].row.seq).second) ++count;
+  while (count < updates.size() && seen.insert(updates[count].row.seq).second) ++count;
   return count;
 }
 
-std::vector<Seq> seqs_of(std::span<const Mark> marks) {
+std::vector<Seq> seqs_of(std::span<const StatusUpdate> updates) {
   std::vector<Seq> seqs;
-  seqs.reserve(marks.size());
-  for (const Mark& mark : marks) seqs.push_back(mark.row.seq);
+  seqs.reserve(updates.size());
+  for (const StatusUpdate& update : updates) seqs.push_back(update.row.seq);
   return seqs;
 }
 
-// The first marks whose texts fit into a statement; one at least.
+// The first updates whose texts fit into a statement; one at least.
 template <class BytesOf>
-std::size_t fitting(std::span<const Mark> marks, std::size_t most, const BytesOf& bytes_of) {
+std::size_t fitting(std::span<const StatusUpdate> updates, std::size_t most,
+                    const BytesOf& bytes_of) {
   std::size_t bytes = 0;
   std::size_t count = 0;
-  while (count < marks.size()) {
-    bytes += bytes_of(marks[count]);
+  while (count < updates.size()) {
+    bytes += bytes_of(updates[count]);
     if (bytes > most && count > 0) break;
     ++count;
   }
@@ -53,32 +54,32 @@ std::size_t fitting(std::span<const Mark> marks, std::size_t most, const BytesOf
 }
 
 // Of one in finish(): its number twice, and its id.
-std::size_t name_bytes(const Mark& mark) {
+std::size_t name_bytes(const StatusUpdate& update) {
   constexpr std::size_t kBesides = 64;
-  return kBesides + 2 * mark.event_id.size();
+  return kBesides + 2 * update.event_id.size();
 }
 
 }  // namespace
 
-static_assert(static_cast<int>(Mark::Kind::retry) == 1 &&
-                  static_cast<int>(Mark::Kind::defer) == 2 &&
-                  static_cast<int>(Mark::Kind::dead) == 3 &&
-                  static_cast<int>(Mark::Kind::aside) == 4 &&
-                  static_cast<int>(Mark::Kind::suspect) == 5 &&
-                  static_cast<int>(Mark::Kind::unblock) == 6,
+static_assert(static_cast<int>(StatusUpdate::Kind::retry) == 1 &&
+                  static_cast<int>(StatusUpdate::Kind::defer) == 2 &&
+                  static_cast<int>(StatusUpdate::Kind::dead) == 3 &&
+                  static_cast<int>(StatusUpdate::Kind::hold) == 4 &&
+                  static_cast<int>(StatusUpdate::Kind::crashes) == 5 &&
+                  static_cast<int>(StatusUpdate::Kind::unblock) == 6,
               "change() spells them out");
 
-MarkResult Marks::apply(std::span<const Mark> marks, std::int64_t epoch) {
-  if (marks.empty()) return {};
+UpdateResult Updates::apply(std::span<const StatusUpdate> updates, std::int64_t epoch) {
+  if (updates.empty()) return {};
   const std::optional<Fence> fence = fence_for(epoch);
   if (!fence) return {.fenced = true};
-  const std::vector<Mark> cut = with_errors_that_fit(marks);
-  marks = cut;
-  if (write(marks, *fence)) return {};
+  const std::vector<StatusUpdate> cut = with_errors_that_fit(updates);
+  updates = cut;
+  if (write(updates, *fence)) return {};
   // An epoch that is gone does not come back: one that is still there was there.
   const std::optional<std::vector<bool>> owned = owned_shards(*fence);
   if (!owned) return {.fenced = true};
-  Unchanged unchanged = look_for_unchanged(marks, *owned);
+  Unchanged unchanged = look_for_unchanged(updates, *owned);
   if (!unchanged.moved.empty() && !write(unchanged.moved, *fence)) {
     const Unchanged again = look_for_unchanged(unchanged.moved, *owned);
     for (const std::size_t i : again.stale) unchanged.stale.push_back(unchanged.index_of[i]);
@@ -89,29 +90,29 @@ MarkResult Marks::apply(std::span<const Mark> marks, std::int64_t epoch) {
 }
 
 // Absent if the epoch is over.
-std::optional<Marks::Fence> Marks::fence_for(std::int64_t epoch) const {
+std::optional<Updates::Fence> Updates::fence_for(std::int64_t epoch) const {
   if (row_claims_) return Fence{.epoch = epoch};
   const std::optional<std::string> name = database_.registration()->name_of(epoch);
   if (!name) return std::nullopt;
   return Fence{.epoch = epoch, .name = *name};
 }
 
-std::vector<Built> Marks::statements_for(std::span<const Mark> marks, const Fence& fence,
-                                         std::size_t most) const {
+std::vector<Built> Updates::statements_for(std::span<const StatusUpdate> updates,
+                                           const Fence& fence, std::size_t most) const {
   std::vector<Built> statements;
-  while (!marks.empty()) {
-    const std::span<const Mark> group = marks.first(distinct(marks));
-    marks = marks.subspan(group.size());
-    std::vector<Mark> done, others;
-    for (const Mark& mark : group) (is_done(mark) ? done : others).push_back(mark);
-    for (std::span<const Mark> left = done; !left.empty();) {
-      const std::span<const Mark> part = left.first(fitting(left, most, name_bytes));
+  while (!updates.empty()) {
+    const std::span<const StatusUpdate> group = updates.first(distinct(updates));
+    updates = updates.subspan(group.size());
+    std::vector<StatusUpdate> done, others;
+    for (const StatusUpdate& update : group) (is_done(update) ? done : others).push_back(update);
+    for (std::span<const StatusUpdate> left = done; !left.empty();) {
+      const std::span<const StatusUpdate> part = left.first(fitting(left, most, name_bytes));
       left = left.subspan(part.size());
       statements.push_back(finish(part, fence));
     }
-    for (std::span<const Mark> left = others; !left.empty();) {
-      const std::span<const Mark> part = left.first(
-          fitting(left, most, [&](const Mark& mark) { return item(mark).text().size(); }));
+    for (std::span<const StatusUpdate> left = others; !left.empty();) {
+      const std::span<const StatusUpdate> part = left.first(fitting(
+          left, most, [&](const StatusUpdate& update) { return item(update).text().size(); }));
       left = left.subspan(part.size());
       statements.push_back(change(part, fence));
     }
@@ -120,20 +121,20 @@ std::vector<Built> Marks::statements_for(std::span<const Mark> marks, const Fenc
 }
 
 // Of an error that does not fit into a statement, its beginning: to store it must not fail
-// the mark. What else does not fit cannot be helped.
-std::vector<Mark> Marks::with_errors_that_fit(std::span<const Mark> marks) {
+// the update. What else does not fit cannot be helped.
+std::vector<StatusUpdate> Updates::with_errors_that_fit(std::span<const StatusUpdate> updates) {
   const std::size_t most = value_bytes(database_.session());
-  std::vector<Mark> result(marks.begin(), marks.end());
-  for (Mark& mark : result) {
-    std::size_t bytes = is_done(mark) ? 0 : item(mark).text().size();
-    while (bytes > most && !mark.error.empty()) {
-      mark.error.resize(mark.error.size() / 2);
-      mark.error.resize(valid_utf8_prefix(mark.error));
-      bytes = item(mark).text().size();
+  std::vector<StatusUpdate> result(updates.begin(), updates.end());
+  for (StatusUpdate& update : result) {
+    std::size_t bytes = is_done(update) ? 0 : item(update).text().size();
+    while (bytes > most && !update.error.empty()) {
+      update.error.resize(update.error.size() / 2);
+      update.error.resize(valid_utf8_prefix(update.error));
+      bytes = item(update).text().size();
     }
     if (bytes <= most) continue;
     throw PermanentError(
-        "the mark of event " + quote(mark.event_id) + " has " + std::to_string(bytes) +
+        "the update of event " + quote(update.event_id) + " has " + std::to_string(bytes) +
         " bytes, and the server takes " + std::to_string(database_.session().max_packet()) + " (" +
         database_.environment().description + "): raise max_allowed_packet on the server");
   }
@@ -141,30 +142,30 @@ std::vector<Mark> Marks::with_errors_that_fit(std::span<const Mark> marks) {
 }
 
 // A row of change(); the first one names the columns.
-Built Marks::item(const Mark& mark, bool first) const {
-  Built select("mark events", database_.environment().table);
+Built Updates::item(const StatusUpdate& update, bool first) const {
+  Built select("update events", database_.environment().table);
   const auto column = [&](std::string_view name, const auto& value) {
     if (name != "number") select.sql(",");
     select.value(value);
     if (first) select.sql(" AS ").sql(name);
   };
   select.sql(first ? "SELECT " : " UNION ALL SELECT ");
-  column("number", mark.row.seq);
-  column("id", mark.event_id);
-  column("place", mark.row.hold);
-  column("kind", static_cast<int>(mark.kind));
-  column("lane", mark.lane);
-  column("tries", mark.attempts);
-  column("deaths", mark.crashes);
-  column("delay", internal::bounded(mark.delay).count());
-  column("error", null_if_empty(mark.error));
-  column("step", null_if_empty(mark.progress));
+  column("number", update.row.seq);
+  column("id", update.event_id);
+  column("place", update.row.hold);
+  column("kind", static_cast<int>(update.kind));
+  column("lane", update.lane);
+  column("tries", update.attempts);
+  column("deaths", update.crashes);
+  column("delay", internal::bounded(update.delay).count());
+  column("error", null_if_empty(update.error));
+  column("step", null_if_empty(update.progress));
   return select;
 }
 
 // Finished rows keep locked_by: it tells whose work it was.
-Built Marks::finish(std::span<const Mark> marks, const Fence& fence) const {
-  Built statement(removes() ? "delete delivered events" : "mark events DONE",
+Built Updates::finish(std::span<const StatusUpdate> updates, const Fence& fence) const {
+  Built statement(removes() ? "delete delivered events" : "update events DONE",
                   database_.environment().table);
   if (removes()) {
     statement.sql("DELETE event FROM ").sql(kByNumber);
@@ -175,10 +176,10 @@ Built Marks::finish(std::span<const Mark> marks, const Fence& fence) const {
   // A number alone may be that of another event: a primary that has lost commits gives
   // theirs out again. The numbers alone are for the index: MariaDB would not go by it for
   // one pair.
-  statement.sql(" WHERE seq IN (").list(seqs_of(marks)).sql(") AND (seq, event_id) IN (");
-  for (const Mark& mark : marks) {
-    if (&mark != &marks.front()) statement.sql(",");
-    statement.row(mark.row.seq, mark.event_id);
+  statement.sql(" WHERE seq IN (").list(seqs_of(updates)).sql(") AND (seq, event_id) IN (");
+  for (const StatusUpdate& update : updates) {
+    if (&update != &updates.front()) statement.sql(",");
+    statement.row(update.row.seq, update.event_id);
   }
   statement.sql(") AND status IN (0, 2)");
   append_fence(statement, fence);
@@ -186,11 +187,11 @@ Built Marks::finish(std::span<const Mark> marks, const Fence& fence) const {
 }
 
 // `lane` is where a row waits with others, 0 if alone: then until it is available.
-Built Marks::change(std::span<const Mark> marks, const Fence& fence) const {
-  Built statement("mark events", database_.environment().table);
+Built Updates::change(std::span<const StatusUpdate> updates, const Fence& fence) const {
+  Built statement("update events", database_.environment().table);
   statement.sql("UPDATE (");
-  for (const Mark& mark : marks) {
-    statement.add(item(mark, &mark == &marks.front()));
+  for (const StatusUpdate& update : updates) {
+    statement.add(item(update, &update == &updates.front()));
   }
   statement.sql(") AS item STRAIGHT_JOIN ")
       .sql(kByNumber)
@@ -222,7 +223,7 @@ WHERE event.hold = place
   return statement;
 }
 
-void Marks::append_fence(Built& statement, const Fence& fence) const {
+void Updates::append_fence(Built& statement, const Fence& fence) const {
   if (row_claims_) {
     statement.sql(" AND locked_by = ").value(owner_);
   } else {
@@ -239,10 +240,10 @@ void Marks::append_fence(Built& statement, const Fence& fence) const {
 }
 
 // In one transaction. Whether all of them landed.
-bool Marks::write(std::span<const Mark> marks, const Fence& fence) {
+bool Updates::write(std::span<const StatusUpdate> updates, const Fence& fence) {
   const std::vector<Built> statements =
-      statements_for(marks, fence, value_bytes(database_.session()));
-  const std::int64_t landed = again_after_deadlock(database_, [&] {
+      statements_for(updates, fence, value_bytes(database_.session()));
+  const std::int64_t landed = retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     if (statements.size() == 1) return session.run(statements.front()).changed();
     return in_transaction(session, [&] {
@@ -251,15 +252,15 @@ bool Marks::write(std::span<const Mark> marks, const Fence& fence) {
       return changed;
     });
   });
-  return landed == static_cast<std::int64_t>(marks.size());
+  return landed == static_cast<std::int64_t>(updates.size());
 }
 
-// By shard; nullopt if this instance was taken for dead.
-std::optional<std::vector<bool>> Marks::owned_shards(const Fence& fence) {
+// By shard; nullopt if this instance was considered dead.
+std::optional<std::vector<bool>> Updates::owned_shards(const Fence& fence) {
   std::vector<bool> owned(kShards, row_claims_);
   if (row_claims_) return owned;
   if (database_.run(sql::kLives, fence.epoch, fence.name).rows() == 0) return std::nullopt;
-  const Result shards = database_.run(sql::kTenure, fence.epoch);
+  const Result shards = database_.run(sql::kLease, fence.epoch);
   for (int row = 0; row < shards.rows(); ++row) {
     if (!is_shard(shards.integer(row, 0))) continue;
     owned[static_cast<std::size_t>(shards.integer(row, 0))] = true;
@@ -267,38 +268,38 @@ std::optional<std::vector<bool>> Marks::owned_shards(const Fence& fence) {
   return owned;
 }
 
-Marks::Unchanged Marks::look_for_unchanged(std::span<const Mark> marks,
-                                           const std::vector<bool>& owned) {
+Updates::Unchanged Updates::look_for_unchanged(std::span<const StatusUpdate> updates,
+                                               const std::vector<bool>& owned) {
   Unchanged unchanged;
-  in_portions(database_.session(), marks, [&](std::span<const Mark> part) {
-    look_for_unchanged(part, static_cast<std::size_t>(part.data() - marks.data()), owned,
+  in_portions(database_.session(), updates, [&](std::span<const StatusUpdate> part) {
+    look_for_unchanged(part, static_cast<std::size_t>(part.data() - updates.data()), owned,
                        unchanged);
   });
   return unchanged;
 }
 
-// `from` is the place of the first of them among all marks.
-void Marks::look_for_unchanged(std::span<const Mark> marks, std::size_t from,
-                               const std::vector<bool>& owned, Unchanged& unchanged) {
+// `from` is the place of the first of them among all updates.
+void Updates::look_for_unchanged(std::span<const StatusUpdate> updates, std::size_t from,
+                                 const std::vector<bool>& owned, Unchanged& unchanged) {
   Built select("read the states of events", database_.environment().table);
   select.sql("SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard FROM ")
       .sql(kByNumber)
       .sql(" WHERE seq IN (")
-      .list(seqs_of(marks))
+      .list(seqs_of(updates))
       .sql(")");
   const Result states = database_.run(select);
   std::unordered_map<Seq, int> row_of;
   for (int row = 0; row < states.rows(); ++row) row_of[states.integer(row, 0)] = row;
 
   const auto claim_owner = row_claims_ ? std::optional<std::string_view>(owner_) : std::nullopt;
-  for (std::size_t i = 0; i < marks.size(); ++i) {
-    const Mark& mark = marks[i];
-    const auto found = row_of.find(mark.row.seq);
+  for (std::size_t i = 0; i < updates.size(); ++i) {
+    const StatusUpdate& update = updates[i];
+    const auto found = row_of.find(update.row.seq);
     if (found == row_of.end()) {
-      if (!is_done(mark) || !removes()) unchanged.stale.push_back(from + i);
+      if (!is_done(update) || !removes()) unchanged.stale.push_back(from + i);
       continue;
     }
-    if (states.text(found->second, 6) != mark.event_id) {
+    if (states.text(found->second, 6) != update.event_id) {
       unchanged.stale.push_back(from + i);
       continue;
     }
@@ -308,16 +309,16 @@ void Marks::look_for_unchanged(std::span<const Mark> marks, std::size_t from,
                          .hold = states.optional_integer(row, 3),
                          .locked_by = states.text(row, 4),
                          .last_error = states.text(row, 5)};
-    if (landed_before(mark, state, claim_owner)) continue;
+    if (already_applied(update, state, claim_owner)) continue;
     const std::int64_t shard = states.integer(row, 7);
     const bool ours = is_shard(shard) && owned[static_cast<std::size_t>(shard)] &&
                       (!row_claims_ || state.locked_by == owner_);
-    const bool has_moved = state.hold && *state.hold != mark.row.hold;
+    const bool has_moved = state.hold && *state.hold != update.row.hold;
     if (ours && has_moved) {
-      unchanged.moved.push_back(mark);
+      unchanged.moved.push_back(update);
       unchanged.moved.back().row.hold = *state.hold;
       unchanged.index_of.push_back(from + i);
-    } else if (mark.kind != Mark::Kind::suspect || !ours || !is_pending(state.status)) {
+    } else if (update.kind != StatusUpdate::Kind::crashes || !ours || !is_pending(state.status)) {
       unchanged.stale.push_back(from + i);
     }
   }

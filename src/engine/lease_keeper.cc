@@ -1,4 +1,4 @@
-#include "engine/keeper.h"
+#include "engine/lease_keeper.h"
 
 #include <algorithm>
 #include <exception>
@@ -19,11 +19,11 @@ constexpr milliseconds kWaiting{500};
 constexpr milliseconds kAfterFailure{250};
 constexpr milliseconds kLongestWait{60'000};
 
-// Where a tenure cannot expire, only a lock file that somebody removed could
+// Where a lease cannot expire, only a lock file that somebody removed could
 // end it.
 constexpr milliseconds kWithoutLease{1'000};
 
-// How long to stay away after a tenure was given up again, and after how long without
+// How long to stay away after a lease was given up again, and after how long without
 // that the next one counts as the first.
 constexpr milliseconds kFirstPause{250};
 constexpr milliseconds kLongestPause{30'000};
@@ -31,15 +31,16 @@ constexpr milliseconds kForgotten{300'000};
 
 }  // namespace
 
-Keeper::Keeper(std::shared_ptr<Instance> instance, Duties duties, const Clock& clock, Logger log)
+LeaseKeeper::LeaseKeeper(std::shared_ptr<Instance> instance, Callbacks callbacks,
+                         const Clock& clock, Logger log)
     : instance_(std::move(instance)),
-      duties_(std::move(duties)),
+      callbacks_(std::move(callbacks)),
       clock_(clock),
       log_(std::move(log)) {}
 
-Keeper::~Keeper() { stop(); }
+LeaseKeeper::~LeaseKeeper() { stop(); }
 
-void Keeper::start() {
+void LeaseKeeper::start() {
   thread_ = Thread([this] {
     const OwnThread own(this);
     name_this_thread("outbox-keeper");
@@ -47,14 +48,14 @@ void Keeper::start() {
   });
 }
 
-void Keeper::wake(bool renew) {
+void LeaseKeeper::wake(bool renew) {
   MutexLock lock(mutex_);
   woken_ = true;
   renew_ = renew_ || renew;
   changed_.notify_all();
 }
 
-void Keeper::stop() {
+void LeaseKeeper::stop() {
   {
     MutexLock lock(mutex_);
     stopped_ = true;
@@ -63,7 +64,7 @@ void Keeper::stop() {
   if (thread_.joinable()) thread_.join();
 }
 
-void Keeper::run() {
+void LeaseKeeper::run() {
   for (;;) {
     bool renew_now = false;
     {
@@ -72,14 +73,14 @@ void Keeper::run() {
       woken_ = false;
       renew_now = std::exchange(renew_, false);
     }
-    // Where another one keeps the tenure, that one asks: each answer counts.
-    const bool asks = instance_ && duties_.stalled;
-    if (const std::string why = asks ? duties_.stalled() : std::string(); !why.empty()) {
+    // Where another one keeps the lease, that one asks: each answer counts.
+    const bool asks = instance_ && callbacks_.stalled;
+    if (const std::string why = asks ? callbacks_.stalled() : std::string(); !why.empty()) {
       give_up(why);
       renew_now = false;
     }
     if (renew_now || clock_.steady() >= next_renewal_.load()) renew();
-    const std::optional<Clock::Steady> next = duties_.tick();
+    const std::optional<Clock::Steady> next = callbacks_.tick();
     const Clock::Steady now = clock_.steady();
     const Clock::Steady until =
         std::min({next.value_or(Clock::Steady::max()), next_renewal_.load(), now + kLongestWait});
@@ -93,7 +94,7 @@ void Keeper::run() {
 
 // Others may deliver what is stuck here, and whatever led to the wrong server or hangs
 // in this process is opened anew with the next registration.
-void Keeper::give_up(const std::string& why) {
+void LeaseKeeper::give_up(const std::string& why) {
   const MutexLock lock(renewal_);
   const Clock::Steady now = clock_.steady();
   if (now - gave_up_at_ > kForgotten) pause_ = milliseconds::zero();
@@ -107,16 +108,16 @@ void Keeper::give_up(const std::string& why) {
   pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
   valid_until_ = Clock::Steady::max();
   lapsed_ = true;
-  duties_.expired();
+  callbacks_.expired();
 }
 
-void Keeper::renew() {
+void LeaseKeeper::renew() {
   if (!instance_) {
     next_renewal_ = Clock::Steady::max();
     return;
   }
   const MutexLock lock(renewal_);
-  // The tenure counts from before the question: the answer may take its time.
+  // The lease counts from before the question: the answer may take its time.
   const Clock::Steady asked = clock_.steady();
   try {
     if (lapsed_) {
@@ -124,33 +125,33 @@ void Keeper::renew() {
       // would come back under the same epoch, and with it what is still running.
       if (!left_) instance_->leave();
       left_ = true;
-      if (duties_.able && !duties_.able()) {
+      if (callbacks_.able && !callbacks_.able()) {
         next_renewal_ = asked + kWithoutLease;
         return;
       }
       lapsed_ = false;
       left_ = false;
     }
-    const Tenure tenure = instance_->renew();
-    trouble_.over();
+    const Lease lease = instance_->renew();
+    outage_.over();
     given_up_.over();
-    const std::optional<milliseconds> lease = instance_->lease();
-    valid_until_ = lease ? asked + *lease * 4 / 5 : Clock::Steady::max();
-    const bool waiting = tenure.epoch == 0 || !tenure.leaving.empty();
-    next_renewal_ = asked + (lease     ? std::min(*lease / 3, waiting ? kWaiting : *lease)
+    const std::optional<milliseconds> duration = instance_->lease_duration();
+    valid_until_ = duration ? asked + *duration * 4 / 5 : Clock::Steady::max();
+    const bool waiting = lease.epoch == 0 || !lease.draining.empty();
+    next_renewal_ = asked + (duration  ? std::min(*duration / 3, waiting ? kWaiting : *duration)
                              : waiting ? kStandby
                                        : kWithoutLease);
-    duties_.renewed(tenure, valid_until_);
+    callbacks_.renewed(lease, valid_until_);
   } catch (const std::exception& error) {
     next_renewal_ = asked + kAfterFailure;
-    trouble_.failed(error.what(), asked);
+    outage_.failed(error.what(), asked);
     if (warnings_.allow(asked)) {
       log_(LogLevel::error, std::string("cannot renew the ownership of events: ") + error.what());
     }
     if (asked >= valid_until_) {
       valid_until_ = Clock::Steady::max();
       lapsed_ = true;
-      duties_.expired();
+      callbacks_.expired();
     }
   }
 }

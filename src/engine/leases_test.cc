@@ -1,5 +1,5 @@
-// Tenures that come and go at any moment: queue and gate against a store that is a list
-// of rows, with all steps of reader, workers and marks in an order drawn from a seed.
+// Leases that come and go at any moment: queue and gate against a store that is a list
+// of rows, with all steps of reader, workers and updates in an order drawn from a seed.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -32,7 +32,7 @@ class World {
   }
 
   void step() {
-    if (draw(shares_[0] * 16) == 0) return begin_tenure(draw(2) == 0 ? 0 : ++last_epoch_);
+    if (draw(shares_[0] * 16) == 0) return begin_lease(draw(2) == 0 ? 0 : ++last_epoch_);
     if (draw(shares_[0] * 16) == 0) return own(!owned_);
     if (draw(shares_[3] * 16) == 0) return hang();
     if (draw(shares_[3] * 64) == 0) return hand_over_hung();
@@ -48,7 +48,7 @@ class World {
   // Nothing new happens: everything is to be delivered and marked in the end.
   bool comes_to_rest() {
     own(true);
-    if (epoch_ == 0 || draw(2) == 0) begin_tenure(++last_epoch_);
+    if (epoch_ == 0 || draw(2) == 0) begin_lease(++last_epoch_);
     shares_.fill(1);
     for (int n = 0; n < 50'000; ++n) {
       go_on(After::next);
@@ -64,7 +64,7 @@ class World {
 
  private:
   using After = WorkQueue::After;
-  using Landing = Completion::Landing;
+  using Ack = Completion::Ack;
 
   struct Stored {
     Seq seq = 0;
@@ -74,7 +74,7 @@ class World {
     bool postponed = false;
   };
   struct Read {
-    PollHandler::Wanted lane{};  // without a key: ready rows
+    PollHandler::LaneRead lane{};  // without a key: ready rows
     std::vector<Stored> rows{};
     bool more = false;
   };
@@ -119,7 +119,7 @@ class World {
   // --- The keeper ---
 
   // Until another one begins, the store knows the last.
-  void begin_tenure(std::int64_t epoch) {
+  void begin_lease(std::int64_t epoch) {
     epoch_ = epoch;
     if (epoch != 0) store_epoch_ = epoch;
     if (epoch != 0 && owned_) released_ = false;
@@ -146,11 +146,11 @@ class World {
       if (!queue_.begin_hand_over(job)) continue;
       Job copy = job;
       copy.epoch = epoch_;
-      send(copy, Landing::hand_over, false);
+      send(copy, Ack::hand_over, false);
     }
   }
 
-  // The next owner delivers in order, or sets a whole lane aside.
+  // The next owner delivers in order, or holds a whole lane.
   void deliver_elsewhere() {
     if (!released_) return;
     const LaneKey lane = 101 + draw(3);
@@ -206,7 +206,7 @@ class World {
 
   void end_read() {
     if (!read_) return;
-    read_->lane.key == kNoLane ? hand_over() : fill();
+    read_->lane.key == kNoLane ? hand_over() : load_lane();
     read_.reset();
     gate_.read_ends();
   }
@@ -217,7 +217,7 @@ class World {
         Job job = job_of(row);
         const auto admission = queue_.admit(job);
         if (admission == WorkQueue::Admission::full) return release(job);
-        if (admission == WorkQueue::Admission::aside) set_aside(job);
+        if (admission == WorkQueue::Admission::hold) hold(job);
       }
       next_ = row.seq + 1;
       read_through_ = std::max(read_through_, row.seq);
@@ -225,21 +225,21 @@ class World {
     if (!read_->more) read_through_ = kEverything;
   }
 
-  void fill() {
-    WorkQueue::Filling filling{.epoch = reader_epoch_, .more = read_->more};
+  void load_lane() {
+    WorkQueue::LanePage page{.epoch = reader_epoch_, .more = read_->more};
     for (const Stored& row : read_->rows) {
       if (row.seq > read_->lane.read_through) {
-        filling.open_after = row.seq;
-        filling.more = true;
+        page.open_after = row.seq;
+        page.more = true;
         break;
       }
       if (row.postponed) {
-        filling.due = kNow;
+        page.due = kNow;
         break;
       }
-      if (gate_.try_acquire(std::to_string(row.seq))) filling.jobs.push_back(job_of(row));
+      if (gate_.try_acquire(std::to_string(row.seq))) page.jobs.push_back(job_of(row));
     }
-    for (const Job& job : queue_.fill(read_->lane.key, std::move(filling))) release(job);
+    for (const Job& job : queue_.load_lane(read_->lane.key, std::move(page))) release(job);
   }
 
   Job job_of(const Stored& row) const {
@@ -284,13 +284,13 @@ class World {
     Job& job = finished[0].job;
     switch (finished[0].after) {
       case After::next:
-        send(job, Landing::done, true);
+        send(job, Ack::done, true);
         break;
       case After::wait:
-        send(job, Landing::head, false);
+        send(job, Ack::head, false);
         break;
       case After::skip:
-        send(job, Landing::head, true);
+        send(job, Ack::head, true);
         break;
       case After::drop:
         give_back(job);
@@ -298,27 +298,27 @@ class World {
       default:
         break;
     }
-    for (const Job& follower : followers.aside) set_aside(follower);
+    for (const Job& follower : followers.held) hold(follower);
   }
 
-  // --- The marks ---
+  // --- The updates ---
 
-  void send(const Job& job, Landing landing, bool finishes) {
-    sent_.push_back({.completion = {.job = job, .landing = landing}, .finishes = finishes});
+  void send(const Job& job, Ack ack, bool finishes) {
+    sent_.push_back({.completion = {.job = job, .ack = ack}, .finishes = finishes});
   }
-  void set_aside(const Job& job) { send(job, Landing::aside, false); }
+  void hold(const Job& job) { send(job, Ack::hold, false); }
 
   void give_back(Job& job) {
     const bool released = job.epoch == kHandedOver;
     if (released) release(job);
-    if (queue_.adopt(job)) return set_aside(job);
+    if (queue_.reclaim(job)) return hold(job);
     if (!released) release(job);
     rewind_ = std::min(rewind_, job.row.ref.seq);
   }
 
   void release(const Job& job) { gate_.release(job.row.event.id()); }
 
-  // The first of these marks, or, as if the store refused that one, another; but none before
+  // The first of these updates, or, as if the store refused that one, another; but none before
   // an earlier one of its lane, unless that is a DONE.
   template <class Over, class Ready>
   std::deque<Sent>::iterator next_sent(const Over& over, const Ready& ready) {
@@ -328,7 +328,7 @@ class World {
       if (over(*one)) continue;
       const LaneKey lane = one->completion.job.lane;
       if (!waiting.contains(lane) && ready(*one) && skip-- <= 0) return one;
-      if (one->completion.landing != Landing::done) waiting.insert(lane);
+      if (one->completion.ack != Ack::done) waiting.insert(lane);
     }
     return sent_.end();
   }
@@ -345,7 +345,7 @@ class World {
     Stored& row = rows_[static_cast<std::size_t>(next->completion.job.row.ref.seq) - 1];
     row.done = row.done || next->finishes;
     row.hold = row.lane;
-    row.postponed = next->completion.landing == Landing::hand_over;
+    row.postponed = next->completion.ack == Ack::hand_over;
   }
 
   void answer() {
@@ -356,12 +356,12 @@ class World {
     Sent one = std::move(*next);
     sent_.erase(next);
     Job& job = one.completion.job;
-    const bool orphan = job.epoch != epoch_;
-    if (one.completion.landing == Landing::hand_over) return queue_.handed_over(job, !orphan);
-    if (orphan && (!one.applied || one.stale)) return give_back(job);
+    const bool reclaimed = job.epoch != epoch_;
+    if (one.completion.ack == Ack::hand_over) return queue_.handed_over(job, !reclaimed);
+    if (reclaimed && (!one.applied || one.stale)) return give_back(job);
     release(job);
-    if (orphan) rewind_ = std::min(rewind_, job.row.ref.seq);
-    queue_.landed({&one.completion, 1}, kNow);
+    if (reclaimed) rewind_ = std::min(rewind_, job.row.ref.seq);
+    queue_.acked({&one.completion, 1}, kNow);
   }
 
   std::mt19937 random_;
@@ -388,7 +388,7 @@ class World {
   std::string overtaken_;
 };
 
-TEST(Tenures, ComeAtAnyMomentAndNothingIsOvertakenOrForgotten) {
+TEST(Leases, ComeAtAnyMomentAndNothingIsOvertakenOrForgotten) {
   for (unsigned seed = 1; seed <= 500; ++seed) {
     World world(seed);
     for (int n = 0; n < 2'000; ++n) world.step();

@@ -19,7 +19,7 @@ inline std::string seconds_text(std::chrono::nanoseconds time) {
 
 // Remembers a failure from its first occurrence until it is over. To say that
 // all is well costs next to nothing. Thread-safe.
-class Trouble {
+class Outage {
  public:
   struct Report {
     std::string what;

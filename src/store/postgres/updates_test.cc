@@ -1,5 +1,5 @@
-// The fence of a mark against a take-over at the same moment. Each statement has its own.
-#include "store/postgres/marks.h"
+// The fence of a update against a take-over at the same moment. Each statement has its own.
+#include "store/postgres/updates.h"
 
 #include <atomic>
 #include <future>
@@ -12,18 +12,18 @@ namespace {
 
 struct Case {
   std::string name;
-  Mark::Kind kind = Mark::Kind::done;
+  StatusUpdate::Kind kind = StatusUpdate::Kind::done;
   OnDone on_done = OnDone::keep;
 };
 
-class PostgresMarksTest : public PostgresTest, public ::testing::WithParamInterface<Case> {
+class PostgresUpdatesTest : public PostgresTest, public ::testing::WithParamInterface<Case> {
  protected:
   void SetUp() override {
     PostgresTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
     store_ = open_store({.on_done = GetParam().on_done, .notify = false});
     instance_ = store_->join({.lease = 60s});
-    tenure_ = instance_->renew();
+    lease_ = instance_->renew();
     write_event(*store_, simple_event("e"));
     mark_ = {.row = store_->find("e")->row.ref,
              .event_id = "e",
@@ -34,10 +34,10 @@ class PostgresMarksTest : public PostgresTest, public ::testing::WithParamInterf
   }
 
   // As an engine does: until it is known what became of it.
-  MarkResult mark_patiently() {
+  UpdateResult apply_patiently() {
     for (;;) {
       try {
-        return instance_->mark(tenure_.epoch, {&mark_, 1});
+        return instance_->apply(lease_.epoch, {&mark_, 1});
       } catch (const RetryableError&) {
         // It waits for a lock for two seconds at most.
       }
@@ -51,14 +51,14 @@ class PostgresMarksTest : public PostgresTest, public ::testing::WithParamInterf
 
   std::shared_ptr<Store> store_;
   std::unique_ptr<Instance> instance_;
-  Tenure tenure_;
-  Mark mark_;
+  Lease lease_;
+  StatusUpdate mark_;
 };
 
-TEST_P(PostgresMarksTest, ATakeOverThatWasQuickerFencesAMarkThatWaitedForIt) {
+TEST_P(PostgresUpdatesTest, ATakeOverThatWasQuickerFencesAMarkThatWaitedForIt) {
   test::Sql heir;
   heir.execute("BEGIN; DELETE FROM " + table() + "_instance");
-  auto marking = std::async(std::launch::async, [&] { return mark_patiently(); });
+  auto marking = std::async(std::launch::async, [&] { return apply_patiently(); });
   EXPECT_TRUE(eventually([&] {
     return test::is_waited_for(sql(), heir) || marking.wait_for(0s) == std::future_status::ready;
   }));
@@ -67,11 +67,11 @@ TEST_P(PostgresMarksTest, ATakeOverThatWasQuickerFencesAMarkThatWaitedForIt) {
   EXPECT_TRUE(is_pending(sql())) << "changed by one who does not own it any more";
 }
 
-// Else the mark could land after it.
-TEST_P(PostgresMarksTest, ATakeOverWaitsForAMarkThatIsUnderWay) {
+// Else the update could land after it.
+TEST_P(PostgresUpdatesTest, ATakeOverWaitsForAMarkThatIsUnderWay) {
   test::Sql stranger;
   stranger.execute("BEGIN; SELECT FROM " + table() + " FOR UPDATE");
-  auto marking = std::async(std::launch::async, [&] { return mark_patiently(); });
+  auto marking = std::async(std::launch::async, [&] { return apply_patiently(); });
   EXPECT_TRUE(eventually([&] { return test::is_waited_for(sql(), stranger); }));
 
   test::Sql heir;
@@ -87,18 +87,18 @@ TEST_P(PostgresMarksTest, ATakeOverWaitsForAMarkThatIsUnderWay) {
     return taken || sql().value("SELECT cardinality(pg_blocking_pids(" + heirs_pid + "))") != "0";
   }));
   stranger.execute("ROLLBACK");
-  const MarkResult result = marking.get();
+  const UpdateResult result = marking.get();
   taking_over.join();
   EXPECT_EQ(result.fenced, found) << "delivered again by the heir, and finished by the old owner";
   EXPECT_EQ(is_pending(sql()), found);
 }
 
-INSTANTIATE_TEST_SUITE_P(Each, PostgresMarksTest,
-                         ::testing::Values(Case{"Done"},
-                                           Case{"Removed", Mark::Kind::done, OnDone::remove},
-                                           Case{"Retry", Mark::Kind::retry},
-                                           Case{"Dead", Mark::Kind::dead}),
-                         [](const auto& each) { return each.param.name; });
+INSTANTIATE_TEST_SUITE_P(
+    Each, PostgresUpdatesTest,
+    ::testing::Values(Case{"Done"}, Case{"Removed", StatusUpdate::Kind::done, OnDone::remove},
+                      Case{"Retry", StatusUpdate::Kind::retry},
+                      Case{"Dead", StatusUpdate::Kind::dead}),
+    [](const auto& each) { return each.param.name; });
 
 }  // namespace
 }  // namespace outbox::postgres

@@ -13,7 +13,7 @@ namespace outbox::postgres {
 namespace {
 
 // Rows a statement: a server takes texts of up to a gigabyte.
-constexpr std::size_t kRelayedRows = 100;
+constexpr std::size_t kExecutorRows = 100;
 
 // The columns as the texts of arrays. They are made of digits, letters and "{},-
 // alone: the same in every encoding that a session may have, and without anything that
@@ -82,15 +82,16 @@ class Texts {
 };
 
 [[noreturn]] void refuse(const char* call) {
-  throw MisuseError(std::string(call) +
-                    "() on a borrowed transaction: it is its owner's; call the client library that "
-                    "it belongs to");
+  throw MisuseError(
+      std::string(call) +
+      "() on an external transaction: it is its owner's; call the client library that "
+      "it belongs to");
 }
 
 // The INSERT, which inserts nothing into another database: whose connection it is cannot be
 // seen, and to ask would be another round trip.
 std::string insert_into(const Environment& environment) {
-  std::string sql = expand(sql::kInsertRelayed.text, environment.table);
+  std::string sql = expand(sql::kInsertByExecutor.text, environment.table);
   if (!environment.id) return sql;
   std::string id = expand(sql::kDatabaseId.text, environment.table);
   const std::string condition = "WHERE (" + std::to_string(environment.id->server) + "::bigint, " +
@@ -99,11 +100,11 @@ std::string insert_into(const Environment& environment) {
   return sql.insert(sql.find("ORDER BY number"), condition);
 }
 
-class RelayedConnection final : public Connection {
+class ExecutorConnection final : public Connection {
  public:
-  RelayedConnection(EnvironmentPtr environment, Relay relay)
+  ExecutorConnection(EnvironmentPtr environment, SqlExecutor executor)
       : environment_(std::move(environment)),
-        relay_(std::move(relay)),
+        executor_(std::move(executor)),
         sql_(insert_into(*environment_)) {}
 
   bool in_transaction() const override { return true; }
@@ -114,15 +115,15 @@ class RelayedConnection final : public Connection {
     const std::vector<std::int64_t> holds = holds_of(events, environment_->options.clock->now());
     refs.reserve(holds.size());
     for (const std::int64_t hold : holds) refs.push_back({.hold = hold});
-    for (std::size_t at = 0; at < events.size(); at += kRelayedRows) {
-      const std::size_t count = std::min(events.size() - at, kRelayedRows);
+    for (std::size_t at = 0; at < events.size(); at += kExecutorRows) {
+      const std::size_t count = std::min(events.size() - at, kExecutorRows);
       const auto texts = columns_of<Texts>(
           events.subspan(at, count), std::span<const std::int64_t>(holds).subspan(at, count),
           null_if_empty(options.owner), *environment_->options.codec);
-      const auto rows = relay_(texts.written_into(sql_));
+      const auto rows = executor_(texts.written_into(sql_));
       if (rows.empty() && environment_->id) {
         throw MisuseError(
-            "the borrowed transaction is on another database than the store, which is "
+            "the external transaction is on another database than the store, which is "
             "the " +
             environment_->description + ": connect to the same database");
       }
@@ -155,18 +156,19 @@ class RelayedConnection final : public Connection {
 
  private:
   const EnvironmentPtr environment_;
-  const Relay relay_;
+  const SqlExecutor executor_;
   const std::string sql_;
 };
 
 }  // namespace
 
-std::unique_ptr<Connection> relayed(Store& store, Relay relay) {
+std::unique_ptr<Connection> via_executor(Store& store, SqlExecutor executor) {
   const auto* postgres_store = dynamic_cast<PostgresStore*>(&store);
   if (postgres_store == nullptr) {
-    throw MisuseError("postgres::relayed() needs a PostgreSQL store, not " + store.description());
+    throw MisuseError("postgres::via_executor() needs a PostgreSQL store, not " +
+                      store.description());
   }
-  return std::make_unique<RelayedConnection>(postgres_store->environment(), std::move(relay));
+  return std::make_unique<ExecutorConnection>(postgres_store->environment(), std::move(executor));
 }
 
 }  // namespace outbox::postgres

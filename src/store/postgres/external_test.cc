@@ -6,7 +6,7 @@
 namespace outbox::postgres {
 namespace {
 
-class PostgresBorrowedTest : public PostgresTest {
+class PostgresExternalConnectionTest : public PostgresTest {
  protected:
   void SetUp() override {
     PostgresTest::SetUp();
@@ -15,9 +15,9 @@ class PostgresBorrowedTest : public PostgresTest {
     mine_ = std::make_unique<test::Sql>();
   }
 
-  void insert(Borrowed& borrowed, const std::string& id) {
+  void insert(ExternalConnection& external, const std::string& id) {
     const Event event = simple_event(id);
-    borrowed.insert({&event, 1}, {});
+    external.insert({&event, 1}, {});
   }
   std::string prepared_statements() {
     return mine_->value("SELECT count(*) FROM pg_prepared_statements");
@@ -27,79 +27,79 @@ class PostgresBorrowedTest : public PostgresTest {
   std::unique_ptr<test::Sql> mine_;  // the user's own connection
 };
 
-TEST_F(PostgresBorrowedTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  Borrowed borrowed(mine_->handle(), *store_);
-  EXPECT_FALSE(borrowed.in_transaction());
+TEST_F(PostgresExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
+  ExternalConnection external(mine_->handle(), *store_);
+  EXPECT_FALSE(external.in_transaction());
   mine_->execute("BEGIN");
-  EXPECT_TRUE(borrowed.in_transaction());
-  insert(borrowed, "lost");
+  EXPECT_TRUE(external.in_transaction());
+  insert(external, "lost");
   mine_->execute("ROLLBACK");
   mine_->execute("BEGIN");
-  insert(borrowed, "kept");
+  insert(external, "kept");
   EXPECT_FALSE(store_->find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
   EXPECT_FALSE(store_->find("lost"));
   EXPECT_TRUE(store_->find("kept"));
 }
 
-TEST_F(PostgresBorrowedTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
-  Borrowed borrowed(mine_->handle(), *store_);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "run BEGIN"));
-  EXPECT_THROW(borrowed.insert({}, {}), MisuseError);
+TEST_F(PostgresExternalConnectionTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
+  ExternalConnection external(mine_->handle(), *store_);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "run BEGIN"));
+  EXPECT_THROW(external.insert({}, {}), MisuseError);
   EXPECT_FALSE(store_->find("e"));
 }
 
-TEST_F(PostgresBorrowedTest, InAFailedTransactionItFailsAtOnceAndSaysSo) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(PostgresExternalConnectionTest, InAFailedTransactionItFailsAtOnceAndSaysSo) {
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
   EXPECT_THROW(mine_->execute("SELECT 1 / 0"), std::runtime_error);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "roll back first"));
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "roll back first"));
   mine_->execute("ROLLBACK");
 }
 
-TEST_F(PostgresBorrowedTest, TheTransactionIsItsOwners) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(PostgresExternalConnectionTest, TheTransactionIsItsOwners) {
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { borrowed.commit(); }), "commit()"));
-  EXPECT_THROW(borrowed.begin(), MisuseError);
-  EXPECT_THROW(borrowed.rollback(), MisuseError);
-  EXPECT_THROW(borrowed.savepoint("a"), MisuseError);
-  EXPECT_THROW(borrowed.release("a"), MisuseError);
-  EXPECT_THROW(borrowed.rollback_to("a"), MisuseError);
-  EXPECT_THROW(borrowed.execute("COMMIT", {}), MisuseError);
-  EXPECT_TRUE(borrowed.in_transaction());
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { external.commit(); }), "commit()"));
+  EXPECT_THROW(external.begin(), MisuseError);
+  EXPECT_THROW(external.rollback(), MisuseError);
+  EXPECT_THROW(external.savepoint("a"), MisuseError);
+  EXPECT_THROW(external.release("a"), MisuseError);
+  EXPECT_THROW(external.rollback_to("a"), MisuseError);
+  EXPECT_THROW(external.execute("COMMIT", {}), MisuseError);
+  EXPECT_TRUE(external.in_transaction());
   mine_->execute("ROLLBACK");
 }
 
-TEST_F(PostgresBorrowedTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(PostgresExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  insert(borrowed, "before");
+  insert(external, "before");
   mine_->execute("SAVEPOINT part");
-  insert(borrowed, "inside");  // prepares the statement there
+  insert(external, "inside");  // prepares the statement there
   mine_->execute("ROLLBACK TO part");
-  insert(borrowed, "after");
+  insert(external, "after");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("before"));
   EXPECT_FALSE(store_->find("inside"));
   EXPECT_TRUE(store_->find("after"));
 }
 
-TEST_F(PostgresBorrowedTest, ADuplicateInASavepointIsNamedAndTheTransactionGoesOn) {
+TEST_F(PostgresExternalConnectionTest, ADuplicateInASavepointIsNamedAndTheTransactionGoesOn) {
   write_event(*store_, simple_event("there"));
-  Borrowed borrowed(mine_->handle(), *store_);
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN; SAVEPOINT part");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "there"); }), "(there)"));
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "there"); }), "(there)"));
   mine_->execute("ROLLBACK TO part");
-  insert(borrowed, "new");
+  insert(external, "new");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("new"));
 }
 
-TEST_F(PostgresBorrowedTest, TwoOnOneConnectionDoNotDisturbEachOther) {
-  Borrowed one(mine_->handle(), *store_);
+TEST_F(PostgresExternalConnectionTest, TwoOnOneConnectionDoNotDisturbEachOther) {
+  ExternalConnection one(mine_->handle(), *store_);
   {
-    Borrowed two(mine_->handle(), *store_);
+    ExternalConnection two(mine_->handle(), *store_);
     mine_->execute("BEGIN");
     for (int i = 0; i < 3; ++i) {
       insert(one, "one" + std::to_string(i));
@@ -111,40 +111,41 @@ TEST_F(PostgresBorrowedTest, TwoOnOneConnectionDoNotDisturbEachOther) {
   EXPECT_EQ(store_->count({}), 7);
 }
 
-TEST_F(PostgresBorrowedTest, NothingIsLeftPreparedBehind) {
+TEST_F(PostgresExternalConnectionTest, NothingIsLeftPreparedBehind) {
   for (const char* end : {"COMMIT", "ROLLBACK"}) {
-    Borrowed borrowed(mine_->handle(), *store_);
+    ExternalConnection external(mine_->handle(), *store_);
     mine_->execute("BEGIN");
-    for (int i = 0; i < 3; ++i) insert(borrowed, end + std::to_string(i));
+    for (int i = 0; i < 3; ++i) insert(external, end + std::to_string(i));
     EXPECT_NE(prepared_statements(), "0");
     mine_->execute(end);
   }
   EXPECT_EQ(prepared_statements(), "0");
   {
-    Borrowed borrowed(mine_->handle(), *store_);
+    ExternalConnection external(mine_->handle(), *store_);
     mine_->execute("BEGIN");
-    for (int i = 0; i < 3; ++i) insert(borrowed, "inside" + std::to_string(i));
+    for (int i = 0; i < 3; ++i) insert(external, "inside" + std::to_string(i));
   }
   EXPECT_EQ(prepared_statements(), "0") << "destroyed inside the transaction";
   mine_->execute("COMMIT");
 }
 
-TEST_F(PostgresBorrowedTest, WithoutPreparingNothingEverIsPrepared) {
+TEST_F(PostgresExternalConnectionTest, WithoutPreparingNothingEverIsPrepared) {
   const auto store = open_store({.prepare = false});
-  Borrowed borrowed(mine_->handle(), *store);
+  ExternalConnection external(mine_->handle(), *store);
   mine_->execute("BEGIN");
-  for (int i = 0; i < 3; ++i) insert(borrowed, std::to_string(i));
+  for (int i = 0; i < 3; ++i) insert(external, std::to_string(i));
   EXPECT_EQ(prepared_statements(), "0");
   mine_->execute("COMMIT");
 }
 
 // The owner, or a pool of its, may throw the prepared statement away; nobody can tell
 // before it is used.
-TEST_F(PostgresBorrowedTest, AfterDiscardAllOneTransactionIsToBeStartedOverAndNoneEverAfter) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(PostgresExternalConnectionTest,
+       AfterDiscardAllOneTransactionIsToBeStartedOverAndNoneEverAfter) {
+  ExternalConnection external(mine_->handle(), *store_);
   const auto transaction = [&](const std::string& id) {
     mine_->execute("BEGIN");
-    insert(borrowed, id);
+    insert(external, id);
     mine_->execute("COMMIT");
   };
   transaction("1");
@@ -159,29 +160,30 @@ TEST_F(PostgresBorrowedTest, AfterDiscardAllOneTransactionIsToBeStartedOverAndNo
   EXPECT_EQ(store_->count({}), 8);
 }
 
-TEST_F(PostgresBorrowedTest, PipelineModeIsRefused) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(PostgresExternalConnectionTest, PipelineModeIsRefused) {
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
   ASSERT_EQ(PQenterPipelineMode(mine_->handle()), 1);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "pipeline mode"));
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "pipeline mode"));
   ASSERT_EQ(PQexitPipelineMode(mine_->handle()), 1);
-  insert(borrowed, "e");
+  insert(external, "e");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("e"));
 }
 
-TEST_F(PostgresBorrowedTest, WhatIsNoOpenConnectionOrNoPostgresStoreIsRefused) {
-  EXPECT_THROW(Borrowed(nullptr, *store_), MisuseError);
+TEST_F(PostgresExternalConnectionTest, WhatIsNoOpenConnectionOrNoPostgresStoreIsRefused) {
+  EXPECT_THROW(ExternalConnection(nullptr, *store_), MisuseError);
   const auto elsewhere = memory::open();
-  EXPECT_TRUE(
-      contains(message_of<MisuseError>([&] { Borrowed(mine_->handle(), *elsewhere); }), "memory"));
+  EXPECT_TRUE(contains(
+      message_of<MisuseError>([&] { ExternalConnection(mine_->handle(), *elsewhere); }), "memory"));
   PGconn* closed = PQconnectdb("host=127.0.0.1 port=1 connect_timeout=1");
-  EXPECT_THROW(Borrowed(closed, *store_), MisuseError);
+  EXPECT_THROW(ExternalConnection(closed, *store_), MisuseError);
   PQfinish(closed);
 }
 
 // Every setting of the owner's session that changes how values are read or written.
-TEST_F(PostgresBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyChanged) {
+TEST_F(PostgresExternalConnectionTest,
+       TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyChanged) {
   EventFields fields;
   fields.id = "odd";
   fields.type = "Grüße";
@@ -210,13 +212,13 @@ TEST_F(PostgresBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTh
           "SET client_encoding = '" +
           std::string(encoding) + "'");
       {
-        Borrowed borrowed(mine_->handle(), *store_);
+        ExternalConnection external(mine_->handle(), *store_);
         mine_->execute("BEGIN");
         if (together) {
-          borrowed.insert(both, {});
+          external.insert(both, {});
         } else {
-          borrowed.insert({&one, 1}, {});
-          borrowed.insert({&two, 1}, {});
+          external.insert({&one, 1}, {});
+          external.insert({&two, 1}, {});
         }
         EXPECT_EQ(mine_->value("SHOW client_encoding"), encoding);
         mine_->execute("COMMIT");
@@ -239,13 +241,13 @@ TEST_F(PostgresBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTh
   }
 }
 
-TEST_F(PostgresBorrowedTest, AValueThatTheEncodingWouldChangeIsRefused) {
+TEST_F(PostgresExternalConnectionTest, AValueThatTheEncodingWouldChangeIsRefused) {
   const std::string names = schema() + ".names";
   sql().execute("CREATE TABLE " + names + " (name text)");
-  Borrowed borrowed(mine_->handle(), *store_);
+  ExternalConnection external(mine_->handle(), *store_);
   const auto insert_name = [&](const std::string& name) {
     const std::vector<Value> values{name};
-    borrowed.execute("INSERT INTO " + names + " VALUES ($1)", values);
+    external.execute("INSERT INTO " + names + " VALUES ($1)", values);
   };
   mine_->execute("SET client_encoding = 'LATIN1'");
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("Zoë"); }), "is LATIN1"));
@@ -257,15 +259,15 @@ TEST_F(PostgresBorrowedTest, AValueThatTheEncodingWouldChangeIsRefused) {
   EXPECT_EQ(sql().value("SELECT string_agg(length(name)::text, ',') FROM " + names), "3,3,3");
 }
 
-TEST_F(PostgresBorrowedTest, AnInsertThatFailsLeavesTheOwnersEncodingAsItWas) {
+TEST_F(PostgresExternalConnectionTest, AnInsertThatFailsLeavesTheOwnersEncodingAsItWas) {
   write_event(*store_, simple_event("there"));
   mine_->execute("SET client_encoding = 'LATIN1'");
-  Borrowed borrowed(mine_->handle(), *store_);
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN; SAVEPOINT part");
-  EXPECT_THROW(insert(borrowed, "there"), MisuseError);
+  EXPECT_THROW(insert(external, "there"), MisuseError);
   mine_->execute("ROLLBACK TO part");
   EXPECT_EQ(mine_->value("SHOW client_encoding"), "LATIN1");
-  insert(borrowed, "new");
+  insert(external, "new");
   mine_->execute("COMMIT");
   EXPECT_EQ(mine_->value("SHOW client_encoding"), "LATIN1");
 }

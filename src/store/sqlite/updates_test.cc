@@ -1,4 +1,4 @@
-#include "store/sqlite/marks.h"
+#include "store/sqlite/updates.h"
 
 #include "store/sqlite/test_support.h"
 #include "support/sqlite_writes.h"
@@ -6,11 +6,12 @@
 namespace outbox::sqlite {
 namespace {
 
-constexpr Mark::Kind kKinds[] = {Mark::Kind::done,   Mark::Kind::retry, Mark::Kind::defer,
-                                 Mark::Kind::dead,   Mark::Kind::aside, Mark::Kind::suspect,
-                                 Mark::Kind::unblock};
+constexpr StatusUpdate::Kind kKinds[] = {StatusUpdate::Kind::done,   StatusUpdate::Kind::retry,
+                                         StatusUpdate::Kind::defer,  StatusUpdate::Kind::dead,
+                                         StatusUpdate::Kind::hold,   StatusUpdate::Kind::crashes,
+                                         StatusUpdate::Kind::unblock};
 
-class MarksTest : public SqliteTest {
+class UpdatesTest : public SqliteTest {
  protected:
   // Gives the number of an event to another one, as an edit by hand or another file does.
   void replace(const std::string& id, const std::string& by, const std::string& status = "0",
@@ -32,129 +33,129 @@ class MarksTest : public SqliteTest {
   const ForeignConnection db_{path()};
 };
 
-TEST_F(MarksTest, ANumberThatNamesAnotherEventIsStaleAndChangesNothing) {
+TEST_F(UpdatesTest, ANumberThatNamesAnotherEventIsStaleAndChangesNothing) {
   const auto instance = store_->join({});
   const std::int64_t epoch = instance->renew().epoch;
-  for (const Mark::Kind kind : kKinds) {
+  for (const StatusUpdate::Kind kind : kKinds) {
     const std::string number = std::to_string(static_cast<int>(kind));
-    const bool unblocks = kind == Mark::Kind::unblock;
+    const bool unblocks = kind == StatusUpdate::Kind::unblock;
     write_event(*store_, simple_event("old" + number));
     const RowRef ref = store_->find("old" + number)->row.ref;
     replace("old" + number, "new" + number, unblocks ? "3" : "0", unblocks ? "5" : "0");
     const std::string before = row("new" + number);
-    const Mark mark{.row = ref,
-                    .event_id = "old" + number,
-                    .kind = kind,
-                    .lane = 5,
-                    .attempts = 3,
-                    .crashes = 3,
-                    .delay = 1s};
-    EXPECT_EQ(instance->mark(epoch, {&mark, 1}).stale, (std::vector<std::size_t>{0})) << number;
+    const StatusUpdate update{.row = ref,
+                              .event_id = "old" + number,
+                              .kind = kind,
+                              .lane = 5,
+                              .attempts = 3,
+                              .crashes = 3,
+                              .delay = 1s};
+    EXPECT_EQ(instance->apply(epoch, {&update, 1}).stale, (std::vector<std::size_t>{0})) << number;
     EXPECT_EQ(row("new" + number), before) << number;
   }
 }
 
-TEST_F(MarksTest, OfManyOnlyThoseThatNameAnotherAreStale) {
+TEST_F(UpdatesTest, OfManyOnlyThoseThatNameAnotherAreStale) {
   const auto instance = store_->join({});
   const std::int64_t epoch = instance->renew().epoch;
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   for (int i = 0; i < 100; ++i) {
     const std::string id = "e" + std::to_string(i);
     write_event(*store_, simple_event(id));
-    marks.push_back({.row = store_->find(id)->row.ref, .event_id = id});
+    updates.push_back({.row = store_->find(id)->row.ref, .event_id = id});
   }
   replace("e42", "other");
-  EXPECT_EQ(instance->mark(epoch, marks).stale, (std::vector<std::size_t>{42}));
-  EXPECT_EQ(store_->find("other")->row.status, Status::fresh);
+  EXPECT_EQ(instance->apply(epoch, updates).stale, (std::vector<std::size_t>{42}));
+  EXPECT_EQ(store_->find("other")->row.status, Status::pending);
   EXPECT_EQ(store_->count({.status = {Status::done}}), 99);
-  EXPECT_EQ(instance->mark(epoch, marks).stale, (std::vector<std::size_t>{42})) << "repeated";
+  EXPECT_EQ(instance->apply(epoch, updates).stale, (std::vector<std::size_t>{42})) << "repeated";
 }
 
-TEST_F(MarksTest, WhereDeliveredEventsAreDeletedTheOtherOneStays) {
+TEST_F(UpdatesTest, WhereDeliveredEventsAreDeletedTheOtherOneStays) {
   const auto store = open_store({.on_done = OnDone::remove});
   const auto instance = store->join({});
   const std::int64_t epoch = instance->renew().epoch;
   write_event(*store, simple_event("old"));
-  const Mark mark{.row = store->find("old")->row.ref, .event_id = "old"};
+  const StatusUpdate update{.row = store->find("old")->row.ref, .event_id = "old"};
   replace("old", "new");
-  EXPECT_TRUE(instance->mark(epoch, {&mark, 1}).stale.empty()) << "it is gone, as it should";
+  EXPECT_TRUE(instance->apply(epoch, {&update, 1}).stale.empty()) << "it is gone, as it should";
   EXPECT_TRUE(store->find("new"));
 }
 
-TEST_F(MarksTest, OfManyThatAreDeletedTheOtherOneStays) {
+TEST_F(UpdatesTest, OfManyThatAreDeletedTheOtherOneStays) {
   const auto store = open_store({.on_done = OnDone::remove});
   const auto instance = store->join({});
   const std::int64_t epoch = instance->renew().epoch;
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   for (const std::string id : {"a", "b", "c"}) {
     write_event(*store, simple_event(id));
-    marks.push_back({.row = store->find(id)->row.ref, .event_id = id});
+    updates.push_back({.row = store->find(id)->row.ref, .event_id = id});
   }
   replace("b", "new");
-  EXPECT_FALSE(instance->mark(epoch, marks).fenced);
+  EXPECT_FALSE(instance->apply(epoch, updates).fenced);
   EXPECT_TRUE(store->find("new")) << "an event that nobody has delivered is gone";
   EXPECT_EQ(store->count({}), 1);
 }
 
 // Where the lock file does not keep the two apart, because somebody deleted it.
-TEST_F(MarksTest, ATakeOverWhileAMarkWaitsForTheLockFencesIt) {
+TEST_F(UpdatesTest, ATakeOverWhileAMarkWaitsForTheLockFencesIt) {
   const auto instance = store_->join({});
   const std::int64_t epoch = instance->renew().epoch;
-  for (const Mark::Kind kind : kKinds) {
+  for (const StatusUpdate::Kind kind : kKinds) {
     const std::string id = "e" + std::to_string(static_cast<int>(kind));
-    const bool unblocks = kind == Mark::Kind::unblock;
+    const bool unblocks = kind == StatusUpdate::Kind::unblock;
     write_event(*store_, simple_event(id));
     if (unblocks) replace(id, id, "3", "5");
     const std::string before = row(id);
     db_.run("UPDATE outbox_event_instance SET epoch = " + std::to_string(epoch));
     writes_.before_next([&] { db_.run("UPDATE outbox_event_instance SET epoch = epoch + 1"); });
-    const Mark late{.row = store_->find(id)->row.ref,
-                    .event_id = id,
-                    .kind = kind,
-                    .lane = 7,
-                    .attempts = 3,
-                    .crashes = 3,
-                    .delay = 1s};
-    EXPECT_TRUE(instance->mark(epoch, {&late, 1}).fenced) << id;
+    const StatusUpdate late{.row = store_->find(id)->row.ref,
+                            .event_id = id,
+                            .kind = kind,
+                            .lane = 7,
+                            .attempts = 3,
+                            .crashes = 3,
+                            .delay = 1s};
+    EXPECT_TRUE(instance->apply(epoch, {&late, 1}).fenced) << id;
     EXPECT_TRUE(writes_.came());
     EXPECT_EQ(row(id), before) << id;
   }
 }
 
 // An id that another program stored as a BLOB was compared with a text, and never found.
-TEST_F(MarksTest, TheIdMayBeOfAnotherStorageClass) {
+TEST_F(UpdatesTest, TheIdMayBeOfAnotherStorageClass) {
   const auto instance = store_->join({});
   const std::int64_t epoch = instance->renew().epoch;
   db_.run(
       "INSERT INTO outbox_event (event_id, event_type, payload) VALUES (x'6964', 'T', '{}'),"
       " (17, 'T', '{}'), ('', 'T', '{}')");
-  std::vector<Mark> marks;
+  std::vector<StatusUpdate> updates;
   const int shard[] = {0};
   for (const Row& row : instance->ready(shard, 0, 10).rows) {
-    marks.push_back({.row = row.ref, .event_id = row.event.id()});
+    updates.push_back({.row = row.ref, .event_id = row.event.id()});
   }
-  ASSERT_EQ(marks.size(), 3u);
-  EXPECT_TRUE(instance->mark(epoch, marks).stale.empty());
+  ASSERT_EQ(updates.size(), 3u);
+  EXPECT_TRUE(instance->apply(epoch, updates).stale.empty());
   EXPECT_FALSE(store_->has_pending());
 }
 
-TEST_F(MarksTest, AnyIdCanBeMarkedInAnyCompany) {
+TEST_F(UpdatesTest, AnyIdCanBeMarkedInAnyCompany) {
   for (const OnDone on_done : {OnDone::keep, OnDone::remove}) {
     const auto store = open_store({.on_done = on_done});
     const auto instance = store->join({});
     const std::int64_t epoch = instance->renew().epoch;
-    std::vector<Mark> marks;
+    std::vector<StatusUpdate> updates;
     for (int i = 0; i < 200; ++i) {
       const std::string number = std::to_string(i) + (on_done == OnDone::keep ? "k" : "r");
       const std::string odd[] = {"\"" + number, number + "\\", "\t" + number,      "日本" + number,
                                  number,        "a" + number,  "[" + number + ",", "\x7f" + number};
       const std::string& id = odd[static_cast<std::size_t>(i) % std::size(odd)];
       write_event(*store, simple_event(id));
-      marks.push_back({.row = store->find(id)->row.ref, .event_id = id});
+      updates.push_back({.row = store->find(id)->row.ref, .event_id = id});
     }
-    EXPECT_TRUE(instance->mark(epoch, marks).stale.empty());
+    EXPECT_TRUE(instance->apply(epoch, updates).stale.empty());
     EXPECT_FALSE(store->has_pending());
-    EXPECT_TRUE(instance->mark(epoch, marks).stale.empty()) << "repeated";
+    EXPECT_TRUE(instance->apply(epoch, updates).stale.empty()) << "repeated";
     instance->leave();
   }
 }

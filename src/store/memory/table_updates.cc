@@ -1,4 +1,4 @@
-// Claims and marks: the statements that change the state of rows.
+// Claims and updates: the statements that change the state of rows.
 #include <algorithm>
 #include <utility>
 
@@ -21,38 +21,38 @@ void finish(StoredRow& row, Status status, Time now) {
   row.hold.reset();
 }
 
-void change(StoredRow& row, const Mark& mark, Time now) {
-  switch (mark.kind) {
-    case Mark::Kind::done:
+void change(StoredRow& row, const StatusUpdate& update, Time now) {
+  switch (update.kind) {
+    case StatusUpdate::Kind::done:
       finish(row, Status::done, now);
       return;
-    case Mark::Kind::retry:
+    case StatusUpdate::Kind::retry:
       row.status = Status::retry;
-      row.attempts = mark.attempts;
-      row.last_error = mark.error;
+      row.attempts = update.attempts;
+      row.last_error = update.error;
       [[fallthrough]];
-    case Mark::Kind::defer:
-      row.crashes = mark.kind == Mark::Kind::retry ? 0 : mark.crashes;
-      if (!mark.error.empty()) row.last_error = mark.error;
-      row.progress = mark.progress;
-      wait(row, mark.lane, now + mark.delay);
+    case StatusUpdate::Kind::defer:
+      row.crashes = update.kind == StatusUpdate::Kind::retry ? 0 : update.crashes;
+      if (!update.error.empty()) row.last_error = update.error;
+      row.progress = update.progress;
+      wait(row, update.lane, now + update.delay);
       unlock(row);
       return;
-    case Mark::Kind::dead:
+    case StatusUpdate::Kind::dead:
       finish(row, Status::dead, now);
-      row.attempts = mark.attempts;
-      row.last_error = mark.error;
-      row.progress = mark.progress;
-      if (mark.lane != kNoLane) row.hold = mark.lane;
+      row.attempts = update.attempts;
+      row.last_error = update.error;
+      row.progress = update.progress;
+      if (update.lane != kNoLane) row.hold = update.lane;
       return;
-    case Mark::Kind::aside:
-      wait(row, mark.lane, row.available_at);
+    case StatusUpdate::Kind::hold:
+      wait(row, update.lane, row.available_at);
       unlock(row);
       return;
-    case Mark::Kind::suspect:
-      row.crashes = mark.crashes;
+    case StatusUpdate::Kind::crashes:
+      row.crashes = update.crashes;
       return;
-    case Mark::Kind::unblock:
+    case StatusUpdate::Kind::unblock:
       row.hold.reset();
       return;
   }
@@ -60,39 +60,40 @@ void change(StoredRow& row, const Mark& mark, Time now) {
 
 }  // namespace
 
-bool Table::apply(const Mark& mark, Time now) {
-  const auto at = rows_.find(mark.row.seq);
+bool Table::apply(const StatusUpdate& update, Time now) {
+  const auto at = rows_.find(update.row.seq);
   // A number alone does not name an event.
-  if (at == rows_.end() || at->second.event.id() != mark.event_id) {
-    return mark.kind == Mark::Kind::done && on_done_ == OnDone::remove;
+  if (at == rows_.end() || at->second.event.id() != update.event_id) {
+    return update.kind == StatusUpdate::Kind::done && on_done_ == OnDone::remove;
   }
   StoredRow& row = at->second;
-  const bool unblocks = mark.kind == Mark::Kind::unblock;
+  const bool unblocks = update.kind == StatusUpdate::Kind::unblock;
   if (unblocks ? row.status != Status::dead : !row.pending()) {
-    return mark.kind == (row.status == Status::done ? Mark::Kind::done : Mark::Kind::dead);
+    return update.kind ==
+           (row.status == Status::done ? StatusUpdate::Kind::done : StatusUpdate::Kind::dead);
   }
-  if (mark.kind == Mark::Kind::done && on_done_ == OnDone::remove) {
+  if (update.kind == StatusUpdate::Kind::done && on_done_ == OnDone::remove) {
     erase(row.seq);
   } else {
-    update(row, [&](StoredRow& changed) { change(changed, mark, now); });
+    modify(row, [&](StoredRow& changed) { change(changed, update, now); });
   }
   return true;
 }
 
-Table::Right Table::claimer_may(const Mark& mark, const std::string& owner) const {
-  const StoredRow* row = find(mark.row.seq);
+Table::Right Table::claimer_may(const StatusUpdate& update, const std::string& owner) const {
+  const StoredRow* row = find(update.row.seq);
   if (row == nullptr || row->locked_by == owner) return Right::yes;
   if (!row->pending() || !row->locked_by.empty()) return Right::no;
 
-  // Nobody holds it. The claimer's own mark may have set it free.
-  switch (mark.kind) {
-    case Mark::Kind::retry:
-      return row->status == Status::retry && row->attempts == mark.attempts &&
-                     row->last_error == mark.error
+  // Nobody holds it. The claimer's own update may have set it free.
+  switch (update.kind) {
+    case StatusUpdate::Kind::retry:
+      return row->status == Status::retry && row->attempts == update.attempts &&
+                     row->last_error == update.error
                  ? Right::already_done
                  : Right::no;
-    case Mark::Kind::defer:
-    case Mark::Kind::aside:
+    case StatusUpdate::Kind::defer:
+    case StatusUpdate::Kind::hold:
       return row->hold != 0 ? Right::already_done : Right::no;
     default:
       return Right::no;
@@ -139,7 +140,7 @@ Rows Table::claim(const Claim& claim, Time now) {
   result.rows.reserve(chosen.size());
   for (StoredRow* row : chosen) {
     const bool reclaimed = !row->locked_by.empty();
-    update(*row, [&](StoredRow& locked) {
+    modify(*row, [&](StoredRow& locked) {
       locked.locked_by = claim.owner;
       locked.locked_at = now;
     });
@@ -153,7 +154,7 @@ void Table::unclaim(std::span<const RowRef> rows, const std::string& owner) {
   for (const RowRef& ref : rows) {
     const auto at = rows_.find(ref.seq);
     if (at == rows_.end() || !at->second.pending() || at->second.locked_by != owner) continue;
-    update(at->second, unlock);
+    modify(at->second, unlock);
   }
 }
 

@@ -25,7 +25,7 @@ auto in_transaction(Session& session, const Work& work) {
 // Runs work(), which is a statement or a transaction, and again if the server chose it
 // for the victim of a deadlock: then nothing of it has happened.
 template <class Work>
-auto again_after_deadlock(Database& database, const Work& work) {
+auto retry_on_deadlock(Database& database, const Work& work) {
   constexpr int kTimes = 5;
   for (int left = kTimes;; --left) {
     try {

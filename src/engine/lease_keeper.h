@@ -1,4 +1,4 @@
-// Keeps an instance's tenure, and its timers.
+// Keeps an instance's lease, and its timers.
 #pragma once
 
 #include <chrono>
@@ -8,8 +8,8 @@
 #include <string>
 
 #include "core/rate_limit.h"
+#include "engine/outage.h"
 #include "engine/own_thread.h"
-#include "engine/trouble.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
@@ -18,21 +18,21 @@
 
 namespace outbox::internal {
 
-// One thread that renews the tenure well before it ends and does what is due in
-// between. It gives up a tenure in which nothing moves: the instance leaves, so that
+// One thread that renews the lease well before it ends and does what is due in
+// between. It gives up a lease in which nothing moves: the instance leaves, so that
 // others may take over, and registers anew, at first at once, then after pauses that
 // grow while it happens again. Thread-safe.
-class Keeper {
+class LeaseKeeper {
  public:
   // All called on the keeper's thread, with no lock held.
-  struct Duties {
-    // A new tenure, or the same once more, and how long it lasts.
-    std::function<void(const Tenure&, Clock::Steady valid_until)> renewed{};
+  struct Callbacks {
+    // A new lease, or the same once more, and how long it lasts.
+    std::function<void(const Lease&, Clock::Steady valid_until)> renewed{};
 
     // It could not be renewed in time, or was given up: nothing is owned any more.
     std::function<void()> expired{};
 
-    // Why nothing can be delivered or marked in this tenure although it is renewed;
+    // Why nothing can be delivered or marked in this lease although it is renewed;
     // empty if all is well. Whatever is owned is then given up, and sought anew.
     std::function<std::string()> stalled{};
 
@@ -44,12 +44,13 @@ class Keeper {
   };
 
   // Without an instance it keeps timers only.
-  Keeper(std::shared_ptr<Instance> instance, Duties duties, const Clock& clock, Logger log);
-  ~Keeper();
+  LeaseKeeper(std::shared_ptr<Instance> instance, Callbacks callbacks, const Clock& clock,
+              Logger log);
+  ~LeaseKeeper();
 
   void start();
 
-  // Runs tick() now; also renews the tenure if asked to.
+  // Runs tick() now; also renews the lease if asked to.
   void wake(bool renew = false);
 
   // Ends the thread. Idempotent.
@@ -58,13 +59,13 @@ class Keeper {
   // Whether this is its thread, which stop() would wait for.
   bool on_own_thread() const { return OwnThread::works_for(this); }
 
-  // That the tenure cannot be renewed.
-  const Trouble& trouble() const { return trouble_; }
+  // That the lease cannot be renewed.
+  const Outage& outage() const { return outage_; }
 
-  // Why the last tenure was given up, until there is another one.
-  const Trouble& given_up() const { return given_up_; }
+  // Why the last lease was given up, until there is another one.
+  const Outage& given_up() const { return given_up_; }
 
-  // Renews in this thread; the duties are then called on it, one at a time.
+  // Renews in this thread; the callbacks are then called on it, one at a time.
   void renew();
 
  private:
@@ -73,7 +74,7 @@ class Keeper {
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
-  const Duties duties_;
+  const Callbacks callbacks_;
   const Clock& clock_;
   const Logger log_;
 
@@ -86,8 +87,8 @@ class Keeper {
   Clock::Steady gave_up_at_{};
   std::chrono::milliseconds pause_{0};  // after it was given up
   RateLimit warnings_{std::chrono::seconds{10}};
-  Trouble trouble_;
-  Trouble given_up_;
+  Outage outage_;
+  Outage given_up_;
 
   Mutex mutex_;
   CondVar changed_;

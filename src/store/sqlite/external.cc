@@ -15,7 +15,7 @@ EnvironmentPtr environment_of(Store& store) {
   if (const auto* sqlite_store = dynamic_cast<SqliteStore*>(&store)) {
     return sqlite_store->environment();
   }
-  throw MisuseError("sqlite::Borrowed needs an SQLite store, not " + store.description());
+  throw MisuseError("sqlite::ExternalConnection needs an SQLite store, not " + store.description());
 }
 
 bool same_file(const std::string& a, const std::string& b) {
@@ -27,24 +27,24 @@ bool same_file(const std::string& a, const std::string& b) {
 
 // The row must go where the store's reader looks for it.
 void check_same_database(sqlite3* db, const Environment& environment) {
-  if (db == nullptr) throw MisuseError("sqlite::Borrowed was given a null connection");
+  if (db == nullptr) throw MisuseError("sqlite::ExternalConnection was given a null connection");
   const char* name = sqlite3_db_filename(db, "main");
   const std::string file = name == nullptr ? "" : name;
   if (!same_file(file, environment.file)) {
-    throw MisuseError("sqlite::Borrowed was given a connection to '" + file +
+    throw MisuseError("sqlite::ExternalConnection was given a connection to '" + file +
                       "', and the store is " + environment.description + ": open the same file");
   }
 }
 
 [[noreturn]] void refuse(const char* call) {
-  throw MisuseError(std::string("sqlite::Borrowed::") + call +
-                    "(): the transaction on a borrowed connection is its owner's; begin and end "
+  throw MisuseError(std::string("sqlite::ExternalConnection::") + call +
+                    "(): the transaction on an external connection is its owner's; begin and end "
                     "it with SQLite's own API");
 }
 
 }  // namespace
 
-class Borrowed::Impl {
+class ExternalConnection::Impl {
  public:
   Impl(sqlite3* db, EnvironmentPtr environment) : session_(db, std::move(environment)) {}
 
@@ -58,39 +58,41 @@ class Borrowed::Impl {
   Session session_;
 };
 
-Borrowed::Borrowed(sqlite3* db, Store& store) {
+ExternalConnection::ExternalConnection(sqlite3* db, Store& store) {
   EnvironmentPtr environment = environment_of(store);
   check_same_database(db, *environment);
   impl_ = std::make_unique<Impl>(db, std::move(environment));
 }
 
-Borrowed::~Borrowed() = default;
+ExternalConnection::~ExternalConnection() = default;
 
-bool Borrowed::in_transaction() const { return impl_->session().in_transaction(); }
+bool ExternalConnection::in_transaction() const { return impl_->session().in_transaction(); }
 
-std::vector<RowRef> Borrowed::insert(std::span<const Event> events, const InsertOptions& options) {
+std::vector<RowRef> ExternalConnection::insert(std::span<const Event> events,
+                                               const InsertOptions& options) {
   Session& session = impl_->session();
   if (!session.in_transaction()) {
     throw MisuseError("an event was to be written outside a transaction (" +
                       session.environment().description +
-                      ", a borrowed connection): run BEGIN IMMEDIATE on it first");
+                      ", an external connection): run BEGIN IMMEDIATE on it first");
   }
   session.environment().check_file();
   return insert_rows(session, events, options);
 }
 
-void Borrowed::begin() { refuse("begin"); }
-void Borrowed::commit() { refuse("commit"); }
-void Borrowed::rollback() { refuse("rollback"); }
-void Borrowed::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
-void Borrowed::release(const std::string& /*name*/) { refuse("release"); }
-void Borrowed::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
+void ExternalConnection::begin() { refuse("begin"); }
+void ExternalConnection::commit() { refuse("commit"); }
+void ExternalConnection::rollback() { refuse("rollback"); }
+void ExternalConnection::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
+void ExternalConnection::release(const std::string& /*name*/) { refuse("release"); }
+void ExternalConnection::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
 
-std::int64_t Borrowed::execute(std::string_view sql, std::span<const Value> values) {
+std::int64_t ExternalConnection::execute(std::string_view sql, std::span<const Value> values) {
   return impl_->session().execute(sql, values);
 }
 
-std::vector<ResultRow> Borrowed::query(std::string_view sql, std::span<const Value> values) {
+std::vector<ResultRow> ExternalConnection::query(std::string_view sql,
+                                                 std::span<const Value> values) {
   return impl_->session().query(sql, values);
 }
 

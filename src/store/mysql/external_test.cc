@@ -11,7 +11,7 @@
 namespace outbox::mysql {
 namespace {
 
-class MysqlBorrowedTest : public MysqlTest {
+class MysqlExternalConnectionTest : public MysqlTest {
  protected:
   void SetUp() override {
     MysqlTest::SetUp();
@@ -20,72 +20,72 @@ class MysqlBorrowedTest : public MysqlTest {
     mine_ = std::make_unique<test::Mysql>(url());
   }
 
-  static void insert(Borrowed& borrowed, const std::string& id) {
+  static void insert(ExternalConnection& external, const std::string& id) {
     const Event event = simple_event(id);
-    borrowed.insert({&event, 1}, {});
+    external.insert({&event, 1}, {});
   }
 
   std::shared_ptr<Store> store_;
   std::unique_ptr<test::Mysql> mine_;  // the user's own connection
 };
 
-TEST_F(MysqlBorrowedTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  Borrowed borrowed(mine_->handle(), *store_);
-  EXPECT_FALSE(borrowed.in_transaction());
+TEST_F(MysqlExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
+  ExternalConnection external(mine_->handle(), *store_);
+  EXPECT_FALSE(external.in_transaction());
   mine_->execute("BEGIN");
-  EXPECT_TRUE(borrowed.in_transaction());
-  insert(borrowed, "lost");
+  EXPECT_TRUE(external.in_transaction());
+  insert(external, "lost");
   mine_->execute("ROLLBACK");
   mine_->execute("BEGIN");
-  insert(borrowed, "kept");
+  insert(external, "kept");
   EXPECT_FALSE(store_->find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
   EXPECT_FALSE(store_->find("lost"));
   EXPECT_TRUE(store_->find("kept"));
 }
 
-TEST_F(MysqlBorrowedTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
-  Borrowed borrowed(mine_->handle(), *store_);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "run BEGIN"));
-  EXPECT_THROW(borrowed.insert({}, {}), MisuseError);
+TEST_F(MysqlExternalConnectionTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
+  ExternalConnection external(mine_->handle(), *store_);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "run BEGIN"));
+  EXPECT_THROW(external.insert({}, {}), MisuseError);
   mine_->execute("BEGIN; COMMIT");
-  EXPECT_THROW(insert(borrowed, "e"), MisuseError);
+  EXPECT_THROW(insert(external, "e"), MisuseError);
   EXPECT_FALSE(store_->find("e"));
 }
 
-TEST_F(MysqlBorrowedTest, WithoutAutocommitEveryStatementIsInATransaction) {
+TEST_F(MysqlExternalConnectionTest, WithoutAutocommitEveryStatementIsInATransaction) {
   mine_->execute("SET autocommit = 0");
-  Borrowed borrowed(mine_->handle(), *store_);
-  EXPECT_TRUE(borrowed.in_transaction());
-  insert(borrowed, "lost");
+  ExternalConnection external(mine_->handle(), *store_);
+  EXPECT_TRUE(external.in_transaction());
+  insert(external, "lost");
   mine_->execute("ROLLBACK");
-  insert(borrowed, "kept");
+  insert(external, "kept");
   EXPECT_FALSE(store_->find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
   EXPECT_FALSE(store_->find("lost"));
   EXPECT_TRUE(store_->find("kept"));
 }
 
-TEST_F(MysqlBorrowedTest, AStatementThatFailedLeavesTheTransactionOpen) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(MysqlExternalConnectionTest, AStatementThatFailedLeavesTheTransactionOpen) {
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
   EXPECT_THROW(mine_->execute("SELECT nonsense"), std::runtime_error);
-  EXPECT_TRUE(borrowed.in_transaction());
-  insert(borrowed, "e");
+  EXPECT_TRUE(external.in_transaction());
+  insert(external, "e");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("e"));
 }
 
 // What would follow would be committed by itself.
-TEST_F(MysqlBorrowedTest, AfterADeadlockTheTransactionIsOverAndAWriteIsRefused) {
+TEST_F(MysqlExternalConnectionTest, AfterADeadlockTheTransactionIsOverAndAWriteIsRefused) {
   sql().execute("CREATE TABLE accounts (id int PRIMARY KEY, cents int)");
   sql().execute("INSERT INTO accounts VALUES (1, 0), (2, 0)");
   sql().execute("CREATE TABLE ballast (id int)");
-  Borrowed borrowed(mine_->handle(), *store_);
+  ExternalConnection external(mine_->handle(), *store_);
   const auto by_hand = [&] { mine_->execute("UPDATE accounts SET cents = 1 WHERE id = 2"); };
   const auto by_ours = [&] {
     const std::vector<Value> two{std::int64_t{2}};
-    borrowed.execute("UPDATE accounts SET cents = 1 WHERE id = ?", two);
+    external.execute("UPDATE accounts SET cents = 1 WHERE id = ?", two);
   };
   for (const std::function<void()>& victim : {std::function<void()>(by_hand), {by_ours}}) {
     mine_->execute("BEGIN; UPDATE accounts SET cents = 1 WHERE id = 1");
@@ -96,23 +96,23 @@ TEST_F(MysqlBorrowedTest, AfterADeadlockTheTransactionIsOverAndAWriteIsRefused) 
                             [&] { sql().execute("UPDATE accounts SET cents = 2 WHERE id = 1"); });
     EXPECT_THROW(victim(), std::runtime_error);
     other.get();
-    EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "e"); }), "deadlock"));
-    EXPECT_FALSE(borrowed.in_transaction());
+    EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "deadlock"));
+    EXPECT_FALSE(external.in_transaction());
     sql().execute("COMMIT");
     EXPECT_FALSE(store_->find("e"));
   }
   mine_->execute("BEGIN");
-  insert(borrowed, "e");
+  insert(external, "e");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("e"));
 }
 
-TEST_F(MysqlBorrowedTest, AValueThatTheCharacterSetWouldChangeIsRefused) {
+TEST_F(MysqlExternalConnectionTest, AValueThatTheCharacterSetWouldChangeIsRefused) {
   sql().execute("CREATE TABLE names (name varchar(10) CHARACTER SET utf8mb4)");
-  Borrowed borrowed(mine_->handle(), *store_);
+  ExternalConnection external(mine_->handle(), *store_);
   const auto insert_name = [&](const std::string& name) {
     const std::vector<Value> values{name};
-    borrowed.execute("INSERT INTO names VALUES (?)", values);
+    external.execute("INSERT INTO names VALUES (?)", values);
   };
   mine_->execute("SET NAMES latin1");
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("Zoë"); }), "latin1"));
@@ -129,87 +129,87 @@ TEST_F(MysqlBorrowedTest, AValueThatTheCharacterSetWouldChangeIsRefused) {
   EXPECT_EQ(sql().value("SELECT count(*) FROM names WHERE name LIKE '%?%'"), "0");
 }
 
-TEST_F(MysqlBorrowedTest, TheTransactionIsItsOwners) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(MysqlExternalConnectionTest, TheTransactionIsItsOwners) {
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { borrowed.commit(); }), "commit()"));
-  EXPECT_THROW(borrowed.begin(), MisuseError);
-  EXPECT_THROW(borrowed.rollback(), MisuseError);
-  EXPECT_THROW(borrowed.savepoint("a"), MisuseError);
-  EXPECT_THROW(borrowed.release("a"), MisuseError);
-  EXPECT_THROW(borrowed.rollback_to("a"), MisuseError);
-  EXPECT_THROW(borrowed.execute("COMMIT", {}), MisuseError);
-  EXPECT_TRUE(borrowed.in_transaction());
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { external.commit(); }), "commit()"));
+  EXPECT_THROW(external.begin(), MisuseError);
+  EXPECT_THROW(external.rollback(), MisuseError);
+  EXPECT_THROW(external.savepoint("a"), MisuseError);
+  EXPECT_THROW(external.release("a"), MisuseError);
+  EXPECT_THROW(external.rollback_to("a"), MisuseError);
+  EXPECT_THROW(external.execute("COMMIT", {}), MisuseError);
+  EXPECT_TRUE(external.in_transaction());
 }
 
-TEST_F(MysqlBorrowedTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
-  Borrowed borrowed(mine_->handle(), *store_);
+TEST_F(MysqlExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  insert(borrowed, "before");
+  insert(external, "before");
   mine_->execute("SAVEPOINT part");
-  insert(borrowed, "inside");
+  insert(external, "inside");
   mine_->execute("ROLLBACK TO part");
-  insert(borrowed, "after");
+  insert(external, "after");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("before"));
   EXPECT_FALSE(store_->find("inside"));
   EXPECT_TRUE(store_->find("after"));
 }
 
-TEST_F(MysqlBorrowedTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
+TEST_F(MysqlExternalConnectionTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
   write_event(*store_, simple_event("there"));
-  Borrowed borrowed(mine_->handle(), *store_);
+  ExternalConnection external(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  insert(borrowed, "before");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(borrowed, "there"); }), "'there'"));
-  insert(borrowed, "after");
+  insert(external, "before");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "there"); }), "'there'"));
+  insert(external, "after");
   mine_->execute("COMMIT");
   EXPECT_EQ(store_->count({}), 3);
 }
 
-TEST_F(MysqlBorrowedTest, NothingIsLeftPreparedBehind) {
+TEST_F(MysqlExternalConnectionTest, NothingIsLeftPreparedBehind) {
   const auto prepared = [&] {
     return mine_->query("SHOW SESSION STATUS LIKE 'Com_stmt_prepare'").at(0).at(1);
   };
   const auto before = prepared();
   {
-    Borrowed borrowed(mine_->handle(), *store_);
+    ExternalConnection external(mine_->handle(), *store_);
     mine_->execute("BEGIN");
-    for (int i = 0; i < 3; ++i) insert(borrowed, std::to_string(i));
+    for (int i = 0; i < 3; ++i) insert(external, std::to_string(i));
     mine_->execute("COMMIT");
   }
   EXPECT_EQ(prepared(), before);
 }
 
-TEST_F(MysqlBorrowedTest, WhatIsNoOpenConnectionOrNoMysqlStoreIsRefused) {
-  EXPECT_THROW(Borrowed(nullptr, *store_), MisuseError);
+TEST_F(MysqlExternalConnectionTest, WhatIsNoOpenConnectionOrNoMysqlStoreIsRefused) {
+  EXPECT_THROW(ExternalConnection(nullptr, *store_), MisuseError);
   const auto elsewhere = memory::open();
-  EXPECT_TRUE(
-      contains(message_of<MisuseError>([&] { Borrowed(mine_->handle(), *elsewhere); }), "memory"));
+  EXPECT_TRUE(contains(
+      message_of<MisuseError>([&] { ExternalConnection(mine_->handle(), *elsewhere); }), "memory"));
   const ConnectionHandle closed(mysql_init(nullptr));
-  EXPECT_THROW(Borrowed(closed.get(), *store_), MisuseError);
+  EXPECT_THROW(ExternalConnection(closed.get(), *store_), MisuseError);
 }
 
 // Whoever loses the connection in a COMMIT does not know what became of it. What is
 // written after that says so, and does not go elsewhere.
-TEST_F(MysqlBorrowedTest, AfterALostCommitTheRowMayExistAndNothingElseIsWritten) {
+TEST_F(MysqlExternalConnectionTest, AfterALostCommitTheRowMayExistAndNothingElseIsWritten) {
   test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
   test::Mysql lossy(test::with_port(url(), network.port()));
   const auto ssl = lossy.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'").at(0).at(1);
   ASSERT_EQ(ssl, "") << "the network could not see the COMMIT";
-  Borrowed borrowed(lossy.handle(), *store_);
+  ExternalConnection external(lossy.handle(), *store_);
   Writer writer(store_);
   lossy.execute("BEGIN");
-  const WriteToken token = writer.write(borrowed, {.type = "T", .payload = json("{}"), .id = "e"});
+  const WriteToken token = writer.write(external, {.type = "T", .payload = json("{}"), .id = "e"});
   network.drop_reply("COMMIT");
   EXPECT_THROW(lossy.execute("COMMIT"), std::runtime_error);
   EXPECT_TRUE(store_->find("e"));
-  EXPECT_THROW(insert(borrowed, "later"), RetryableError);
+  EXPECT_THROW(insert(external, "later"), RetryableError);
   EXPECT_FALSE(store_->find("later"));
 }
 
 // Every setting of the owner's session that changes how values are read or written.
-TEST_F(MysqlBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyChanged) {
+TEST_F(MysqlExternalConnectionTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyChanged) {
   EventFields fields;
   fields.id = "odd";
   fields.type = "Grüße";
@@ -241,12 +241,12 @@ TEST_F(MysqlBorrowedTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyC
       const std::string before = owner.value(all);
       std::vector<RowRef> refs;
       {
-        Borrowed borrowed(owner.handle(), *store_);
+        ExternalConnection external(owner.handle(), *store_);
         owner.execute("BEGIN");
         if (together) {
-          refs = borrowed.insert(both, {});
+          refs = external.insert(both, {});
         } else {
-          for (const Event& event : both) refs.push_back(borrowed.insert({&event, 1}, {}).at(0));
+          for (const Event& event : both) refs.push_back(external.insert({&event, 1}, {}).at(0));
         }
         owner.execute("COMMIT");
       }
