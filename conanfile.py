@@ -13,6 +13,7 @@ from conan.tools.files import copy, rmdir
 # CMakeLists.txt and a component; the package that it requires, and what it links
 # of that one.
 PARTS = {
+    "sqlite": ("sqlite3/[>=3.37 <4]", "sqlite3::sqlite3"),
     "postgres": ("libpq/[>=14 <19]", "libpq::libpq"),
     "mysql": ("mariadb-connector-c/[>=3.1 <4]", "mariadb-connector-c::mariadb-connector-c"),
     "redis": ("hiredis/[>=0.14 <2]", "hiredis::hiredis"),
@@ -35,7 +36,7 @@ class OutboxRecipe(ConanFile):
         **{part: [True, False] for part in PARTS}
     }
     default_options = {
-        "shared": False, "fPIC": True, "cli": False, **{part: False for part in PARTS}
+        "shared": False, "fPIC": True, "cli": False, **{part: part == "sqlite" for part in PARTS}
     }
     implements = ["auto_shared_fpic"]
 
@@ -56,7 +57,6 @@ class OutboxRecipe(ConanFile):
         cmake_layout(self)
 
     def requirements(self):
-        self.requires("sqlite3/[>=3.37 <4]")
         if self.options.cli:
             self.requires("cli11/[>=2.1 <3]", visible=False)
         for _, (package, _) in self._parts():
@@ -69,6 +69,8 @@ class OutboxRecipe(ConanFile):
         check_min_cppstd(self, 20)
         if self.settings.os != "Linux":
             raise ConanInvalidConfiguration(f"outbox runs on Linux only, not on {self.settings.os}")
+        if self.options.cli and not self.options.sqlite:
+            raise ConanInvalidConfiguration("the option cli needs sqlite: the binary's demo runs on it")
 
     def generate(self):
         toolchain = CMakeToolchain(self)
@@ -101,7 +103,6 @@ class OutboxRecipe(ConanFile):
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "outbox")
         self._component("core")
-        self._component("sqlite", ["core", "sqlite3::sqlite3"])
         for part, (_, library) in self._parts():
             self._component(part, ["core", library])
 

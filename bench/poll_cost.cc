@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "benchmarks.h"
-#include "core/lane_key.h"
+#include "model/lane_key.h"
 
 namespace outbox::bench {
 namespace {

@@ -1,6 +1,7 @@
 # One way to declare the project's targets: same warnings, same sanitizers.
 
 find_package(Threads REQUIRED)
+include(OutboxSchema)
 
 # What a program that was linked with a shared library can be run with: until 1.0
 # a minor version may change the ABI, afterwards only a major one.
@@ -84,7 +85,6 @@ function(outbox_compile_as_test target)
     target_precompile_headers(outbox_precompiled PRIVATE
       ${outbox_standard_headers} <outbox/outbox.h> <outbox/store.h>)
     if(OUTBOX_BUILD_TESTS)
-      find_package(GTest REQUIRED)
       target_link_libraries(outbox_precompiled PRIVATE GTest::gtest)
       target_precompile_headers(outbox_precompiled PRIVATE <gtest/gtest.h>)
     endif()
@@ -95,9 +95,9 @@ function(outbox_compile_as_test target)
   target_precompile_headers(${target} REUSE_FROM outbox_precompiled)
 endfunction()
 
-# outbox_library(<name> [INTERNAL] FOLDERS <dir>... [LINK <target>...] [PRIVATE_LINK <target>...]
-#                [DEPENDS <arguments of find_package>...] [PKGCONFIG <module>...]
-#                [DEBIAN <package>...] [DESCRIPTION <text>])
+# outbox_library(<name> [INTERNAL] FOLDERS <dir>... [SCHEMA <dir>] [LINK <target>...]
+#                [PRIVATE_LINK <target>...] [DEPENDS <arguments of find_package>...]
+#                [PKGCONFIG <module>...] [DEBIAN <package>...] [DESCRIPTION <text>])
 # Builds outbox_<name>, alias outbox::<name>, from the sources of the folders,
 # and installs it as the component <name> of the package.
 #
@@ -114,7 +114,7 @@ endfunction()
 # further (the next library, the programs) links outbox_<name>_inside, a static
 # archive of the same objects, which exists in shared builds only.
 function(outbox_library name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "INTERNAL" "DESCRIPTION"
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "INTERNAL" "DESCRIPTION;SCHEMA"
     "FOLDERS;LINK;PRIVATE_LINK;DEPENDS;PKGCONFIG;DEBIAN")
   if(ARG_PRIVATE_LINK AND NOT ARG_DEPENDS AND NOT ARG_INTERNAL)
     message(FATAL_ERROR "outbox_library(${name}): say with DEPENDS how find_package finds "
@@ -126,7 +126,6 @@ function(outbox_library name)
     list(APPEND sources ${found})
   endforeach()
   list(FILTER sources EXCLUDE REGEX "_test\\.cc$")
-  outbox_leave_out_missing_stores(sources)
   _outbox_inside(inside ${ARG_LINK})
 
   if(ARG_INTERNAL OR NOT BUILD_SHARED_LIBS)
@@ -147,6 +146,9 @@ function(outbox_library name)
   endif()
   add_library(outbox::${name} ALIAS outbox_${name})
   set_target_properties(outbox_${name} PROPERTIES EXPORT_NAME ${name})
+  if(ARG_SCHEMA)
+    outbox_embed_schema(outbox_${name} ${ARG_SCHEMA})
+  endif()
 
   if(OUTBOX_INSTALL AND NOT ARG_INTERNAL)
     outbox_install_library(${name} DESCRIPTION "${ARG_DESCRIPTION}" LINK ${ARG_LINK}
@@ -216,11 +218,9 @@ function(_outbox_inside out)
 endfunction()
 
 # outbox_program(<name> SOURCES <file>... [LINK <target>...])
-# A program of our own; contains our libraries even if they are shared. Sources that
-# are named after a store that is not built are left out.
+# A program of our own; contains our libraries even if they are shared.
 function(outbox_program name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "SOURCES;LINK")
-  outbox_leave_out_missing_stores(ARG_SOURCES)
   add_executable(${name} ${ARG_SOURCES})
   set_target_properties(${name} PROPERTIES CXX_EXTENSIONS OFF)
   target_include_directories(${name} PRIVATE ${PROJECT_SOURCE_DIR}/src)
@@ -237,7 +237,8 @@ set(OUTBOX_TEST_ENVIRONMENT SSL_CERT_FILE=/dev/null)
 # outbox_test(<name> FOLDERS <dir>... [SOURCES <file>...] [LINK <target>...]
 #             [LABELS <label>...] [TIMEOUT <seconds>])
 # Builds <name> from the *_test.cc files of the folders, and registers each of
-# its tests with ctest. SOURCES are helpers that the tests share.
+# its tests with ctest. SOURCES are helpers that the tests share. What a folder has for one store
+# or broker alone is in its folder of that name (integration/postgres), and built if that part is.
 #
 # Tests that take more than a few seconds live in *_long_test.cc files: those
 # make a program of their own, <name>_long, whose tests also have the label
@@ -245,12 +246,7 @@ set(OUTBOX_TEST_ENVIRONMENT SSL_CERT_FILE=/dev/null)
 # name begins with Postgres, Mysql or Redis also have the label `postgres`, `mysql` or `redis`.
 function(outbox_test name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "TIMEOUT" "FOLDERS;SOURCES;LINK;LABELS")
-  set(sources)
-  foreach(folder IN LISTS ARG_FOLDERS)
-    file(GLOB found CONFIGURE_DEPENDS "${folder}/*_test.cc")
-    list(APPEND sources ${found})
-  endforeach()
-  outbox_leave_out_missing_stores(sources)
+  outbox_glob(sources "*_test.cc" ${ARG_FOLDERS})
   set(long_sources ${sources})
   list(FILTER sources EXCLUDE REGEX "_long_test\\.cc$")
   list(FILTER long_sources INCLUDE REGEX "_long_test\\.cc$")
@@ -266,10 +262,24 @@ function(outbox_test name)
   endif()
 endfunction()
 
+# outbox_glob(<out> <pattern> <dir>...): the files of the folders, and of their folders for the
+# parts that are built.
+function(outbox_glob out pattern)
+  set(result)
+  foreach(folder IN LISTS ARGN)
+    foreach(part IN ITEMS "" ${OUTBOX_PARTS})
+      file(GLOB found CONFIGURE_DEPENDS "${folder}/${part}/${pattern}")
+      list(APPEND result ${found})
+    endforeach()
+  endforeach()
+  set(${out} ${result} PARENT_SCOPE)
+endfunction()
+
 # Uses the arguments of outbox_test besides its own.
 function(_outbox_test_program program program_sources labels timeout)
   outbox_program(${program} SOURCES ${program_sources} ${ARG_SOURCES}
                  LINK ${ARG_LINK} GTest::gtest_main)
+  target_include_directories(${program} PRIVATE ${ARG_FOLDERS})
   gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${timeout} ENVIRONMENT ${OUTBOX_TEST_ENVIRONMENT})
   # Not by PROPERTIES: that keeps only the first label of a list.
@@ -290,66 +300,56 @@ endforeach()
   set_property(DIRECTORY APPEND PROPERTY TEST_INCLUDE_FILES "${labels_file}")
 endfunction()
 
-# outbox_add_store(<name> <client library>)
-# Adds outbox::<name> to outbox_stores, or notes that it is not built.
-function(outbox_add_store name client)
-  if(TARGET outbox_${name})
-    _outbox_inside(inside outbox::${name})
-    string(TOUPPER "${name}" upper)
-    target_link_libraries(outbox_stores INTERFACE ${inside} ${client})
-    target_compile_definitions(outbox_stores INTERFACE OUTBOX_WITH_${upper})
-  else()
-    set_property(GLOBAL APPEND PROPERTY OUTBOX_MISSING_STORES ${name})
+# outbox_part(<name> <package> [CONFIG] [DEFAULT <ON|OFF|AUTO>])
+# Declares OUTBOX_BUILD_<NAME> and looks for the package; OUTBOX_HAS_<NAME> says whether the part
+# is built, and OUTBOX_PARTS lists those that are.
+macro(outbox_part name package)
+  cmake_parse_arguments(PART "CONFIG" "DEFAULT" "" ${ARGN})
+  string(TOUPPER ${name} PART_UPPER)
+  if(NOT PART_DEFAULT)
+    set(PART_DEFAULT AUTO)
   endif()
-endfunction()
-
-# outbox_leave_out_missing_stores(<list>)
-# Takes the sources out of the list that are for a store that is not built: those whose
-# name, or whose folder's, has the store's in it (postgres_zombie_test.cc,
-# bench/postgres/fill.cc). What is for several stores asks #ifdef OUTBOX_WITH_<STORE>.
-function(outbox_leave_out_missing_stores list)
-  get_property(missing GLOBAL PROPERTY OUTBOX_MISSING_STORES)
-  set(kept)
-  foreach(source IN LISTS ${list})
-    cmake_path(ABSOLUTE_PATH source OUTPUT_VARIABLE path)
-    cmake_path(RELATIVE_PATH path BASE_DIRECTORY "${PROJECT_SOURCE_DIR}")
-    string(REGEX MATCHALL "[a-z0-9]+" words "${path}")
-    set(needed TRUE)
-    foreach(store IN LISTS missing)
-      if(store IN_LIST words)
-        set(needed FALSE)
-      endif()
-    endforeach()
-    if(needed)
-      list(APPEND kept "${source}")
-    endif()
-  endforeach()
-  set(${list} "${kept}" PARENT_SCOPE)
-endfunction()
-
-# outbox_find_optional(<package> [CONFIG] WANTED <ON|AUTO> FOR <target>)
-# find_package, for a library that can be left out where it is only AUTO.
-macro(outbox_find_optional package)
-  cmake_parse_arguments(ARG "CONFIG" "WANTED;FOR" "" ${ARGN})
-  set(find_mode)
-  if(ARG_CONFIG)
-    set(find_mode CONFIG)
-  endif()
-  if(ARG_WANTED STREQUAL "AUTO")
-    find_package(${package} ${find_mode} QUIET)
-    if(NOT ${package}_FOUND)
-      message(STATUS "outbox: ${package} was not found, ${ARG_FOR} is left out")
-    endif()
+  set(OUTBOX_BUILD_${PART_UPPER} ${PART_DEFAULT} CACHE STRING
+    "Build the part ${name}, which needs ${package}: ON, OFF or AUTO")
+  set(OUTBOX_HAS_${PART_UPPER} OFF)
+  if(OUTBOX_BUILD_${PART_UPPER} STREQUAL "OFF")
+    list(APPEND OUTBOX_LEFT_OUT "${name} (OUTBOX_BUILD_${PART_UPPER} is OFF)")
   else()
-    find_package(${package} ${find_mode} REQUIRED)
+    set(PART_MODE)
+    if(PART_CONFIG)
+      set(PART_MODE CONFIG)
+    endif()
+    if(OUTBOX_BUILD_${PART_UPPER} STREQUAL "AUTO")
+      find_package(${package} ${PART_MODE} QUIET)
+    else()
+      find_package(${package} ${PART_MODE} REQUIRED)
+    endif()
+    if(${package}_FOUND)
+      set(OUTBOX_HAS_${PART_UPPER} ON)
+      list(APPEND OUTBOX_PARTS ${name})
+    else()
+      list(APPEND OUTBOX_LEFT_OUT "${name} (${package} was not found)")
+    endif()
   endif()
 endmacro()
 
-# outbox_optional_subdirectory(<dir>...): those that exist.
-function(outbox_optional_subdirectory)
-  foreach(folder IN LISTS ARGN)
-    if(EXISTS "${CMAKE_CURRENT_SOURCE_DIR}/${folder}/CMakeLists.txt")
-      add_subdirectory(${folder})
-    endif()
-  endforeach()
-endfunction()
+macro(outbox_leave_out_part name why)
+  string(TOUPPER ${name} PART_UPPER)
+  set(OUTBOX_HAS_${PART_UPPER} OFF)
+  list(REMOVE_ITEM OUTBOX_PARTS ${name})
+  list(APPEND OUTBOX_LEFT_OUT "${name} (${why})")
+endmacro()
+
+macro(outbox_report_parts)
+  list(JOIN OUTBOX_PARTS ", " PART_LIST)
+  message(STATUS "outbox: building core, ${PART_LIST}")
+  if(OUTBOX_LEFT_OUT)
+    list(JOIN OUTBOX_LEFT_OUT ", " PART_LIST)
+    message(STATUS "outbox: leaving out ${PART_LIST}")
+  endif()
+endmacro()
+
+# What tests link besides a store, to talk to its server themselves.
+set(OUTBOX_CLIENT_SQLITE SQLite::SQLite3)
+set(OUTBOX_CLIENT_POSTGRES PostgreSQL::PostgreSQL)
+set(OUTBOX_CLIENT_MYSQL LibMariaDB::LibMariaDB)

@@ -11,7 +11,7 @@ std::string expanded(std::string_view sql) {
 }
 
 BareMysql::BareMysql(const std::string& url, mysql::Use use)
-    : connection_(mysql::Environment(url).connect(use).handle) {}
+    : connection_(mysql::StoreConfig(url).connect(use).handle) {}
 
 mysql::ResultHandle BareMysql::query(std::string_view sql) const {
   MYSQL* connection = connection_.get();

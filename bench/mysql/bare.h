@@ -4,9 +4,9 @@
 #include <string>
 #include <string_view>
 
-#include "store/mysql/environment.h"
-#include "store/mysql/libmariadb.h"
-#include "store/mysql/statement.h"
+#include "client/mysql/libmariadb.h"
+#include "client/mysql/statement.h"
+#include "store/mysql/store_config.h"
 #include "subject.h"
 
 namespace outbox::bench {

@@ -2,8 +2,8 @@
 
 #include <stdexcept>
 
+#include "client/postgres/settings.h"
 #include "store/postgres/names.h"
-#include "store/postgres/settings.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::bench {

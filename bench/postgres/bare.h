@@ -4,8 +4,8 @@
 #include <string>
 #include <string_view>
 
-#include "store/postgres/libpq.h"
-#include "store/postgres/statement.h"
+#include "client/postgres/libpq.h"
+#include "client/postgres/statement.h"
 #include "subject.h"
 
 namespace outbox::bench {

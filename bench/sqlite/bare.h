@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/sqlite/handle.h"
+#include "client/sqlite/handle.h"
 #include "subject.h"
 
 namespace outbox::bench {

@@ -2,9 +2,9 @@
 #include <exception>
 #include <iostream>
 
+#include "base/quote.h"
 #include "cli/commands/application.h"
 #include "cli/errors.h"
-#include "core/quote.h"
 
 int main(int argc, char** argv) {
   try {

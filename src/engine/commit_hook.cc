@@ -4,7 +4,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 
 namespace outbox::internal {
 

@@ -6,12 +6,12 @@
 #include <span>
 #include <string>
 
-#include "core/rate_limit.h"
+#include "base/mutex.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
 #include "engine/core.h"
 #include "engine/driver.h"
 #include "outbox/writer.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

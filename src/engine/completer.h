@@ -16,14 +16,14 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/job.h"
 #include "engine/outage.h"
 #include "engine/own_thread.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/bounded.h"
-#include "core/lane_key.h"
+#include "base/bounded.h"
+#include "base/thread.h"
+#include "model/lane_key.h"
 #include "outbox/error.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {

@@ -13,6 +13,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/breaker.h"
 #include "engine/completer.h"
 #include "engine/delivery.h"
@@ -23,8 +25,6 @@
 #include "engine/unrouted.h"
 #include "engine/work_queue.h"
 #include "outbox/dispatcher.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

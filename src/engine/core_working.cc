@@ -2,8 +2,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/bounded.h"
-#include "core/utf8.h"
+#include "base/bounded.h"
+#include "base/utf8.h"
 #include "engine/core.h"
 
 namespace outbox::internal {

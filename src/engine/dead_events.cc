@@ -5,10 +5,10 @@
 #include <string>
 #include <utility>
 
-#include "core/time_text.h"
+#include "base/thread.h"
+#include "base/time_text.h"
 #include "engine/schedule.h"
 #include "outbox/error.h"
-#include "threads/thread.h"
 
 namespace outbox {
 namespace {

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
+#include "base/thread.h"
 #include "outbox/error.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {

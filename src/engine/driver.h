@@ -8,13 +8,13 @@
 #include <span>
 #include <string>
 
-#include "core/rate_limit.h"
+#include "base/mutex.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
 #include "engine/lease_keeper.h"
 #include "engine/outage.h"
 #include "engine/reader.h"
 #include "outbox/poller.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

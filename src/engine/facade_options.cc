@@ -2,7 +2,7 @@
 
 #include <string>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 #include "engine/driver.h"
 #include "outbox/error.h"
 

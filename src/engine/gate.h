@@ -8,8 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "outbox/dispatcher.h"
-#include "threads/mutex.h"
 
 namespace outbox {
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "threads/thread.h"
+#include "base/thread.h"
 
 namespace outbox::internal {
 namespace {

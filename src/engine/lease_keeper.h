@@ -7,14 +7,14 @@
 #include <optional>
 #include <string>
 
-#include "core/rate_limit.h"
+#include "base/mutex.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
 #include "engine/outage.h"
 #include "engine/own_thread.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/store.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "outbox/clock.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "engine/facade_options.h"
 #include "engine/stack.h"
-#include "threads/mutex.h"
 
 namespace outbox {
 

@@ -3,8 +3,8 @@
 #include <set>
 #include <stop_token>
 
-#include "core/lane_key.h"
 #include "engine/test_fixture.h"
+#include "model/lane_key.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {

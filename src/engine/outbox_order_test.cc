@@ -1,8 +1,8 @@
 // Order within an aggregate, and what happens behind a dead event.
 #include <set>
 
-#include "core/lane_key.h"
 #include "engine/test_fixture.h"
+#include "model/lane_key.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {

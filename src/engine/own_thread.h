@@ -1,7 +1,7 @@
 // Whose thread is this?
 #pragma once
 
-#include "threads/thread.h"
+#include "base/thread.h"
 
 namespace outbox::internal {
 

@@ -6,9 +6,9 @@
 #include <string>
 #include <utility>
 
+#include "base/mutex.h"
 #include "engine/driver.h"
 #include "outbox/error.h"
-#include "threads/mutex.h"
 
 namespace outbox {
 

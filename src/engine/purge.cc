@@ -4,11 +4,11 @@
 #include <string>
 #include <utility>
 
-#include "core/bounded.h"
-#include "core/time_text.h"
+#include "base/bounded.h"
+#include "base/thread.h"
+#include "base/time_text.h"
 #include "engine/schedule.h"
 #include "outbox/error.h"
-#include "threads/thread.h"
 
 namespace outbox {
 namespace {

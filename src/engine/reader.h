@@ -10,10 +10,10 @@
 #include <set>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "outbox/poller.h"
 #include "outbox/store.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

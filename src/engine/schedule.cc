@@ -7,8 +7,8 @@
 #include <random>
 #include <utility>
 
+#include "base/thread.h"
 #include "outbox/error.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {

@@ -6,10 +6,10 @@
 #include <stop_token>
 #include <string>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/own_thread.h"
 #include "outbox/log.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 

@@ -5,9 +5,9 @@
 #include <utility>
 #include <vector>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
+#include "base/thread.h"
 #include "engine/facade_options.h"
-#include "threads/thread.h"
 
 namespace outbox::internal {
 namespace {

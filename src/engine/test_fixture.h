@@ -19,7 +19,7 @@
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
-#include "testing/faulty_store.h"
+#include "support/faulty_store.h"
 
 namespace outbox::testing {
 

@@ -1,9 +1,9 @@
 #include <string>
 #include <unordered_map>
 
+#include "base/mutex.h"
 #include "outbox/dispatcher.h"
 #include "outbox/error.h"
-#include "threads/mutex.h"
 
 namespace outbox {
 namespace {

@@ -5,12 +5,12 @@
 #include <iterator>
 #include <utility>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "engine/delivery.h"
 #include "engine/transaction_state.h"
 #include "engine/writer_hooks.h"
 #include "outbox/error.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox {
 namespace internal {

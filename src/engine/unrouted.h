@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
 #include "outbox/clock.h"
 #include "outbox/event.h"
-#include "threads/mutex.h"
 
 namespace outbox::internal {
 

@@ -13,11 +13,11 @@
 #include <unordered_map>
 #include <vector>
 
+#include "base/mutex.h"
 #include "engine/breaker.h"
 #include "engine/job.h"
 #include "engine/lanes.h"
 #include "outbox/poller.h"
-#include "threads/mutex.h"
 
 namespace outbox::internal {
 

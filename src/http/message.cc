@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "core/quote.h"
+#include "base/quote.h"
 #include "outbox/json_codec.h"
 
 namespace outbox::http {

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/quote.h"
+#include "base/quote.h"
 #include "outbox/error.h"
 
 namespace outbox::http {

@@ -15,12 +15,12 @@
 #include <utility>
 #include <vector>
 
-#include "core/quote.h"
-#include "core/rate_limit.h"
+#include "base/mutex.h"
+#include "base/quote.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
 #include "http/date.h"
 #include "outbox/clock.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::http {
 

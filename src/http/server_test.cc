@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/mutex.h"
 #include "http/raw_client_test_util.h"
-#include "threads/mutex.h"
 
 namespace outbox::http {
 namespace {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "core/quote.h"
-#include "core/utf8.h"
+#include "base/quote.h"
+#include "base/utf8.h"
 #include "http/error.h"
 
 namespace outbox::http {

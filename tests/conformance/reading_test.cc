@@ -4,7 +4,7 @@
 #include <set>
 #include <string_view>
 
-#include "core/time_text.h"
+#include "base/time_text.h"
 #include "store_conformance.h"
 
 namespace outbox::conformance {

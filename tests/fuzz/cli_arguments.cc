@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "base/json_check.h"
 #include "cli/commands/application.h"
-#include "core/json_check.h"
 #include "escapes.h"
 #include "no_log.h"
 #include "outbox/event.h"

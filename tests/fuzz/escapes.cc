@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <optional>
 
-#include "core/utf8.h"
+#include "base/utf8.h"
 
 namespace outbox::fuzz {
 namespace {

@@ -3,7 +3,7 @@
 // strings in it.
 #include <nlohmann/json.hpp>
 
-#include "core/utf8.h"
+#include "base/utf8.h"
 #include "outbox/error.h"
 #include "outbox/json_codec.h"
 #include "target.h"

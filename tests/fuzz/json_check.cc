@@ -1,6 +1,6 @@
 // The check of JSON payloads against another JSON library: both accept the
 // same texts, but for what that library cannot represent.
-#include "core/json_check.h"
+#include "base/json_check.h"
 
 #include <nlohmann/json.hpp>
 

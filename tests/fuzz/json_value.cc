@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "core/json_check.h"
+#include "base/json_check.h"
 #include "outbox/error.h"
 #include "target.h"
 

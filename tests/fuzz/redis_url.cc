@@ -1,7 +1,7 @@
 // URLs of Redis servers, and what such a server may say is wrong.
+#include "client/redis/connect_options.h"
+#include "client/redis/hiredis.h"
 #include "outbox/error.h"
-#include "redis/hiredis.h"
-#include "redis/target.h"
 #include "target.h"
 
 namespace outbox::fuzz {
@@ -9,7 +9,7 @@ namespace {
 
 std::string refusal_of(const std::string& url) {
   try {
-    const redis::Target target = redis::Target::parse(url);
+    const redis::ConnectOptions target = redis::ConnectOptions::parse(url);
     require(target.socket.empty() != target.host.empty(), "it is a host or a socket");
     require(!target.socket.empty() || (target.port > 0 && target.port < 65'536), "ports are ports");
     require(target.database >= 0, "databases are not negative");

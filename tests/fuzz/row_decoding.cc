@@ -7,11 +7,11 @@
 #include <cstdlib>
 #include <limits>
 
-#include "core/time_text.h"
+#include "base/time_text.h"
+#include "client/sqlite/handle.h"
 #include "escapes.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
-#include "store/sqlite/handle.h"
 #include "store/sqlite/rows.h"
 #include "target.h"
 

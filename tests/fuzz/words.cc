@@ -2,15 +2,15 @@
 // times, spans, headers, traces. Each parser gets the whole input.
 #include <chrono>
 
+#include "base/quote.h"
+#include "base/sql_text.h"
+#include "base/time_text.h"
+#include "base/url_scheme.h"
+#include "base/utf8.h"
 #include "cli/arguments/payload.h"
 #include "cli/arguments/times.h"
 #include "cli/errors.h"
 #include "cli/stores/find_backend.h"
-#include "core/quote.h"
-#include "core/sql_text.h"
-#include "core/time_text.h"
-#include "core/url_scheme.h"
-#include "core/utf8.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"

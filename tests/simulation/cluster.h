@@ -5,11 +5,11 @@
 #include <memory>
 #include <set>
 
+#include "base/mutex.h"
 #include "outbox/memory.h"
 #include "outbox/store.h"
 #include "simulation/scheduler.h"
 #include "store/memory/database.h"
-#include "threads/mutex.h"
 
 namespace outbox::simulation {
 

@@ -5,8 +5,8 @@
 #include <set>
 #include <utility>
 
+#include "base/thread.h"
 #include "outbox/error.h"
-#include "threads/thread.h"
 
 namespace outbox::simulation {
 

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "threads/mutex.h"
-#include "threads/thread.h"
+#include "base/mutex.h"
+#include "base/thread.h"
 
 namespace outbox::simulation {
 namespace {

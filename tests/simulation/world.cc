@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread.h"
 #include "simulation/environment.h"
 #include "simulation/process.h"
-#include "threads/thread.h"
 
 namespace outbox::simulation {
 namespace {

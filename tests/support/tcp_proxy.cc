@@ -25,9 +25,9 @@
 #include <utility>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "support/sockets.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::test {
 namespace {

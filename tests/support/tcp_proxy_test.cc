@@ -15,8 +15,8 @@
 #include <thread>
 #include <vector>
 
+#include "base/thread.h"
 #include "support/sockets.h"
-#include "threads/thread.h"
 
 namespace outbox::test {
 namespace {

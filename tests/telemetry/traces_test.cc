@@ -5,13 +5,13 @@
 #include <chrono>
 #include <string>
 
+#include "client/http/client.h"
 #include "collector.h"
 #include "outbox/memory.h"
 #include "outbox/otlp.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "outbox/tracing.h"
-#include "telemetry/otlp/http.h"
 #include "telemetry/otlp/json.h"
 
 namespace outbox::telemetry_tests {

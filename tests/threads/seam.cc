@@ -1,4 +1,4 @@
-// What src/threads/ offers, each beside the standard library's own: a `seam_x` and a `plain_x`.
+// What src/base/ offers, each beside the standard library's own: a `seam_x` and a `plain_x`.
 // `compare` compiles this as a release and compares the instructions of the two; the compiler
 // itself compares what is only another name. (sleep_for() with a stop_token stands for nothing that
 // the library has: it is a function of its own.)
@@ -14,8 +14,8 @@
 #include <thread>
 #include <type_traits>
 
-#include "threads/mutex.h"
-#include "threads/thread.h"
+#include "base/mutex.h"
+#include "base/thread.h"
 
 using outbox::CondVar;
 using outbox::Mutex;

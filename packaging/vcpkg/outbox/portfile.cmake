@@ -8,6 +8,7 @@ get_filename_component(SOURCE_PATH "${CURRENT_PORT_DIR}/../../.." ABSOLUTE)
 
 vcpkg_check_features(OUT_FEATURE_OPTIONS options FEATURES
   cli OUTBOX_BUILD_CLI
+  sqlite OUTBOX_BUILD_SQLITE
   postgres OUTBOX_BUILD_POSTGRES
   mysql OUTBOX_BUILD_MYSQL
   redis OUTBOX_BUILD_REDIS

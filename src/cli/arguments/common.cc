@@ -4,10 +4,10 @@
 #include <array>
 #include <optional>
 
+#include "base/quote.h"
 #include "cli/arguments/times.h"
 #include "cli/errors.h"
 #include "cli/stores/find_backend.h"
-#include "core/quote.h"
 
 namespace outbox::cli {
 namespace {

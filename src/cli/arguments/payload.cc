@@ -4,8 +4,8 @@
 #include <cstring>
 #include <fstream>
 
+#include "base/quote.h"
 #include "cli/errors.h"
-#include "core/quote.h"
 
 namespace outbox::cli {
 namespace {

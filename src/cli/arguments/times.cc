@@ -4,9 +4,9 @@
 #include <charconv>
 #include <cstdint>
 
+#include "base/quote.h"
+#include "base/time_text.h"
 #include "cli/errors.h"
-#include "core/quote.h"
-#include "core/time_text.h"
 
 namespace outbox::cli {
 namespace {

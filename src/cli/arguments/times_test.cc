@@ -2,8 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/time_text.h"
 #include "cli/errors.h"
-#include "core/time_text.h"
 
 namespace outbox::cli {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "base/quote.h"
+#include "base/url_scheme.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/help.h"
 #include "cli/errors.h"
-#include "core/quote.h"
-#include "core/url_scheme.h"
 #include "outbox/version.h"
 
 namespace outbox::cli {

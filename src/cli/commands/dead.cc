@@ -1,13 +1,13 @@
 // `outbox dead`: events that were given up.
 #include <string>
 
+#include "base/quote.h"
 #include "cli/arguments/times.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "cli/exit_codes.h"
 #include "cli/output/event_view.h"
 #include "cli/output/figures.h"
-#include "core/quote.h"
 #include "outbox/dead_events.h"
 
 namespace outbox::cli {

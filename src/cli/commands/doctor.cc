@@ -3,13 +3,13 @@
 #include <exception>
 #include <string>
 
+#include "base/quote.h"
+#include "base/time_text.h"
 #include "cli/arguments/times.h"
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/output/figures.h"
 #include "cli/stores/row_repair.h"
-#include "core/quote.h"
-#include "core/time_text.h"
 
 namespace outbox::cli {
 namespace {

@@ -1,6 +1,8 @@
 // `outbox events`: look at events, watch them come, write one.
 #include <string>
 
+#include "base/json_check.h"
+#include "base/quote.h"
 #include "cli/arguments/payload.h"
 #include "cli/arguments/times.h"
 #include "cli/commands/commands.h"
@@ -8,8 +10,6 @@
 #include "cli/errors.h"
 #include "cli/exit_codes.h"
 #include "cli/output/event_view.h"
-#include "core/json_check.h"
-#include "core/quote.h"
 #include "outbox/writer.h"
 
 namespace outbox::cli {

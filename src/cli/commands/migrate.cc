@@ -1,11 +1,11 @@
 // `outbox migrate`: the tables of a store.
 #include <string>
 
+#include "base/quote.h"
 #include "cli/arguments/times.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "cli/exit_codes.h"
-#include "core/quote.h"
 
 namespace outbox::cli {
 namespace {

@@ -1,12 +1,12 @@
 // `outbox status`: what waits, what died, who delivers.
 #include <string>
 
+#include "base/quote.h"
 #include "cli/arguments/times.h"
 #include "cli/commands/commands.h"
 #include "cli/exit_codes.h"
 #include "cli/output/event_view.h"
 #include "cli/output/figures.h"
-#include "core/quote.h"
 
 namespace outbox::cli {
 namespace {

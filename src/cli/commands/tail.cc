@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "base/mutex.h"
 #include "cli/commands/missing_rows.h"
-#include "threads/mutex.h"
 
 namespace outbox::cli {
 namespace {

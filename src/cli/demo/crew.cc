@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/quote.h"
+#include "base/quote.h"
 #include "outbox/error.h"
 
 namespace outbox::demo {

@@ -3,6 +3,7 @@
 #include <memory>
 #include <string>
 
+#include "base/thread.h"
 #include "cli/demo/report.h"
 #include "cli/demo/role.h"
 #include "cli/demo/shop.h"
@@ -11,7 +12,6 @@
 #include "cli/demo/words.h"
 #include "outbox/error.h"
 #include "outbox/outbox.h"
-#include "threads/thread.h"
 
 namespace outbox::demo {
 namespace {

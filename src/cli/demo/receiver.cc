@@ -7,12 +7,12 @@
 #include <utility>
 #include <vector>
 
+#include "base/thread.h"
 #include "cli/demo/ledger.h"
 #include "cli/demo/report.h"
 #include "cli/demo/role.h"
 #include "cli/demo/stop_signal.h"
 #include "cli/demo/wire.h"
-#include "threads/thread.h"
 
 namespace outbox::demo {
 namespace {

@@ -3,13 +3,13 @@
 #include <random>
 #include <string>
 
+#include "base/thread.h"
 #include "cli/demo/ledger.h"
 #include "cli/demo/report.h"
 #include "cli/demo/role.h"
 #include "cli/demo/shop.h"
 #include "cli/demo/stop_signal.h"
 #include "outbox/error.h"
-#include "threads/thread.h"
 
 namespace outbox::demo {
 namespace {

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <utility>
 
+#include "base/quote.h"
 #include "cli/demo/words.h"
-#include "core/quote.h"
 #include "outbox/error.h"
 
 namespace outbox::demo {

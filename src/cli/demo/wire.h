@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "threads/mutex.h"
+#include "base/mutex.h"
 
 namespace outbox::demo {
 

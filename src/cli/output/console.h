@@ -7,11 +7,11 @@
 #include <ostream>
 #include <string>
 
+#include "base/quote.h"
 #include "cli/output/json.h"
 #include "cli/output/progress.h"
 #include "cli/output/style.h"
 #include "cli/output/table.h"
-#include "core/quote.h"
 
 namespace outbox::cli {
 

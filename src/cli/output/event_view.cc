@@ -3,11 +3,11 @@
 #include <utility>
 #include <vector>
 
+#include "base/quote.h"
+#include "base/time_text.h"
+#include "base/utf8.h"
 #include "cli/arguments/times.h"
 #include "cli/output/figures.h"
-#include "core/quote.h"
-#include "core/time_text.h"
-#include "core/utf8.h"
 
 namespace outbox::cli {
 namespace {

@@ -2,10 +2,10 @@
 
 #include <algorithm>
 
-#include "core/json_text.h"
-#include "core/quote.h"
-#include "core/time_text.h"
-#include "core/utf8.h"
+#include "base/json_text.h"
+#include "base/quote.h"
+#include "base/time_text.h"
+#include "base/utf8.h"
 
 namespace outbox::cli {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "core/json_check.h"
+#include "base/json_check.h"
 
 namespace outbox::cli {
 namespace {

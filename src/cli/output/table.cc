@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "base/quote.h"
 #include "cli/output/width.h"
-#include "core/quote.h"
 
 namespace outbox::cli {
 namespace {

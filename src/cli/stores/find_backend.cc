@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <vector>
 
+#include "base/quote.h"
+#include "base/url_scheme.h"
 #include "cli/errors.h"
-#include "cli/stores/sqlite_backend.h"
-#include "core/quote.h"
-#include "core/url_scheme.h"
+#include "cli/stores/sqlite/sqlite_backend.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/url.h"

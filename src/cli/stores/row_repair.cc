@@ -8,8 +8,8 @@
 #include <utility>
 #include <variant>
 
+#include "base/quote.h"
 #include "cli/output/figures.h"
-#include "core/quote.h"
 #include "outbox/error.h"
 
 namespace outbox::cli {

@@ -4,7 +4,7 @@
 #include <set>
 #include <string>
 
-#include "threads/mutex.h"
+#include "base/mutex.h"
 
 namespace outbox {
 

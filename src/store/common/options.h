@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 #include "outbox/clock.h"
 #include "outbox/json_codec.h"
 #include "outbox/log.h"

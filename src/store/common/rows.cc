@@ -3,7 +3,7 @@
 #include <exception>
 #include <utility>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 
 namespace outbox {
 namespace {

@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/process.h"
+#include "base/process.h"
 #include "outbox/error.h"
 #include "outbox/store.h"
 #include "store/common/shards.h"
@@ -61,14 +61,14 @@ class ServerInstance : public Instance {
   const std::string& owner() const override { return owner_; }
 
  protected:
-  ServerInstance(const typename Parts::EnvironmentPtr& environment, InstanceOptions options)
+  ServerInstance(const typename Parts::StoreConfigPtr& config, InstanceOptions options)
       : options_(named(std::move(options))),
         owner_(unique_owner(options_.name)),
-        ownership_(environment, options_, owner_, generations_),
-        reading_(environment),
+        ownership_(config, options_, owner_, generations_),
+        reading_(config),
         reader_(reading_, generations_),
         claims_(reading_, owner_, options_.lock_timeout),
-        marking_(environment),
+        marking_(config),
         updates_(marking_, owner_, options_.row_claims) {
     reading_.limit_calls(kCallLimit);
     marking_.limit_calls(kCallLimit);

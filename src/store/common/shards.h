@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "threads/thread.h"
+#include "base/thread.h"
 
 namespace outbox {
 

@@ -9,13 +9,13 @@
 #include <string_view>
 #include <unordered_set>
 
+#include "base/mutex.h"
 #include "outbox/memory.h"
 #include "outbox/store.h"
 #include "store/memory/gate.h"
 #include "store/memory/members.h"
 #include "store/memory/table.h"
 #include "store/memory/watch.h"
-#include "threads/mutex.h"
 
 namespace outbox::memory {
 

@@ -1,6 +1,6 @@
 #include "store/memory/gate.h"
 
-#include "threads/thread.h"
+#include "base/thread.h"
 
 namespace outbox::memory {
 

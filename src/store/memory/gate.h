@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <deque>
 
-#include "threads/mutex.h"
+#include "base/mutex.h"
 
 namespace outbox::memory {
 

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/process.h"
+#include "base/process.h"
 #include "outbox/error.h"
 #include "store/common/floor.h"
 #include "store/common/shards.h"

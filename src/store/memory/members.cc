@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/bounded.h"
-#include "core/process.h"
+#include "base/bounded.h"
+#include "base/process.h"
 
 namespace outbox::memory {
 

@@ -1,8 +1,8 @@
 #include <string>
 #include <utility>
 
-#include "core/bounded.h"
-#include "core/instance_options.h"
+#include "base/bounded.h"
+#include "model/instance_options.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "store/common/shards.h"

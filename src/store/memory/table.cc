@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 #include "store/common/rows.h"
 
 namespace outbox::memory {

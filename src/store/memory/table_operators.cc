@@ -4,7 +4,7 @@
 #include <tuple>
 #include <utility>
 
-#include "core/utf8.h"
+#include "base/utf8.h"
 #include "store/common/rows.h"
 #include "store/memory/table.h"
 

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "threads/thread.h"
+#include "base/thread.h"
 
 namespace outbox::memory {
 

@@ -5,8 +5,8 @@
 #include <memory>
 #include <vector>
 
+#include "base/mutex.h"
 #include "outbox/store.h"
-#include "threads/mutex.h"
 
 namespace outbox::memory {
 

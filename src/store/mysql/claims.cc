@@ -25,7 +25,7 @@ std::vector<Claims::Place> Claims::look_around(std::chrono::milliseconds skip_re
     for (int i = 0; i < kShards; ++i) all.push_back({(begin_with_ + i) % kShards, due});
   }
   begin_with_ = (begin_with_ + 1) % kShards;
-  Built look("look for events to claim", database_.environment().table);
+  Built look("look for events to claim", database_.config());
   for (const Place& place : all) {
     if (&place != &all.front()) look.sql(" UNION ALL ");
     look.sql("(SELECT ").value(&place - all.data()).sql(" FROM {table} FORCE INDEX (by_hold)");
@@ -70,7 +70,7 @@ Rows Claims::take(std::span<const Place> places, std::chrono::milliseconds skip_
     for (const Place& place : places) {
       result.more = result.more || rows.size() == limit.rows || budget.spent();
       if (result.more) break;
-      Built select("claim events", database_.environment().table);
+      Built select("claim events", database_.config());
       select.sql("SELECT {light}, locked_by IS NOT NULL FROM {table} FORCE INDEX (by_hold)");
       append_condition(select, place, skip_recent);
       select.sql(place.due ? " ORDER BY hold DESC, seq DESC LIMIT " : " ORDER BY seq LIMIT ")
@@ -90,7 +90,7 @@ Rows Claims::take(std::span<const Place> places, std::chrono::milliseconds skip_
     seqs.reserve(rows.size());
     for (const Row& row : rows) seqs.push_back(row.ref.seq);
     in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
-      Built statement("claim events", database_.environment().table);
+      Built statement("claim events", database_.config());
       statement.sql("UPDATE ").sql(kByNumber).sql(" SET locked_by = ").value(owner_);
       statement.sql(", locked_at = utc_timestamp(6) WHERE seq IN (").list(part).sql(")");
       session.run(statement);
@@ -109,7 +109,7 @@ void Claims::unclaim(std::span<const RowRef> rows) {
   // By number alone: after a failover that lost commits this may be another event, claimed
   // anew; then somebody else may get it too, which is a repeat.
   in_portions<Seq>(database_.session(), seqs, [&](std::span<const Seq> part) {
-    Built statement("give claimed events back", database_.environment().table);
+    Built statement("give claimed events back", database_.config());
     statement.sql("UPDATE ").sql(kByNumber).sql(
         " SET locked_by = NULL, locked_at = NULL WHERE seq IN (");
     statement.list(part);

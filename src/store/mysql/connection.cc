@@ -27,7 +27,7 @@ PooledConnection::PooledConnection(PoolHandle handle) : handle_(std::move(handle
 
 PooledConnection::~PooledConnection() {
   // If this fails, the pool closes the connection, and the server rolls back.
-  if (began_ && getpid() == handle_->environment().pid && handle_->healthy()) {
+  if (began_ && getpid() == handle_->config().pid && handle_->healthy()) {
     handle_->session().try_text(kRollback);
   }
 }

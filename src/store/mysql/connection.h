@@ -52,7 +52,7 @@ class PooledConnection final : public Connection {
   auto watched(Work work);
 
   void check_in_transaction(const char* call) const;
-  const std::string& where() const { return handle_->environment().description; }
+  const std::string& where() const { return handle_->config().description; }
   Session& session();
   [[noreturn]] void throw_lost() const;
   [[noreturn]] void throw_rolled_back() const;

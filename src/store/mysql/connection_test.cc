@@ -22,7 +22,7 @@ class MysqlConnectionTest : public MysqlTest {
   }
 
   std::shared_ptr<Pool> pool(const std::string& url, std::size_t size = 4) const {
-    return make_pool(environment_at(url, {.wait_timeout = 50ms}), Use::transactions, size,
+    return make_pool(config_at(url, {.wait_timeout = 50ms}), Use::transactions, size,
                      "raise mysql::Options::connections", 30s);
   }
   std::unique_ptr<PooledConnection> begun(const std::shared_ptr<Pool>& from) const {
@@ -213,7 +213,7 @@ TEST_F(MysqlConnectionTest, AConnectionThatWasKilledWhileIdleIsReplaced) {
 TEST_F(MysqlConnectionTest, AChildMadeByForkLeavesTheParentsConnectionAlone) {
   const auto from = pool(url());
   constexpr Sql kOne{"read", "SELECT ?"};
-  Database own(environment());
+  Database own(config());
   own.run(kOne, 1);
   {
     auto connection = begun(from);
@@ -323,7 +323,7 @@ TEST_F(MysqlConnectionTest, TransactionsBeginAndEndWhateverTheModesOfTheSessionA
       // Only MariaDB knows ORACLE.
       mysql_query(connection, text.c_str());
     };
-    const auto from = make_pool(environment({.wait_timeout = 50ms}), Use::transactions, 1,
+    const auto from = make_pool(config({.wait_timeout = 50ms}), Use::transactions, 1,
                                 "raise mysql::Options::connections", 30s, set);
     MYSQL* first = nullptr;
     for (int i = 0; i < 2; ++i) {

@@ -10,15 +10,15 @@
 namespace outbox::mysql {
 
 bool Database::ensure_connected() {
-  environment_->check_process();
+  config_->check_process();
   // That the server closed it for its idleness is no failure.
   const bool is_outdated = stays_young_ && is_old();
   if (!is_outdated && (idle_limit_ ? healthy() : !lost())) return false;
   drop();
   made_at_ = newest();
-  link_ = environment_->connect(use_, limit_);
+  link_ = config_->connect(use_, limit_);
   ++connections_;
-  session_.emplace(link_.handle.get(), environment_, Session::Prepare::at_once);
+  session_.emplace(link_.handle.get(), config_, config_->max_packet, Session::Prepare::at_once);
   try {
     set_up();
   } catch (...) {
@@ -31,7 +31,7 @@ bool Database::ensure_connected() {
 void Database::set_up() {
   if (registration_ != nullptr && registration_->is_elsewhere(link_.facts.server())) {
     throw RetryableError("this is not the server that the instance is registered at (" +
-                         environment_->description + "): it registers anew with its next renewal");
+                         config_->description + "): it registers anew with its next renewal");
   }
   std::string settings;
   const auto set = [&](const std::string& name, std::chrono::seconds value) {
@@ -52,7 +52,7 @@ bool Database::healthy() const {
 }
 
 void Database::drop() noexcept {
-  if (getpid() == environment_->pid) {
+  if (getpid() == config_->pid) {
     // Before the statements, which need not be closed one by one then.
     link_.handle.reset();
   } else {

@@ -8,9 +8,9 @@
 #include <optional>
 #include <utility>
 
-#include "store/mysql/environment.h"
+#include "client/mysql/session.h"
 #include "store/mysql/registration.h"
-#include "store/mysql/session.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
@@ -18,15 +18,15 @@ namespace outbox::mysql {
 // Used by one thread at a time. A child made by fork() may destroy it.
 class Database {
  public:
-  explicit Database(EnvironmentPtr environment, Use use = Use::engine)
-      : environment_(std::move(environment)), use_(use) {}
+  explicit Database(StoreConfigPtr config, Use use = Use::engine)
+      : config_(std::move(config)), use_(use) {}
   ~Database() { drop(); }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  const Environment& environment() const { return *environment_; }
+  const StoreConfig& config() const { return *config_; }
 
-  // See Environment::connect(); holds for all connections to come.
+  // See StoreConfig::connect(); holds for all connections to come.
   void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
 
   // A statement that waited so long for a lock fails; without it, a little before the
@@ -70,7 +70,7 @@ class Database {
   const Facts& facts() const { return link_.facts; }
 
   // Whether somebody has registered, or found another history, since it was made; see
-  // Environment::registrations.
+  // StoreConfig::registrations.
   bool is_old() const { return made_at_ != newest(); }
 
   // It is what has registered, or found it.
@@ -102,10 +102,10 @@ class Database {
  private:
   void set_up();
   std::uint64_t newest() const {
-    return use_ == Use::engine ? environment_->registrations : environment_->histories;
+    return use_ == Use::engine ? config_->registrations : config_->histories;
   }
 
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const Use use_;
   std::optional<std::chrono::milliseconds> limit_;
   std::optional<std::chrono::seconds> lock_limit_;

@@ -1,19 +1,19 @@
 #include <string>
 
-#include "core/quote.h"
+#include "base/quote.h"
+#include "client/mysql/session.h"
 #include "outbox/error.h"
 #include "outbox/mysql.h"
 #include "store/mysql/mysql_store.h"
 #include "store/mysql/rows.h"
 #include "store/mysql/schema.h"
-#include "store/mysql/session.h"
 
 namespace outbox::mysql {
 namespace {
 
-EnvironmentPtr environment_of(Store& store) {
+StoreConfigPtr config_of_store(Store& store) {
   if (const auto* mysql_store = dynamic_cast<MysqlStore*>(&store)) {
-    return mysql_store->environment();
+    return mysql_store->config();
   }
   throw MisuseError("mysql::ExternalConnection needs a MySQL store, not " + store.description());
 }
@@ -35,28 +35,28 @@ MYSQL* checked(MYSQL* conn) {
 // The row must go where the store's reader looks for it. Under another address there may be the
 // same tables all the same (another node of a cluster): it is asked once.
 void check_same_tables(Session& session) {
-  const Environment& environment = session.environment();
+  const StoreConfig& config = config_of(session);
   const std::string place = place_of(session.handle());
-  if (environment.born.empty() || environment.places.contains(place)) return;
+  if (config.born.empty() || config.places.contains(place)) return;
   const std::string born = born_at(session);
   if (born.empty()) return;  // the INSERT says what is missing
-  if (born != environment.born) {
+  if (born != config.born) {
     throw MisuseError("mysql::ExternalConnection was given a connection to another server (" +
-                      quote(place) + "), and the store is the " + environment.description +
+                      quote(place) + "), and the store is the " + config.description +
                       ": its tables there are others; connect to the same server");
   }
-  environment.places.add(place);
+  config.places.add(place);
 }
 
 }  // namespace
 
 class ExternalConnection::Impl {
  public:
-  Impl(MYSQL* conn, EnvironmentPtr environment)
-      : session_(conn, std::move(environment), Session::Prepare::never) {}
+  Impl(MYSQL* conn, const StoreConfigPtr& config)
+      : session_(conn, config, config->max_packet, Session::Prepare::never) {}
 
   Session& session() {
-    session_.environment().check_process();
+    config_of(session_).check_process();
     return session_;
   }
 
@@ -79,7 +79,7 @@ class ExternalConnection::Impl {
 };
 
 ExternalConnection::ExternalConnection(st_mysql* conn, Store& store)
-    : impl_(std::make_unique<Impl>(checked(conn), environment_of(store))) {}
+    : impl_(std::make_unique<Impl>(checked(conn), config_of_store(store))) {}
 
 ExternalConnection::~ExternalConnection() = default;
 
@@ -90,7 +90,7 @@ std::vector<RowRef> ExternalConnection::insert(std::span<const Event> events,
   Session& session = impl_->session();
   if (!impl_->in_transaction()) {
     throw MisuseError("an event was to be written outside a transaction (" +
-                      session.environment().description +
+                      config_of(session).description +
                       ", an external connection): run BEGIN on it first; after a deadlock the "
                       "server has rolled back, so start over");
   }

@@ -2,9 +2,9 @@
 #include <future>
 #include <vector>
 
+#include "client/mysql/libmariadb.h"
 #include "outbox/memory.h"
 #include "outbox/writer.h"
-#include "store/mysql/libmariadb.h"
 #include "store/mysql/test_support.h"
 #include "support/tcp_proxy.h"
 

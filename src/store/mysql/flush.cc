@@ -11,9 +11,9 @@ void sync_log(Session& session, int shard) {
   if (!session.shows_commits_early()) return;
   // An UPDATE that changes nothing would be no write.
   if (session.run(sql::kFlush, shard).changed() == 1) return;
-  const std::string table = session.environment().table.text() + "_flush";
+  const std::string table = config_of(session).table.text() + "_flush";
   throw PermanentError("the table " + table + " has no row of shard " + std::to_string(shard) +
-                       " (" + session.environment().description +
+                       " (" + config_of(session).description +
                        "), which is written after a read; INSERT INTO " + table +
                        " (shard) VALUES (" + std::to_string(shard) + ") puts it back");
 }

@@ -1,7 +1,7 @@
 // Commits that are seen before they are safe.
 #pragma once
 
-#include "store/mysql/session.h"
+#include "client/mysql/session.h"
 
 namespace outbox::mysql {
 

@@ -6,12 +6,12 @@
 #include <set>
 #include <thread>
 
+#include "base/mutex.h"
 #include "outbox/testing.h"
 #include "store/mysql/flush.h"
 #include "store/mysql/test_support.h"
 #include "support/own_server.h"
 #include "support/tcp_proxy.h"
-#include "threads/mutex.h"
 
 namespace outbox::mysql {
 namespace {
@@ -102,7 +102,7 @@ TEST_F(MysqlNoBinlogTest, WhereCommitsAreNotFlushedAtAllNothingIsWritten) {
   open_store(server_->url());
   for (const auto& [setting, early] : {std::pair{"0", false}, {"1", true}, {"2", false}}) {
     sql().execute(std::string("SET GLOBAL innodb_flush_log_at_trx_commit = ") + setting);
-    Database database(environment_at(server_->url()));
+    Database database(config_at(server_->url()));
     EXPECT_EQ(database.session().shows_commits_early(), early) << setting;
     sync_log(database.session(), 0);
     EXPECT_EQ(database.session().shows_commits_early(), early) << setting;

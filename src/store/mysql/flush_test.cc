@@ -11,7 +11,7 @@ using MysqlFlushTest = MysqlTest;
 TEST_F(MysqlFlushTest, WithABinaryLogNothingIsWritten) {
   ASSERT_EQ(sql().value("SELECT @@log_bin"), "1");
   const auto store = open_store();
-  Database database(environment());
+  Database database(config());
   EXPECT_FALSE(database.session().shows_commits_early());
   sync_log(database.session(), 3);
   const auto instance = store->join({});

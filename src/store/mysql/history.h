@@ -3,9 +3,9 @@
 
 #include <string>
 
-#include "store/mysql/facts.h"
-#include "store/mysql/literal.h"
-#include "store/mysql/statement.h"
+#include "client/mysql/facts.h"
+#include "client/mysql/literal.h"
+#include "client/mysql/statement.h"
 
 namespace outbox::mysql {
 

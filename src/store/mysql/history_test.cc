@@ -39,7 +39,7 @@ TEST(MysqlHistory, EndsWhereTheServerSaysThatSomethingIsMissing) {
 class MysqlHistoryTest : public MysqlTest {
  protected:
   static History read(Database& database, const History& last) {
-    Built select("look", database.environment().table);
+    Built select("look", database.config());
     select.sql("SELECT 'first', ");
     database.ensure_connected();
     History::append_columns(select, database.facts(), last);
@@ -48,8 +48,8 @@ class MysqlHistoryTest : public MysqlTest {
 };
 
 TEST_F(MysqlHistoryTest, IsTheSameOnEveryConnectionToTheServer) {
-  Database one(environment());
-  Database two(environment());
+  Database one(config());
+  Database two(config());
   const History first = read(one, {});
   sql().execute("CREATE TABLE something (n int); INSERT INTO something VALUES (1)");
   const History second = read(two, first);

@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstdlib>
 
-#include "store/mysql/session_settings.h"
+#include "client/mysql/session_settings.h"
 #include "store/mysql/test_support.h"
 #include "support/own_server.h"
 
@@ -106,7 +106,7 @@ TEST_F(MysqlHostileTest, AnEngineDeliversWhateverTheServersSettingsAre) {
   EXPECT_EQ(instance->renew().epoch, lease.epoch);
   instance->leave();
 
-  Database own(environment_at(url()));
+  Database own(config_at(url()));
   for (const SessionSetting& setting : kSessionSettings) {
     const Result value = own.session().run_text(
         "SHOW VARIABLES WHERE Variable_name = '" + std::string(setting.name) + "'", "look");

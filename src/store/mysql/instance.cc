@@ -11,8 +11,8 @@ constexpr std::chrono::seconds kUpdatesLockLimit{1};
 
 }  // namespace
 
-MysqlInstance::MysqlInstance(const EnvironmentPtr& environment, InstanceOptions options)
-    : ServerInstance(environment, std::move(options)) {
+MysqlInstance::MysqlInstance(const StoreConfigPtr& config, InstanceOptions options)
+    : ServerInstance(config, std::move(options)) {
   reading().belong_to(ownership().registration());
   marking().belong_to(ownership().registration());
   reading().limit_idle(this->options().lease);

@@ -11,7 +11,7 @@
 namespace outbox::mysql {
 
 struct InstanceParts {
-  using EnvironmentPtr = mysql::EnvironmentPtr;
+  using StoreConfigPtr = mysql::StoreConfigPtr;
   using Database = mysql::Database;
   using Ownership = mysql::Ownership;
   using Reader = mysql::Reader;
@@ -21,7 +21,7 @@ struct InstanceParts {
 
 class MysqlInstance final : public ServerInstance<InstanceParts> {
  public:
-  MysqlInstance(const EnvironmentPtr& environment, InstanceOptions options);
+  MysqlInstance(const StoreConfigPtr& config, InstanceOptions options);
 };
 
 }  // namespace outbox::mysql

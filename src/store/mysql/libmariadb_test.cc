@@ -1,4 +1,4 @@
-#include "store/mysql/libmariadb.h"
+#include "client/mysql/libmariadb.h"
 
 #include <gtest/gtest.h>
 

@@ -32,11 +32,11 @@ class MysqlLoginTest : public MysqlTest {
            std::to_string(test::port_of(test::mysql_url())) + "/outbox" + options;
   }
   static std::string name_at(const std::string& url) {
-    Database database(environment_at(url));
+    Database database(config_at(url));
     return std::string(database.session().run_text("SELECT USER()", "ask").text(0, 0));
   }
   static bool encrypted_at(const std::string& url) {
-    Database database(environment_at(url));
+    Database database(config_at(url));
     database.ensure_connected();
     return mysql_get_ssl_cipher(database.handle()) != nullptr;
   }
@@ -115,7 +115,7 @@ TEST_F(MysqlLoginTest, AServerIsJudgedByItsCertificate) {
 TEST_F(MysqlLoginTest, ByASocket) {
   const std::string socket(sql().value("SELECT @@socket"));
   create_user("BY 'hunter2'");
-  Database database(environment_at(url_of_user("hunter2", "?socket=" + socket)));
+  Database database(config_at(url_of_user("hunter2", "?socket=" + socket)));
   database.ensure_connected();
   EXPECT_TRUE(contains(mysql_get_host_info(database.handle()), "socket"));
 }

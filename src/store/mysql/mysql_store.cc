@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/instance_options.h"
+#include "model/instance_options.h"
 #include "store/common/shards.h"
 #include "store/mysql/connection.h"
 #include "store/mysql/instance.h"
@@ -21,17 +21,16 @@ constexpr int kScanPatience = 10;
 
 }  // namespace
 
-MysqlStore::MysqlStore(EnvironmentPtr environment)
-    : environment_(std::move(environment)),
-      connections_(make_pool(environment_, Use::transactions, environment_->options.connections,
+MysqlStore::MysqlStore(StoreConfigPtr config)
+    : config_(std::move(config)),
+      connections_(make_pool(config_, Use::transactions, config_->options.connections,
                              "end transactions sooner, or raise mysql::Options::connections",
-                             environment_->options.statement_timeout,
-                             environment_->options.on_open)),
-      operators_(make_pool(environment_, Use::engine, 1, "an operator's query is running",
-                           environment_->options.statement_timeout)),
-      scans_(make_pool(environment_, Use::engine, kScans,
+                             config_->options.statement_timeout, config_->options.on_open)),
+      operators_(make_pool(config_, Use::engine, 1, "an operator's query is running",
+                           config_->options.statement_timeout)),
+      scans_(make_pool(config_, Use::engine, kScans,
                        "other searches of operators or purges are running",
-                       environment_->options.statement_timeout * kScanPatience)) {}
+                       config_->options.statement_timeout * kScanPatience)) {}
 
 Capabilities MysqlStore::capabilities() const {
   return {.shards = kShards,
@@ -42,7 +41,7 @@ Capabilities MysqlStore::capabilities() const {
 }
 
 std::string MysqlStore::side_table(std::string_view name) const {
-  return environment_->table.qualified(name);
+  return config_->table.qualified(name);
 }
 
 std::unique_ptr<Connection> MysqlStore::connect() {
@@ -50,12 +49,12 @@ std::unique_ptr<Connection> MysqlStore::connect() {
 }
 
 std::unique_ptr<Instance> MysqlStore::join(InstanceOptions options) {
-  environment_->check_process();
-  return std::make_unique<MysqlInstance>(environment_, checked(std::move(options)));
+  config_->check_process();
+  return std::make_unique<MysqlInstance>(config_, checked(std::move(options)));
 }
 
 std::unique_ptr<Watch> MysqlStore::watch(std::function<void()> on_commit) {
-  return watch_commits(environment_, std::move(on_commit));
+  return watch_commits(config_, std::move(on_commit));
 }
 
 bool MysqlStore::has_pending() { return Operators(*operators_->take()).has_pending(); }

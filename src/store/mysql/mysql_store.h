@@ -4,20 +4,20 @@
 #include <memory>
 
 #include "outbox/store.h"
-#include "store/mysql/environment.h"
 #include "store/mysql/pool.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
 // Thread-safe.
 class MysqlStore final : public Store {
  public:
-  explicit MysqlStore(EnvironmentPtr environment);
+  explicit MysqlStore(StoreConfigPtr config);
 
-  std::string description() const override { return environment_->description; }
+  std::string description() const override { return config_->description; }
   Capabilities capabilities() const override;
   std::string side_table(std::string_view name) const override;
-  const Clock& clock() const override { return *environment_->options.clock; }
+  const Clock& clock() const override { return *config_->options.clock; }
 
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Instance> join(InstanceOptions options) override;
@@ -38,10 +38,10 @@ class MysqlStore final : public Store {
   std::vector<Member> members() override;
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) override;
 
-  const EnvironmentPtr& environment() const { return environment_; }
+  const StoreConfigPtr& config() const { return config_; }
 
  private:
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const std::shared_ptr<Pool> connections_;
 
   // One more, so that operators are not shut out when the users' are all taken.

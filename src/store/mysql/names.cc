@@ -1,7 +1,7 @@
 #include "store/mysql/names.h"
 
-#include "core/quote.h"
-#include "core/sql_text.h"
+#include "base/quote.h"
+#include "base/sql_text.h"
 #include "outbox/error.h"
 #include "store/mysql/columns.h"
 

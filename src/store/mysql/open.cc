@@ -15,42 +15,41 @@
 namespace outbox::mysql {
 namespace {
 
-std::shared_ptr<Environment> environment_for(const std::string& url, Options options) {
+std::shared_ptr<StoreConfig> config_for(const std::string& url, Options options) {
   const TableName table = TableName::parse(options.table);
-  auto environment = std::make_shared<Environment>(url);
-  environment->table = table;
-  environment->description =
-      "MySQL database " + environment->target.place() + ", table " + table.text();
-  environment->options = resolved(std::move(options), "mysql");
-  return environment;
+  auto config = std::make_shared<StoreConfig>(url);
+  config->table = table;
+  config->description = "MySQL database " + config->target.place() + ", table " + table.text();
+  config->options = resolved(std::move(options), "mysql");
+  return config;
 }
 
 // From here on the table is that of the URL's database, whatever the default database of a
 // connection is, and whoever changes it.
-void settle(Environment& environment, Database& first) {
-  if (environment.table.database.empty()) {
+void settle(StoreConfig& config, Database& first) {
+  if (config.table.database.empty()) {
     const Result name = first.session().run_text("SELECT DATABASE()", "read the database's name");
     // A connection with another character set would take more than ASCII for another name.
     const std::string_view database = name.text(0, 0);
     const bool ascii = std::all_of(database.begin(), database.end(),
                                    [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-    if (ascii) environment.table.database = database;
+    if (ascii) config.table.database = database;
   }
-  environment.born = born_at(first.session());
-  environment.places.add(place_of(first.handle()));
+  config.born = born_at(first.session());
+  config.places.add(place_of(first.handle()));
 }
 
 }  // namespace
 
 std::shared_ptr<Store> open(const std::string& url, Options options) {
   const bool migrate = options.migrate;
-  const auto environment = environment_for(url, std::move(options));
+  const auto config = config_for(url, std::move(options));
   {
-    Database first(environment);
+    Database first(config);
     ensure_schema(first, migrate);
-    settle(*environment, first);
+    settle(*config, first);
   }
-  return std::make_shared<MysqlStore>(environment);
+  return std::make_shared<MysqlStore>(config);
 }
 
 Scheme scheme(Options options) {
@@ -63,12 +62,12 @@ Scheme scheme(Options options) {
 // These make a few calls only, which must also work behind a proxy: nothing is kept
 // prepared.
 SchemaStatus schema_status(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table, .prepare = false}));
+  Database database(config_for(url, {.table = table, .prepare = false}));
   return read_schema_status(database);
 }
 
 SchemaStatus migrate(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table, .prepare = false}));
+  Database database(config_for(url, {.table = table, .prepare = false}));
   ensure_schema(database, true);
   return read_schema_status(database);
 }

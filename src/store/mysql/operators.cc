@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "core/process.h"
+#include "base/process.h"
 #include "store/common/rows.h"
 #include "store/common/shards.h"
 #include "store/mysql/portions.h"
@@ -90,7 +90,7 @@ struct Found {
 }  // namespace
 
 EventRecord Operators::decode_record(const Result& result, int row) const {
-  return {.row = decode_row(result, row, *database_.environment().options.codec),
+  return {.row = decode_row(result, row, *database_.config().options.codec),
           .hold = result.optional_integer(row, kHoldColumn),
           .last_error = std::string(result.text(row, kRowColumns)),
           .locked_by = std::string(result.text(row, kRowColumns + 1)),

@@ -39,9 +39,7 @@ class Operators {
   std::vector<Member> members();
 
  private:
-  Built statement(std::string_view purpose) const {
-    return Built(purpose, database_.environment().table);
-  }
+  Built statement(std::string_view purpose) const { return Built(purpose, database_.config()); }
   EventRecord decode_record(const Result& result, int row) const;
   void add_lane(int shard, LaneKey lane, HeldAggregates& held);
   template <class Change>

@@ -6,7 +6,7 @@
 #include <chrono>
 #include <utility>
 
-#include "core/process.h"
+#include "base/process.h"
 #include "outbox/error.h"
 #include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/sql.h"
@@ -57,14 +57,14 @@ std::vector<Shard> shards_in(const Result& rows) {
 
 }  // namespace
 
-Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
+Ownership::Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner,
                      ShardGenerations& gains)
     : options_(options),
       owner_(std::move(owner)),
       host_(host_name()),
       stamp_(process_stamp()),
       generations_(gains),
-      database_(std::move(environment)) {
+      database_(std::move(config)) {
   database_.limit_calls(call_limit(options_.lease));
   database_.limit_idle(options_.lease);
   database_.stay_young();
@@ -79,7 +79,7 @@ Lease Ownership::renew() {
     if (epoch_ != 0) {
       state = look();
       if (history_.ends_before(state.history)) {
-        ++database_.environment().histories;
+        ++database_.config().histories;
         leave();  // with what this server knows of it
       }
     }
@@ -119,13 +119,13 @@ void Ownership::note_registration(const State& state) {
   history_ = state.history;
   highest_epoch_ = std::max(highest_epoch_, epoch_);
   registration_.set(epoch_, registered_name_, history_.server);
-  ++database_.environment().registrations;
+  ++database_.config().registrations;
   database_.is_new_enough();
 }
 
 void Ownership::forget_told(State& state) {
   if (told_.empty()) return;
-  Built statement("forget candidates", database_.environment().table);
+  Built statement("forget candidates", database_.config());
   statement.sql("UPDATE {shard} SET suspects = NULL WHERE epoch = ").value(epoch_);
   statement.sql(" AND shard IN (").list(told_).sql(") AND EXISTS (SELECT 1 FROM {instance} AS ");
   statement.sql("registered WHERE registered.epoch = ").value(epoch_).sql(" AND owner = ");
@@ -137,7 +137,7 @@ void Ownership::forget_told(State& state) {
 
 // With what tells which history this is, so that no answer comes from another one.
 Built Ownership::look_at_shards(std::string_view purpose) const {
-  Built select(purpose, database_.environment().table);
+  Built select(purpose, database_.config());
   select.sql("SELECT shard, epoch, leaving, suspects, ");
   History::append_columns(select, database_.facts(), history_);
   select.sql(" FROM {shard} ORDER BY shard");
@@ -199,7 +199,7 @@ Ownership::State Ownership::settle() {
           enroll(session);
         } else if (session.run(sql::kLives, epoch_, registered_name_).rows() == 0) {
           throw RetryableError("this instance is not registered any more (" +
-                               database_.environment().description +
+                               database_.config().description +
                                "): it registers anew with its next renewal");
         }
         state.peers = peers_in(session.run(sql::kInstances));
@@ -254,7 +254,7 @@ void Ownership::evict_expired(Session& session, State& state) {
 void Ownership::apply(Session& session, const Changes& changes, State& state) const {
   const auto set = [&](const std::vector<int>& shards, bool draining) {
     if (shards.empty()) return;
-    Built statement("share the events out", database_.environment().table);
+    Built statement("share the events out", database_.config());
     statement.sql("UPDATE {shard} SET epoch = ").value(epoch_);
     statement.sql(", leaving = ").value(draining).sql(" WHERE shard IN (").list(shards).sql(")");
     session.run(statement);

@@ -32,7 +32,7 @@ namespace outbox::mysql {
 // Used by one thread at a time.
 class Ownership {
  public:
-  Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
+  Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner,
             ShardGenerations& gains);
 
   Lease renew();

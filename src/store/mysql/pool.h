@@ -7,9 +7,9 @@
 #include <memory>
 #include <string>
 
-#include "core/connection_pool.h"
+#include "base/connection_pool.h"
 #include "store/mysql/database.h"
-#include "store/mysql/environment.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
@@ -20,7 +20,7 @@ using PoolHandle = Pool::Handle;
 
 // `hint` ends the error of those who waited in vain: what to do. `limit`: how long the server
 // may take for a statement; 0: no limit. `on_open` is called with each new connection.
-std::shared_ptr<Pool> make_pool(const EnvironmentPtr& environment, Use use, std::size_t size,
+std::shared_ptr<Pool> make_pool(const StoreConfigPtr& config, Use use, std::size_t size,
                                 std::string hint, std::chrono::milliseconds limit,
                                 std::function<void(MYSQL*)> on_open = {});
 

@@ -5,7 +5,7 @@
 #include <cstddef>
 #include <span>
 
-#include "store/mysql/session.h"
+#include "client/mysql/session.h"
 
 namespace outbox::mysql {
 

@@ -8,11 +8,11 @@
 #include <unordered_map>
 #include <utility>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
+#include "client/mysql/libmariadb.h"
 #include "outbox/error.h"
 #include "store/common/rows.h"
 #include "store/mysql/flush.h"
-#include "store/mysql/libmariadb.h"
 #include "store/mysql/portions.h"
 #include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/rows.h"
@@ -30,9 +30,9 @@ constexpr Seq kEverything = std::numeric_limits<Seq>::max();
 
 // One SELECT for each shard, all in one statement: the server sees one snapshot.
 template <class Select>
-Built for_each_shard(std::string_view purpose, const TableName& table, std::span<const int> shards,
-                     const Select& select) {
-  Built statement(purpose, table);
+Built for_each_shard(std::string_view purpose, const SqlContext& context,
+                     std::span<const int> shards, const Select& select) {
+  Built statement(purpose, context);
   for (const int shard : shards) {
     if (shard != shards.front()) statement.sql(" UNION ALL ");
     statement.sql("(");
@@ -159,8 +159,8 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
         part(shard).found.size() + new_rows_of(shard, order, limit);
   }
   Session& session = database_.session();
-  const Result keys = session.run(for_each_shard(
-      "read ready events", database_.environment().table, order, [&](Built& select, int shard) {
+  const Result keys = session.run(
+      for_each_shard("read ready events", database_.config(), order, [&](Built& select, int shard) {
         select.sql("SELECT shard, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
             .value(shard)
             .sql(" AND hold = 0 ORDER BY seq LIMIT ")
@@ -216,12 +216,12 @@ Rows Reader::fetch(std::span<const Seq> seqs, std::string_view condition, const 
   Session& session = database_.session();
   if (database_.connections() != found_by_) {
     throw RetryableError("the connection was lost between a look for events and their reading (" +
-                         database_.environment().description + "): it is repeated");
+                         database_.config().description + "): it is repeated");
   }
   ByteBudget budget(limit);
   in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
     if (result.more) return;
-    Built select("read events", database_.environment().table);
+    Built select("read events", database_.config());
     select.sql("SELECT {light} FROM ")
         .sql(kByNumber)
         .sql(" WHERE seq IN (")
@@ -272,8 +272,7 @@ DueRows Reader::due(std::span<const int> shards, const ReadLimit& limit) {
 // server group them would let MariaDB visit all that wait.
 std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::int64_t moment) {
   const Result found = database_.run(for_each_shard(
-      "read when the next event is due", database_.environment().table, shards,
-      [&](Built& select, int shard) {
+      "read when the next event is due", database_.config(), shards, [&](Built& select, int shard) {
         select
             .sql(
                 "SELECT hold, timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) FROM "
@@ -296,10 +295,10 @@ std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::i
 // that moment are looked for forward.
 std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::int64_t now,
                                               std::size_t limit) {
-  const TableName& table = database_.environment().table;
+  const StoreConfig& config = database_.config();
   Session& session = database_.session();
   const Result moments =
-      session.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
+      session.run(for_each_shard("read due events", config, shards, [&](Built& select, int shard) {
         select.sql("SELECT hold FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
             .value(shard)
             .sql(" AND hold < 0 AND hold >= ")
@@ -316,7 +315,7 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
   const std::int64_t last = holds[static_cast<std::size_t>(last_place)];
 
   const Result found =
-      session.run(for_each_shard("read due events", table, shards, [&](Built& select, int shard) {
+      session.run(for_each_shard("read due events", config, shards, [&](Built& select, int shard) {
         select.sql("SELECT hold, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
             .value(shard)
             .sql(" AND hold < 0 AND hold > ")
@@ -373,15 +372,15 @@ std::vector<HeldLane> Reader::held_lanes(int shard, LaneKey after, std::size_t l
 std::vector<LaneRef> Reader::unblocked(std::span<const int> shards, std::size_t limit) {
   std::vector<LaneRef> lanes;
   if (shards.empty()) return lanes;
-  const TableName& table = database_.environment().table;
+  const StoreConfig& config = database_.config();
   if (!notes_.empty()) {
-    Built forget("forget lanes that are free again", table);
+    Built forget("forget lanes that are free again", config);
     forget.sql("DELETE FROM {unblocked} WHERE id IN (").list(notes_).sql(")");
     retry_on_deadlock(database_, [&] { return database_.run(forget); });
     notes_.clear();
   }
   const std::vector<std::int64_t> numbers(shards.begin(), shards.end());
-  Built look("look for lanes that are free again", table);
+  Built look("look for lanes that are free again", config);
   look.sql("SELECT id, shard, lane FROM {unblocked} WHERE shard IN (").list(numbers);
   look.sql(") ORDER BY id LIMIT ").value(sql_limit(limit));
   const Result found = database_.run(look);

@@ -132,10 +132,9 @@ TEST_F(MysqlReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
 // have waited for a sweep.
 TEST_F(MysqlReaderTest, RowsOfAReadThatFailedInTheMiddleAreReturnedByTheNextOne) {
   test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
-  const auto environment =
-      environment_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled",
-                     {.codec = default_json_codec()});
-  Database database(environment);
+  const auto config = config_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled",
+                                {.codec = default_json_codec()});
+  Database database(config);
   const ShardGenerations gains;
   Reader reader(database, gains);
   sql().execute(insert_rows("e", 5));

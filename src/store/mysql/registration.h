@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "threads/mutex.h"
+#include "base/mutex.h"
 
 namespace outbox::mysql {
 

@@ -185,7 +185,7 @@ class Insertion {
   }
 
   Result send_as_text(std::span<const NewRow> rows) {
-    Built statement(kPurpose, session_.environment().table);
+    Built statement(kPurpose, config_of(session_));
     statement.sql(sql::kInsertHead);
     for (const NewRow& row : rows) {
       if (&row != &rows.front()) statement.sql(",");
@@ -214,12 +214,12 @@ bool decode_light_rows(Session& session, const Result& light, std::span<const in
     std::vector<Seq> seqs;
     seqs.reserve(large.size());
     for (const int row : large) seqs.push_back(light.integer(row, kSeqColumn));
-    Built select("read large payloads", session.environment().table);
+    Built select("read large payloads", config_of(session));
     select.sql("SELECT seq, payload, payload_bytes FROM ").sql(kByNumber);
     select.sql(" WHERE seq IN (").list(seqs).sql(")");
     return session.run(select);
   };
-  return decode_light_rows(light, order, *session.environment().options.codec, budget, fetch, rows);
+  return decode_light_rows(light, order, *config_of(session).options.codec, budget, fetch, rows);
 }
 
 int shard_of(const Event& event) {
@@ -232,7 +232,7 @@ int shard_of(const Event& event) {
 
 std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
                                 const InsertOptions& options) {
-  const Options& store = session.environment().options;
+  const Options& store = config_of(session).options;
   const Time now = store.clock->now();
   std::vector<NewRow> rows;
   rows.reserve(events.size());

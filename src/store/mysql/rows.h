@@ -5,12 +5,12 @@
 #include <span>
 #include <vector>
 
+#include "client/mysql/session.h"
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "outbox/store.h"
 #include "store/common/row_columns.h"
 #include "store/mysql/columns.h"
-#include "store/mysql/session.h"
 
 namespace outbox::mysql {
 

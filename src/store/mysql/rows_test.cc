@@ -151,12 +151,11 @@ TEST_P(MysqlManyRowsTest, AnyNumberGoesInInOrderWithFewStatements) {
 
 TEST_P(MysqlManyRowsTest, WhatDoesNotFitIntoOneStatementIsSplit) {
   open_store();  // for its table
-  const auto environment = this->environment(
-      {.prepare = GetParam(), .codec = default_json_codec(), .clock = &host_clock()});
-  const Link link = environment->connect(Use::transactions);
+  const auto config =
+      this->config({.prepare = GetParam(), .codec = default_json_codec(), .clock = &host_clock()});
+  const Link link = config->connect(Use::transactions);
   constexpr std::size_t kPacket = 64 << 10;
-  environment->max_packet = kPacket;
-  Session session(link.handle.get(), environment, Session::Prepare::at_once);
+  Session session(link.handle.get(), config, kPacket, Session::Prepare::at_once);
   std::map<Seq, std::string> expected;
   const auto write = [&](const std::vector<Event>& events) {
     const std::vector<RowRef> refs = insert_rows(session, events, {});

@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/sql_text.h"
+#include "base/sql_text.h"
 #include "outbox/error.h"
 #include "outbox/mysql.h"
 #include "store/common/migrations.h"
@@ -72,12 +72,12 @@ bool violates_constraint(const Failure& failure) {
 
 // The tables work without it, as they did before; what is wrong in them is for somebody to
 // look at.
-void warn_of_violations(const Environment& environment) {
-  const std::string table = environment.table.text();
-  environment.options.log(
+void warn_of_violations(const StoreConfig& config) {
+  const std::string table = config.table.text();
+  config.options.log(
       LogLevel::warning,
-      "rows of " + table + " contradict themselves (" + environment.description +
-          "), so the constraint `" + environment.table.table +
+      "rows of " + table + " contradict themselves (" + config.description +
+          "), so the constraint `" + config.table.table +
           "_state` was not added, and they are not delivered; find them with SELECT event_id, "
           "status, hold FROM " +
           table +
@@ -87,8 +87,8 @@ void warn_of_violations(const Environment& environment) {
 }
 
 bool has_table(Database& database) {
-  const TableName& table = database.environment().table;
-  Built look("look for the schema", table);
+  const TableName& table = database.config().table;
+  Built look("look for the schema", database.config());
   look.sql("SELECT count(*) FROM information_schema.tables WHERE table_name = ")
       .value(table.table + "_migration")
       .sql(" AND table_schema = ");
@@ -109,8 +109,7 @@ class Turn {
         "SELECT GET_LOCK(" + name_ + ", " + std::to_string(kSeconds) + ")", "take the turn");
     if (taken.integer(0, 0) == 1) return;
     throw RetryableError("another process has been migrating the tables for " +
-                         std::to_string(kSeconds) + " s (" + database_.environment().description +
-                         ")");
+                         std::to_string(kSeconds) + " s (" + database_.config().description + ")");
   }
   ~Turn() {
     if (database_.handle() != nullptr) {
@@ -123,7 +122,7 @@ class Turn {
  private:
   // Of at most 64 characters, and one for all tables of that name in whatever database.
   static std::string turn_of(Database& database) {
-    const std::string& table = database.environment().table.table;
+    const std::string& table = database.config().table.table;
     return "'outbox " + table.substr(0, 48) + "'";
   }
 
@@ -137,7 +136,7 @@ SchemaStatus read_schema_status(Database& database) {
   std::vector<SchemaStep> applied;
   if (has_table(database)) {
     const Result found = database.run(
-        Built("read which migrations were applied", database.environment().table)
+        Built("read which migrations were applied", database.config())
             .sql("SELECT version, name, applied_at FROM {migration} ORDER BY version"));
     for (int row = 0; row < found.rows(); ++row) {
       applied.push_back({.version = static_cast<int>(found.integer(row, 0)),
@@ -149,10 +148,9 @@ SchemaStatus read_schema_status(Database& database) {
 }
 
 void ensure_schema(Database& database, bool migrate) {
-  const Environment& environment = database.environment();
+  const StoreConfig& config = database.config();
   const auto missing = [&] {
-    return kMigrations.missing(read_schema_status(database).present, migrate,
-                               environment.description);
+    return kMigrations.missing(read_schema_status(database).present, migrate, config.description);
   };
   if (missing().empty()) return;
   const Turn turn(database);
@@ -161,12 +159,12 @@ void ensure_schema(Database& database, bool migrate) {
   for (const Migration& migration : missing()) {
     const std::string purpose = std::string("apply migration ") + migration.name;
     for (const std::string& statement :
-         statements_of(filled_in(script_of(migration), environment.table, server))) {
+         statements_of(filled_in(script_of(migration), config.table, server))) {
       try {
         database.session().run_text(statement, purpose);
       } catch (const Error&) {
         if (!violates_constraint(database.last_failure())) throw;
-        warn_of_violations(environment);
+        warn_of_violations(config);
       }
     }
   }
@@ -175,7 +173,7 @@ void ensure_schema(Database& database, bool migrate) {
 std::string born_at(Session& session) {
   try {
     const Result born = session.run(
-        Built("find out which tables they are", session.environment().table)
+        Built("find out which tables they are", config_of(session))
             .sql("SELECT CAST(applied_at AS CHAR) FROM {migration} ORDER BY version LIMIT 1"));
     return born.rows() == 0 ? "" : std::string(born.text(0, 0));
   } catch (const Error&) {

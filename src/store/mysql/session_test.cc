@@ -1,8 +1,8 @@
-#include "store/mysql/session.h"
+#include "client/mysql/session.h"
 
 #include <string>
 
-#include "core/time_text.h"
+#include "base/time_text.h"
 #include "store/mysql/test_support.h"
 
 namespace outbox::mysql {
@@ -39,7 +39,7 @@ class MysqlSessionTest : public MysqlTest {
 // Each way to send a statement.
 class MysqlSessionWaysTest : public MysqlSessionTest, public ::testing::WithParamInterface<bool> {
  protected:
-  Database database() { return Database(environment({.prepare = GetParam()})); }
+  Database database() { return Database(config({.prepare = GetParam()})); }
 };
 
 // It was read past the end: `outbox doctor` crashed where the server lacks a status variable.
@@ -115,7 +115,7 @@ TEST_P(MysqlSessionWaysTest, SumsAndUnsignedNumbersAreRead) {
 TEST_P(MysqlSessionWaysTest, WhatIsTooLargeIsRefusedBeforeItIsSent) {
   Database own = database();
   own.ensure_connected();
-  const std::size_t limit = own.environment().max_packet;
+  const std::size_t limit = own.config().max_packet;
   EXPECT_EQ(std::to_string(limit), sql().value("SELECT @@max_allowed_packet"));
   const std::string large(limit, 'x');
   const std::string message =
@@ -138,10 +138,10 @@ TEST_F(MysqlSessionTest, LiteralsMeanTheSameInEverySession) {
         "SET sql_mode = ''", "SET NAMES latin1", "SET NAMES gbk", "SET NAMES sjis",
         "SET time_zone = '+08:00'"}) {
     sql().execute("TRUNCATE TABLE outbox_event");
-    const auto shared = environment();
+    const auto shared = config();
     Database own(shared);
     own.session().run_text(setting, setting);
-    Built insert("insert rows", shared->table);
+    Built insert("insert rows", *shared);
     insert.sql("INSERT INTO {table} (number, words, bytes, at) VALUES ")
         .row(1, hard_text(), Bytes{every_byte()}, kNoon)
         .sql(", ")
@@ -159,10 +159,10 @@ TEST_F(MysqlSessionTest, LiteralsMeanTheSameInEverySession) {
 }
 
 TEST_F(MysqlSessionTest, AListOfNumbersIsBuilt) {
-  const auto shared = environment();
+  const auto shared = config();
   Database own(shared);
   for (int i = 0; i < 5; ++i) own.run(kInsert, i, "", Bytes{""}, kNoon);
-  Built some("count some", shared->table);
+  Built some("count some", *shared);
   some.sql("SELECT COUNT(*) FROM {table} WHERE number IN (")
       .list(std::vector<std::int64_t>{1, 3, -9})
       .sql(") AND number < ")
@@ -171,7 +171,7 @@ TEST_F(MysqlSessionTest, AListOfNumbersIsBuilt) {
 }
 
 TEST_F(MysqlSessionTest, StatementsThatSomebodyThrewAwayAreDoneWithout) {
-  Database own(environment());
+  Database own(config());
   own.run(kSelect);
   // As behind a proxy that has put another connection under this one.
   static_cast<MYSQL_STMT*>(own.handle()->stmts->data)->stmt_id += 1000;
@@ -181,7 +181,7 @@ TEST_F(MysqlSessionTest, StatementsThatSomebodyThrewAwayAreDoneWithout) {
 }
 
 TEST_F(MysqlSessionTest, WhatUndoesAFailureIsNotTakenForIt) {
-  Database own(environment(), Use::transactions);
+  Database own(config(), Use::transactions);
   own.run(kInsert, 1, "kept", Bytes{""}, kNoon);
   EXPECT_THROW(own.session().run_text("SELECT * FROM missing", "look"), PermanentError);
   const unsigned number = own.last_failure().number;
@@ -194,7 +194,7 @@ TEST_F(MysqlSessionTest, WhatUndoesAFailureIsNotTakenForIt) {
 }
 
 TEST_F(MysqlSessionTest, UsersValuesComeBackAsTheyWere) {
-  Database own(environment(), Use::transactions);
+  Database own(config(), Use::transactions);
   const std::vector<Value> values{nullptr, std::int64_t{-5}, 0.1, hard_text(), Blob{every_byte()}};
   own.session().execute("CREATE TEMPORARY TABLE v (a int, b bigint, c double, d text, e blob)", {});
   EXPECT_EQ(own.session().execute("INSERT INTO v VALUES (?, ?, ?, ?, ?)", values), 1);
@@ -206,7 +206,7 @@ TEST_F(MysqlSessionTest, UsersValuesComeBackAsTheyWere) {
 }
 
 TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
-  Database own(environment({.prepare = true}));
+  Database own(config({.prepare = true}));
   Session& session = own.session();
   // MySQL prepares a statement anew by itself for values of other types, and counts that.
   const auto prepared = [&] {
@@ -243,7 +243,7 @@ TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
 
 // The server runs a prepared statement in the database in which it was prepared.
 TEST_F(MysqlSessionTest, AUsersStatementGoesToTheDatabaseThatIsTheDefaultNow) {
-  Database own(environment({.prepare = true}));
+  Database own(config({.prepare = true}));
   Session& session = own.session();
   const std::string here(session.run_text("SELECT database()", "look").text(0, 0));
   const std::string there = here + "_b";
@@ -261,7 +261,7 @@ TEST_F(MysqlSessionTest, AUsersStatementGoesToTheDatabaseThatIsTheDefaultNow) {
 }
 
 TEST_F(MysqlSessionTest, FewOfAUsersStatementsStayPrepared) {
-  Database own(environment({.prepare = true}));
+  Database own(config({.prepare = true}));
   for (int i = 0; i < 100; ++i) {
     const std::vector<Value> values{std::int64_t{i}};
     own.session().execute("UPDATE outbox_event SET number = ? WHERE id = " + std::to_string(i),
@@ -273,7 +273,7 @@ TEST_F(MysqlSessionTest, FewOfAUsersStatementsStayPrepared) {
 }
 
 TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
-  Database own(environment(), Use::transactions);
+  Database own(config(), Use::transactions);
   const Value two[] = {std::int64_t{1}, std::int64_t{2}};
   const auto refused = [&](std::string_view text, std::span<const Value> values) {
     return message_of<MisuseError>([&] { own.session().query(text, values); });
@@ -290,14 +290,14 @@ TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
 }
 
 TEST_F(MysqlSessionTest, AStatementOfTheLibraryNeedsAllItsValues) {
-  Database own(environment());
+  Database own(config());
   EXPECT_THROW(own.run(kInsert, 1), MisuseError);
   EXPECT_THROW(own.run(kSelect, 1), MisuseError);
 }
 
 TEST_F(MysqlSessionTest, AProcedureLeavesNothingUnread) {
   sql().execute("CREATE PROCEDURE p(IN n int) BEGIN SELECT n; SELECT n + 1; END");
-  Database own(environment(), Use::transactions);
+  Database own(config(), Use::transactions);
   const Value seven = std::int64_t{7};
   EXPECT_EQ(own.session().query("CALL p(?)", {&seven, 1}).at(0).at(0), seven);
   EXPECT_EQ(own.session().query("CALL p(7)", {}).at(0).at(0), seven);
@@ -305,7 +305,7 @@ TEST_F(MysqlSessionTest, AProcedureLeavesNothingUnread) {
 }
 
 TEST_F(MysqlSessionTest, AMissingTableSaysWhatToDo) {
-  Database own(environment({.table = "nothing_here"}));
+  Database own(config({.table = "nothing_here"}));
   EXPECT_TRUE(contains(message_of<PermanentError>([&] { own.run(kSelect); }), "outbox migrate up"));
 }
 

@@ -13,7 +13,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "store/mysql/statement.h"
+#include "client/mysql/statement.h"
 
 namespace outbox::mysql::sql {
 

@@ -26,8 +26,8 @@ class MysqlCostTest : public MysqlTest, public ::testing::WithParamInterface<boo
     MysqlTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
     store_ = open_store();
-    database_ = std::make_unique<Database>(
-        environment({.codec = default_json_codec(), .clock = &host_clock()}));
+    database_ =
+        std::make_unique<Database>(config({.codec = default_json_codec(), .clock = &host_clock()}));
     if (GetParam()) sql().execute("ANALYZE TABLE outbox_event");
     const std::string digits =
         "(SELECT 0 AS n UNION ALL SELECT 1 UNION ALL SELECT 2 UNION ALL SELECT 3 UNION ALL SELECT 4"

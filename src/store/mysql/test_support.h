@@ -13,7 +13,7 @@
 #include "outbox/mysql.h"
 #include "outbox/testing.h"
 #include "store/mysql/database.h"
-#include "store/mysql/environment.h"
+#include "store/mysql/store_config.h"
 #include "support/mysql.h"
 #include "support/stores.h"
 
@@ -28,12 +28,12 @@ using test::message_of;
 using test::simple_event;
 using test::write_event;
 
-inline std::shared_ptr<Environment> environment_at(const std::string& url, Options options = {}) {
-  auto environment = std::make_shared<Environment>(url);
-  environment->description = "MySQL " + environment->target.place();
-  environment->table = TableName::parse(options.table);
-  environment->options = std::move(options);
-  return environment;
+inline std::shared_ptr<StoreConfig> config_at(const std::string& url, Options options = {}) {
+  auto config = std::make_shared<StoreConfig>(url);
+  config->description = "MySQL " + config->target.place();
+  config->table = TableName::parse(options.table);
+  config->options = std::move(options);
+  return config;
 }
 
 // Tries again until it works: at most the longest pause between attempts to connect.
@@ -68,8 +68,8 @@ class MysqlTest : public ::testing::Test {
   }
 
   std::string url() const { return database_->url(); }
-  std::shared_ptr<Environment> environment(Options options = {}) const {
-    return environment_at(url(), std::move(options));
+  std::shared_ptr<StoreConfig> config(Options options = {}) const {
+    return config_at(url(), std::move(options));
   }
 
   // Past the library.

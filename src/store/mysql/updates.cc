@@ -5,9 +5,9 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "core/bounded.h"
-#include "core/quote.h"
-#include "core/utf8.h"
+#include "base/bounded.h"
+#include "base/quote.h"
+#include "base/utf8.h"
 #include "outbox/error.h"
 #include "store/common/already_applied.h"
 #include "store/common/rows.h"
@@ -136,14 +136,14 @@ std::vector<StatusUpdate> Updates::with_errors_that_fit(std::span<const StatusUp
     throw PermanentError(
         "the update of event " + quote(update.event_id) + " has " + std::to_string(bytes) +
         " bytes, and the server takes " + std::to_string(database_.session().max_packet()) + " (" +
-        database_.environment().description + "): raise max_allowed_packet on the server");
+        database_.config().description + "): raise max_allowed_packet on the server");
   }
   return result;
 }
 
 // A row of change(); the first one names the columns.
 Built Updates::item(const StatusUpdate& update, bool first) const {
-  Built select("update events", database_.environment().table);
+  Built select("update events", database_.config());
   const auto column = [&](std::string_view name, const auto& value) {
     if (name != "number") select.sql(",");
     select.value(value);
@@ -165,8 +165,7 @@ Built Updates::item(const StatusUpdate& update, bool first) const {
 
 // Finished rows keep locked_by: it tells whose work it was.
 Built Updates::finish(std::span<const StatusUpdate> updates, const Fence& fence) const {
-  Built statement(removes() ? "delete delivered events" : "update events DONE",
-                  database_.environment().table);
+  Built statement(removes() ? "delete delivered events" : "update events DONE", database_.config());
   if (removes()) {
     statement.sql("DELETE event FROM ").sql(kByNumber);
   } else {
@@ -188,7 +187,7 @@ Built Updates::finish(std::span<const StatusUpdate> updates, const Fence& fence)
 
 // `lane` is where a row waits with others, 0 if alone: then until it is available.
 Built Updates::change(std::span<const StatusUpdate> updates, const Fence& fence) const {
-  Built statement("update events", database_.environment().table);
+  Built statement("update events", database_.config());
   statement.sql("UPDATE (");
   for (const StatusUpdate& update : updates) {
     statement.add(item(update, &update == &updates.front()));
@@ -281,7 +280,7 @@ Updates::Unchanged Updates::look_for_unchanged(std::span<const StatusUpdate> upd
 // `from` is the place of the first of them among all updates.
 void Updates::look_for_unchanged(std::span<const StatusUpdate> updates, std::size_t from,
                                  const std::vector<bool>& owned, Unchanged& unchanged) {
-  Built select("read the states of events", database_.environment().table);
+  Built select("read the states of events", database_.config());
   select.sql("SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard FROM ")
       .sql(kByNumber)
       .sql(" WHERE seq IN (")

@@ -48,7 +48,7 @@ class Updates {
     std::string name{};
   };
 
-  bool removes() const { return database_.environment().options.on_done == OnDone::remove; }
+  bool removes() const { return database_.config().options.on_done == OnDone::remove; }
   std::vector<StatusUpdate> with_errors_that_fit(std::span<const StatusUpdate> updates);
   std::vector<Built> statements_for(std::span<const StatusUpdate> updates, const Fence& fence,
                                     std::size_t most) const;

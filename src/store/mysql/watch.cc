@@ -10,10 +10,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/mutex.h"
+#include "base/thread.h"
 #include "store/mysql/database.h"
 #include "store/mysql/sql.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::mysql {
 namespace {
@@ -28,10 +28,8 @@ constexpr milliseconds kCallLimit{10'000};
 // Constructed and destroyed on the user's thread, the rest is its own thread's.
 class CommitWatch final : public Watch {
  public:
-  CommitWatch(EnvironmentPtr environment, std::function<void()> on_commit)
-      : environment_(std::move(environment)),
-        on_commit_(std::move(on_commit)),
-        database_(environment_) {
+  CommitWatch(StoreConfigPtr config, std::function<void()> on_commit)
+      : config_(std::move(config)), on_commit_(std::move(on_commit)), database_(config_) {
     database_.limit_calls(kCallLimit);
     database_.stay_young();
     thread_ = std::jthread([this] {
@@ -42,7 +40,7 @@ class CommitWatch final : public Watch {
 
   ~CommitWatch() override {
     // In a child made by fork() there is no such thread, and the mutex may be locked.
-    if (getpid() != environment_->pid) {
+    if (getpid() != config_->pid) {
       thread_.detach();
       return;
     }
@@ -85,7 +83,7 @@ class CommitWatch final : public Watch {
     return stopped_;
   }
 
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const std::function<void()> on_commit_;
   Database database_;
 
@@ -97,9 +95,9 @@ class CommitWatch final : public Watch {
 
 }  // namespace
 
-std::unique_ptr<Watch> watch_commits(EnvironmentPtr environment, std::function<void()> on_commit) {
-  environment->check_process();
-  return std::make_unique<CommitWatch>(std::move(environment), std::move(on_commit));
+std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit) {
+  config->check_process();
+  return std::make_unique<CommitWatch>(std::move(config), std::move(on_commit));
 }
 
 }  // namespace outbox::mysql

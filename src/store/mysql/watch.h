@@ -5,7 +5,7 @@
 #include <memory>
 
 #include "outbox/store.h"
-#include "store/mysql/environment.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
@@ -13,6 +13,6 @@ namespace outbox::mysql {
 // connection of its own: some fifty times a second while there are new ones, and ever
 // more rarely, down to twice a second, while there are none. A row that is committed
 // later than one with a higher number is not noticed; the next poll finds it.
-std::unique_ptr<Watch> watch_commits(EnvironmentPtr environment, std::function<void()> on_commit);
+std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit);
 
 }  // namespace outbox::mysql

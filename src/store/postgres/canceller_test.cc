@@ -1,4 +1,4 @@
-#include "store/postgres/canceller.h"
+#include "client/postgres/canceller.h"
 
 #include "store/postgres/database.h"
 #include "store/postgres/test_support.h"
@@ -13,9 +13,9 @@ class PostgresCancellerTest : public PostgresTest {
  protected:
   // A connection on which the server has no limits of its own.
   static std::unique_ptr<Database> connect(const std::string& url) {
-    const auto environment = std::make_shared<Environment>(url);
-    environment->options.prepare = true;
-    auto database = std::make_unique<Database>(environment, Use::users);
+    const auto config = std::make_shared<StoreConfig>(url);
+    config->options.prepare = true;
+    auto database = std::make_unique<Database>(config, Use::users);
     database->limit_calls(2s);
     database->ensure_connected();
     return database;

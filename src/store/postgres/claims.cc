@@ -20,7 +20,7 @@ Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit
   const Result claimed =
       database_.run(sql::kClaim, shards, owner_, lock_timeout_.count(), skip_recent.count(),
                     sql_limit(limit.rows), sql_limit(std::max<std::size_t>(limit.bytes, 1)));
-  result.rows = decode_rows(claimed, *database_.environment().options.codec);
+  result.rows = decode_rows(claimed, *database_.config().options.codec);
   int number = 0;
   for (Row& row : result.rows) row.reclaimed = claimed.integer(number++, kRowColumns) != 0;
   std::size_t bytes = 0;

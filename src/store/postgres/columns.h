@@ -8,10 +8,10 @@
 #include <string_view>
 #include <vector>
 
+#include "client/postgres/statement.h"
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "store/common/rows.h"
-#include "store/postgres/statement.h"
 
 namespace outbox::postgres {
 

@@ -3,7 +3,7 @@
 #include <optional>
 #include <utility>
 
-#include "core/sql_text.h"
+#include "base/sql_text.h"
 #include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "store/postgres/notifier.h"
@@ -16,7 +16,7 @@ PooledConnection::PooledConnection(PoolHandle handle, std::shared_ptr<Notifier> 
     : handle_(std::move(handle)), notifier_(std::move(notifier)) {}
 
 PooledConnection::~PooledConnection() {
-  if (getpid() == handle_->environment().pid) end_transaction();
+  if (getpid() == handle_->config().pid) end_transaction();
 }
 
 // If this fails, the connection is gone, and the transaction with it.
@@ -127,7 +127,7 @@ bool PooledConnection::commit_with_events() {
   for (const Insertion& insertion : waiting_) {
     for (const Call& call : insertion.calls()) calls.push_back(call);
   }
-  calls.push_back({sql::kCommit, Parameters()});
+  calls.push_back({kCommit, Parameters()});
   std::optional<InUtf8> in_utf8;
   if (!waiting_.empty()) in_utf8.emplace(handle_->session());
   const std::vector<Result> results = handle_->session().run_together(calls);
@@ -192,7 +192,7 @@ std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
                                              const InsertOptions& options) {
   check_in_transaction("insert()");
   inserted_ = inserted_ || !events.empty();
-  const Options& store = handle_->environment().options;
+  const Options& store = handle_->config().options;
   if (events.empty()) return {};
   Insertion insertion(events, options, store);
   if (store.insert_at_commit) return waiting_.emplace_back(std::move(insertion)).refs();

@@ -44,7 +44,7 @@ class PooledConnection final : public Connection {
   // trip.
   enum class Phase { none, announced, open };
 
-  const std::string& where() const { return handle_->environment().description; }
+  const std::string& where() const { return handle_->config().description; }
   template <class Use>
   auto use_session(const Use& use);
   template <class Use>

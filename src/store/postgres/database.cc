@@ -24,15 +24,15 @@ void note_farewell(void* leaves, const PGresult* notice) {
 }  // namespace
 
 bool Database::ensure_connected() {
-  environment_->check_process();
+  config_->check_process();
   // A user's transaction stays where it has begun.
   if (!lost() && (use_ == Use::users || !outdated())) return false;
   drop();
-  made_at_ = environment_->new_starts;
-  connection_ = environment_->connect(use_);
+  made_at_ = config_->new_starts;
+  connection_ = config_->connect(use_);
   server_leaves_ = false;
   PQsetNoticeReceiver(connection_.get(), note_farewell, &server_leaves_);
-  session_.emplace(connection_.get(), environment_, Session::Prepare::at_once);
+  session_.emplace(connection_.get(), config_, Session::Prepare::at_once);
   if (limits_.call) session_->limit_calls(*limits_.call);
   try {
     set_up();
@@ -50,25 +50,24 @@ bool Database::ensure_connected() {
 // PgBouncer a setting would stay on a connection that is not ours.
 void Database::set_up() {
   const int version = PQserverVersion(connection_.get());
-  if (environment_->options.prepare) {
-    session_->run_script(session_settings(use_, version, limits_, by_index_alone_),
-                         sql::kSetUp.purpose);
+  if (config_->options.prepare) {
+    session_->run_script(session_settings(use_, version, limits_, by_index_alone_), kSetUp.purpose);
   } else {
     session_->set_up_each_transaction(transaction_settings(use_, version, limits_));
   }
 }
 
 void Database::check_history() {
-  if (history_ == nullptr || !environment_->tells_history) return;
+  if (history_ == nullptr || !config_->tells_history) return;
   const std::string history(session_->run(sql::kHistory).text(0, 0));
   if (!history_->differs_from(history)) return;
   throw RetryableError("this server has another past (timeline " + history +
                        ") than the one that the instance is registered at (" +
-                       environment_->description + "): it registers anew with its next renewal");
+                       config_->description + "): it registers anew with its next renewal");
 }
 
 bool Database::outdated() const {
-  return session_ && (session_->misplaced() || made_at_ != environment_->new_starts);
+  return session_ && (session_->misplaced() || made_at_ != config_->new_starts);
 }
 
 bool Database::healthy() const {
@@ -86,11 +85,11 @@ bool Database::healthy() const {
 void Database::drop() noexcept {
   const bool given_up = session_ && session_->given_up();
   session_.reset();
-  if (getpid() != environment_->pid) {
+  if (getpid() != config_->pid) {
     // To say good-bye would end the connection of the parent.
     static_cast<void>(connection_.release());
   } else if (given_up) {
-    environment_->canceller.give_up(std::move(connection_));
+    config_->canceller.give_up(std::move(connection_));
   } else {
     connection_.reset();
   }

@@ -8,10 +8,10 @@
 #include <optional>
 #include <utility>
 
-#include "store/postgres/environment.h"
+#include "client/postgres/session.h"
+#include "client/postgres/settings.h"
 #include "store/postgres/registered_history.h"
-#include "store/postgres/session.h"
-#include "store/postgres/settings.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
@@ -19,13 +19,13 @@ namespace outbox::postgres {
 // Used by one thread at a time. A child made by fork() may destroy it.
 class Database {
  public:
-  explicit Database(EnvironmentPtr environment, Use use = Use::engine)
-      : environment_(std::move(environment)), use_(use) {}
+  explicit Database(StoreConfigPtr config, Use use = Use::engine)
+      : config_(std::move(config)), use_(use) {}
   ~Database() { drop(); }
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
-  const Environment& environment() const { return *environment_; }
+  const StoreConfig& config() const { return *config_; }
 
   // For all connections to come: see Session::limit_calls(), and how long a statement waits
   // for a lock. The server keeps to them too.
@@ -82,12 +82,12 @@ class Database {
   void set_up();
   void check_history();
 
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const Use use_;
   Limits limits_;
   bool by_index_alone_ = false;
   std::uint64_t connections_ = 0;
-  std::uint64_t made_at_ = 0;  // Environment::new_starts
+  std::uint64_t made_at_ = 0;  // StoreConfig::new_starts
   const RegisteredHistory* history_ = nullptr;
   std::function<void(PGconn*)> on_connect_;
   bool server_leaves_ = false;  // it has said so

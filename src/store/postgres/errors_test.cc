@@ -7,8 +7,8 @@
 #include <thread>
 #include <utility>
 
+#include "client/postgres/session.h"
 #include "outbox/writer.h"
-#include "store/postgres/session.h"
 #include "store/postgres/test_support.h"
 #include "support/sockets.h"
 
@@ -155,8 +155,8 @@ TEST(PostgresFailure, AWrongMessageThatEndsTheConnectionIsALostOne) {
   const Complainer pooler;
   const ConnectionHandle connection(PQconnectdb(pooler.conninfo().c_str()));
   ASSERT_EQ(PQstatus(connection.get()), CONNECTION_OK) << PQerrorMessage(connection.get());
-  const auto environment = std::make_shared<Environment>(pooler.conninfo());
-  Session session(connection.get(), environment, Session::Prepare::never);
+  const auto config = std::make_shared<StoreConfig>(pooler.conninfo());
+  Session session(connection.get(), config, Session::Prepare::never);
   EXPECT_EQ(failure_of([&] { session.run_script("SELECT 1", "ask"); }).first, Kind::retryable);
 }
 

@@ -90,46 +90,43 @@ class Texts {
 
 // The INSERT, which inserts nothing into another database: whose connection it is cannot be
 // seen, and to ask would be another round trip.
-std::string insert_into(const Environment& environment) {
-  std::string sql = expand(sql::kInsertByExecutor.text, environment.table);
-  if (!environment.id) return sql;
-  std::string id = expand(sql::kDatabaseId.text, environment.table);
-  const std::string condition = "WHERE (" + std::to_string(environment.id->server) + "::bigint, " +
-                                std::to_string(environment.id->database) + "::bigint) = (" + id +
-                                ")\n";
+std::string insert_into(const StoreConfig& config) {
+  std::string sql = expand(sql::kInsertByExecutor.text, config.table);
+  if (!config.id) return sql;
+  std::string id = expand(sql::kDatabaseId.text, config.table);
+  const std::string condition = "WHERE (" + std::to_string(config.id->server) + "::bigint, " +
+                                std::to_string(config.id->database) + "::bigint) = (" + id + ")\n";
   return sql.insert(sql.find("ORDER BY number"), condition);
 }
 
 class ExecutorConnection final : public Connection {
  public:
-  ExecutorConnection(EnvironmentPtr environment, SqlExecutor executor)
-      : environment_(std::move(environment)),
-        executor_(std::move(executor)),
-        sql_(insert_into(*environment_)) {}
+  ExecutorConnection(StoreConfigPtr config, SqlExecutor executor)
+      : config_(std::move(config)), executor_(std::move(executor)), sql_(insert_into(*config_)) {}
 
   bool in_transaction() const override { return true; }
 
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
-    environment_->check_process();
+    config_->check_process();
     std::vector<RowRef> refs;
-    const std::vector<std::int64_t> holds = holds_of(events, environment_->options.clock->now());
+    const std::vector<std::int64_t> holds = holds_of(events, config_->options.clock->now());
     refs.reserve(holds.size());
     for (const std::int64_t hold : holds) refs.push_back({.hold = hold});
     for (std::size_t at = 0; at < events.size(); at += kExecutorRows) {
       const std::size_t count = std::min(events.size() - at, kExecutorRows);
-      const auto texts = columns_of<Texts>(
-          events.subspan(at, count), std::span<const std::int64_t>(holds).subspan(at, count),
-          null_if_empty(options.owner), *environment_->options.codec);
+      const auto texts = columns_of<Texts>(events.subspan(at, count),
+                                           std::span<const std::int64_t>(holds).subspan(at, count),
+                                           null_if_empty(options.owner), *config_->options.codec);
       const auto rows = executor_(texts.written_into(sql_));
-      if (rows.empty() && environment_->id) {
+      if (rows.empty() && config_->id) {
         throw MisuseError(
             "the external transaction is on another database than the store, which is "
             "the " +
-            environment_->description + ": connect to the same database");
+            config_->description + ": connect to the same database");
       }
       if (rows.size() != count) {
         throw PermanentError("inserting " + std::to_string(count) + " events returned " +
-                             std::to_string(rows.size()) + " rows (" + environment_->description +
+                             std::to_string(rows.size()) + " rows (" + config_->description +
                              "): look for triggers or rules on the table");
       }
       for (std::size_t i = 0; i < count; ++i) {
@@ -155,7 +152,7 @@ class ExecutorConnection final : public Connection {
   }
 
  private:
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const SqlExecutor executor_;
   const std::string sql_;
 };
@@ -168,7 +165,7 @@ std::unique_ptr<Connection> via_executor(Store& store, SqlExecutor executor) {
     throw MisuseError("postgres::via_executor() needs a PostgreSQL store, not " +
                       store.description());
   }
-  return std::make_unique<ExecutorConnection>(postgres_store->environment(), std::move(executor));
+  return std::make_unique<ExecutorConnection>(postgres_store->config(), std::move(executor));
 }
 
 }  // namespace outbox::postgres

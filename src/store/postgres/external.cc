@@ -1,19 +1,19 @@
 #include <string>
 
-#include "core/quote.h"
+#include "base/quote.h"
+#include "client/postgres/session.h"
 #include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/rows.h"
-#include "store/postgres/session.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 namespace {
 
-EnvironmentPtr environment_of(Store& store) {
+StoreConfigPtr config_of_store(Store& store) {
   if (const auto* postgres_store = dynamic_cast<PostgresStore*>(&store)) {
-    return postgres_store->environment();
+    return postgres_store->config();
   }
   throw MisuseError("postgres::ExternalConnection needs a PostgreSQL store, not " +
                     store.description());
@@ -37,17 +37,17 @@ PGconn* checked(PGconn* conn) {
 // The row must go where the store's reader looks for it. Under another address it may be the
 // same database all the same: it is asked once.
 void check_same_database(Session& session) {
-  const Environment& environment = session.environment();
+  const StoreConfig& config = config_of(session);
   const std::string place = place_of(session.handle());
-  if (!environment.id || environment.places.contains(place)) return;
+  if (!config.id || config.places.contains(place)) return;
   const Result id = session.run(sql::kDatabaseId);
-  if (DatabaseId{.server = id.integer(0, 0), .database = id.integer(0, 1)} != *environment.id) {
+  if (DatabaseId{.server = id.integer(0, 0), .database = id.integer(0, 1)} != *config.id) {
     throw MisuseError("postgres::ExternalConnection was given a connection to the database " +
                       quote(PQdb(session.handle())) + " at " + quote(PQhost(session.handle())) +
                       ", port " + quote(PQport(session.handle())) + ", and the store is the " +
-                      environment.description + ": connect to the same database");
+                      config.description + ": connect to the same database");
   }
-  environment.places.add(place);
+  config.places.add(place);
 }
 
 }  // namespace
@@ -56,19 +56,19 @@ void check_same_database(Session& session) {
 // the statement prepared.
 class ExternalConnection::Impl {
  public:
-  Impl(PGconn* conn, EnvironmentPtr environment)
-      : session_(conn, std::move(environment), Session::Prepare::from_second_use) {}
+  Impl(PGconn* conn, StoreConfigPtr config)
+      : session_(conn, std::move(config), Session::Prepare::from_second_use) {}
   ~Impl() {
-    if (getpid() == session_.environment().pid) session_.forget_statements();
+    if (getpid() == config_of(session_).pid) session_.forget_statements();
   }
   Impl(const Impl&) = delete;
   Impl& operator=(const Impl&) = delete;
 
   Session& session() {
-    session_.environment().check_process();
+    config_of(session_).check_process();
     if (PQpipelineStatus(session_.handle()) != PQ_PIPELINE_OFF) {
       throw MisuseError("the external connection is in pipeline mode (" +
-                        session_.environment().description + "): leave it before writing events");
+                        config_of(session_).description + "): leave it before writing events");
     }
     return session_;
   }
@@ -79,7 +79,7 @@ class ExternalConnection::Impl {
 };
 
 ExternalConnection::ExternalConnection(pg_conn* conn, Store& store)
-    : impl_(std::make_unique<Impl>(checked(conn), environment_of(store))) {}
+    : impl_(std::make_unique<Impl>(checked(conn), config_of_store(store))) {}
 
 ExternalConnection::~ExternalConnection() = default;
 
@@ -93,11 +93,11 @@ std::vector<RowRef> ExternalConnection::insert(std::span<const Event> events,
     throw MisuseError(
         "an event was to be written " +
         std::string(has_failed ? "in a transaction that has failed" : "outside a transaction") +
-        " (" + session.environment().description +
+        " (" + config_of(session).description +
         ", an external connection): " + (has_failed ? "roll back first" : "run BEGIN on it first"));
   }
   check_same_database(session);
-  return insert_rows(session, Insertion(events, options, session.environment().options));
+  return insert_rows(session, Insertion(events, options, config_of(session).options));
 }
 
 void ExternalConnection::begin() { refuse("begin"); }

@@ -104,9 +104,9 @@ TEST_F(PostgresPromotionTest, OfTwoHostsTheOneWhoseServerTakesNoWritesIsPassedOv
   const std::string usual = test::postgres_url();
   const std::string login = usual.substr(0, usual.find('@') + 1);
   const auto port_of_engine = [&](const std::string& hosts) {
-    const auto environment = std::make_shared<Environment>(login + hosts + "/outbox");
-    environment->options.prepare = true;
-    Database engine(environment);
+    const auto config = std::make_shared<StoreConfig>(login + hosts + "/outbox");
+    config->options.prepare = true;
+    Database engine(config);
     return engine.run(Sql{"ask", "SELECT inet_server_port()"}).integer(0, 0);
   };
   const std::string wrong = "127.0.0.1:" + std::to_string(test::port_of(server_->url()));

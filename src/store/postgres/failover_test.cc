@@ -196,10 +196,10 @@ TEST_F(PostgresFailoverTest, AfterALeaveThatFailedTheInstanceIsRegisteredAnew) {
 // As after a failover: it is a standby now.
 TEST_F(PostgresFailoverTest, AConnectionToAServerThatTakesNoWritesIsGivenUp) {
   const auto store = open_store();
-  const auto environment = std::make_shared<Environment>(test::postgres_url());
-  environment->table = TableName::parse(table());
-  environment->options.prepare = true;
-  Database engine(environment);
+  const auto config = std::make_shared<StoreConfig>(test::postgres_url());
+  config->table = TableName::parse(table());
+  config->options.prepare = true;
+  Database engine(config);
   engine.session().run_script("SET default_transaction_read_only = on", "set");
   const int before = PQbackendPID(engine.handle());
   const std::string write = "DELETE FROM " + table();

@@ -12,8 +12,8 @@ constexpr std::chrono::milliseconds kMarkWaits{2'000};
 
 }  // namespace
 
-PostgresInstance::PostgresInstance(const EnvironmentPtr& environment, InstanceOptions options)
-    : ServerInstance(environment, std::move(options)) {
+PostgresInstance::PostgresInstance(const StoreConfigPtr& config, InstanceOptions options)
+    : ServerInstance(config, std::move(options)) {
   reading().hold_to(ownership().history());
   marking().hold_to(ownership().history());
   reading().go_by_index_alone();

@@ -11,7 +11,7 @@
 namespace outbox::postgres {
 
 struct InstanceParts {
-  using EnvironmentPtr = postgres::EnvironmentPtr;
+  using StoreConfigPtr = postgres::StoreConfigPtr;
   using Database = postgres::Database;
   using Ownership = postgres::Ownership;
   using Reader = postgres::Reader;
@@ -21,7 +21,7 @@ struct InstanceParts {
 
 class PostgresInstance final : public ServerInstance<InstanceParts> {
  public:
-  PostgresInstance(const EnvironmentPtr& environment, InstanceOptions options);
+  PostgresInstance(const StoreConfigPtr& config, InstanceOptions options);
 };
 
 }  // namespace outbox::postgres

@@ -1,7 +1,7 @@
 #include "store/postgres/names.h"
 
-#include "core/quote.h"
-#include "core/sql_text.h"
+#include "base/quote.h"
+#include "base/sql_text.h"
 #include "outbox/error.h"
 #include "store/postgres/operator_sql.h"
 #include "store/postgres/rows.h"

@@ -4,9 +4,9 @@
 #include <exception>
 #include <utility>
 
+#include "base/thread.h"
 #include "store/postgres/database.h"
 #include "store/postgres/sql.h"
-#include "threads/thread.h"
 
 namespace outbox::postgres {
 namespace {
@@ -39,7 +39,7 @@ Notifier::~Notifier() {
     thread = std::move(thread_);
   }
   // In a child made by fork() there is no such thread.
-  if (getpid() != environment_->pid && thread.joinable()) thread.detach();
+  if (getpid() != config_->pid && thread.joinable()) thread.detach();
 }
 
 void Notifier::committed() {
@@ -55,7 +55,7 @@ void Notifier::committed() {
 }
 
 void Notifier::run() {
-  Database database(environment_);
+  Database database(config_);
   database.limit_calls(kCallLimit);
   while (wait_for_news()) {
     const auto began = steady_clock::now();
@@ -74,7 +74,7 @@ bool Notifier::wait_for_news() {
 
 bool Notifier::tell(Database& database) {
   const Call calls[] = {{sql::kDontWaitForDisk, Parameters()},
-                        {sql::kNotify, Parameters(environment_->channel)}};
+                        {sql::kNotify, Parameters(config_->channel)}};
   try {
     // Another process must not wait for its next poll because this connection was
     // lost while nobody used it.

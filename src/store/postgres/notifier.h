@@ -4,8 +4,8 @@
 #include <memory>
 #include <thread>
 
-#include "store/postgres/environment.h"
-#include "threads/mutex.h"
+#include "base/mutex.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
@@ -16,7 +16,7 @@ class Database;
 // told of together by the next. Thread-safe.
 class Notifier {
  public:
-  explicit Notifier(EnvironmentPtr environment) : environment_(std::move(environment)) {}
+  explicit Notifier(StoreConfigPtr config) : config_(std::move(config)) {}
   ~Notifier();
   Notifier(const Notifier&) = delete;
   Notifier& operator=(const Notifier&) = delete;
@@ -30,7 +30,7 @@ class Notifier {
   bool tell(Database& database);
   void wait_after_failure() OUTBOX_EXCLUDES(mutex_);
 
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
 
   Mutex mutex_;
   CondVar changed_;

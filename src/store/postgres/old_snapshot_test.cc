@@ -18,11 +18,11 @@ class PostgresOldSnapshotTest : public PostgresTest {
     PostgresTest::SetUp();
     if (HasFatalFailure() || IsSkipped()) return;
     open_store();
-    const auto environment = std::make_shared<Environment>(test::postgres_url());
-    environment->table = TableName::parse(table());
-    environment->options.prepare = true;
-    environment->options.codec = default_json_codec();
-    database_ = std::make_unique<Database>(environment);
+    const auto config = std::make_shared<StoreConfig>(test::postgres_url());
+    config->table = TableName::parse(table());
+    config->options.prepare = true;
+    config->options.codec = default_json_codec();
+    database_ = std::make_unique<Database>(config);
     database_->go_by_index_alone();
     reader_ = std::make_unique<Reader>(*database_, generations_);
     std::iota(shards_.begin(), shards_.end(), 0);

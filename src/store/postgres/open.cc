@@ -20,14 +20,13 @@ namespace {
 // the same hear of each other's commits, which does no harm.
 constexpr std::size_t kLongestChannel = 63;
 
-std::shared_ptr<Environment> environment_for(const std::string& url, Options options) {
+std::shared_ptr<StoreConfig> config_for(const std::string& url, Options options) {
   const TableName table = TableName::parse(options.table);
-  auto environment = std::make_shared<Environment>(url);
-  environment->table = table;
-  environment->description =
-      "PostgreSQL database " + environment->target.place() + ", table " + table.text();
-  environment->options = resolved(std::move(options), "postgres");
-  return environment;
+  auto config = std::make_shared<StoreConfig>(url);
+  config->table = table;
+  config->description = "PostgreSQL database " + config->target.place() + ", table " + table.text();
+  config->options = resolved(std::move(options), "postgres");
+  return config;
 }
 
 // Servers that only resemble PostgreSQL may not know, and administrators may forbid it: then
@@ -47,16 +46,16 @@ std::optional<DatabaseId> id_of(Database& database) {
 
 std::shared_ptr<Store> open(const std::string& url, Options options) {
   const bool migrate = options.migrate;
-  const auto environment = environment_for(url, std::move(options));
+  const auto config = config_for(url, std::move(options));
   {
-    Database first(environment, Use::operators);
+    Database first(config, Use::operators);
     ensure_schema(first, migrate);
-    environment->table.schema = schema_of_table(first);
-    environment->id = id_of(first);
-    environment->places.add(place_of(first.handle()));
+    config->table.schema = schema_of_table(first);
+    config->id = id_of(first);
+    config->places.add(place_of(first.handle()));
   }
-  environment->channel = ("outbox:" + environment->table.text()).substr(0, kLongestChannel);
-  return std::make_shared<PostgresStore>(environment);
+  config->channel = ("outbox:" + config->table.text()).substr(0, kLongestChannel);
+  return std::make_shared<PostgresStore>(config);
 }
 
 Scheme scheme(Options options) {
@@ -69,12 +68,12 @@ Scheme scheme(Options options) {
 // These make a few calls only, which must also work behind a pooler: nothing is
 // kept prepared.
 SchemaStatus schema_status(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table, .prepare = false}), Use::operators);
+  Database database(config_for(url, {.table = table, .prepare = false}), Use::operators);
   return read_schema_status(database);
 }
 
 SchemaStatus migrate(const std::string& url, const std::string& table) {
-  Database database(environment_for(url, {.table = table, .prepare = false}), Use::operators);
+  Database database(config_for(url, {.table = table, .prepare = false}), Use::operators);
   ensure_schema(database, true);
   return read_schema_status(database);
 }

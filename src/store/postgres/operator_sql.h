@@ -7,7 +7,7 @@
 
 #include <string_view>
 
-#include "store/postgres/statement.h"
+#include "client/postgres/statement.h"
 
 namespace outbox::postgres {
 

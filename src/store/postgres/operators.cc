@@ -4,10 +4,10 @@
 #include <charconv>
 #include <string>
 
-#include "core/process.h"
+#include "base/process.h"
+#include "client/postgres/statement.h"
 #include "store/postgres/operator_sql.h"
 #include "store/postgres/rows.h"
-#include "store/postgres/statement.h"
 
 namespace outbox::postgres {
 namespace {
@@ -64,7 +64,7 @@ std::vector<int> numbers_in(std::string_view list) {
 }  // namespace
 
 EventRecord Operators::decode_record(const Result& result, int row) const {
-  return {.row = decode_row(result, row, *database_.environment().options.codec),
+  return {.row = decode_row(result, row, *database_.config().options.codec),
           .hold = result.optional_integer(row, kHoldColumn),
           .last_error = std::string(result.text(row, kRowColumns)),
           .locked_by = std::string(result.text(row, kRowColumns + 1)),

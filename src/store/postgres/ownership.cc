@@ -7,7 +7,7 @@
 #include <string_view>
 #include <utility>
 
-#include "core/process.h"
+#include "base/process.h"
 #include "outbox/error.h"
 #include "store/postgres/sql.h"
 
@@ -24,13 +24,13 @@ milliseconds call_limit(milliseconds lease) {
 
 }  // namespace
 
-Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
+Ownership::Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner,
                      ShardGenerations& gains)
     : options_(options),
       owner_(std::move(owner)),
       stamp_(process_stamp()),
       generations_(gains),
-      database_(std::move(environment)) {
+      database_(std::move(config)) {
   database_.limit_calls(call_limit(options_.lease));
 }
 
@@ -77,7 +77,7 @@ void Ownership::begin_anew() {
   history_.end();
   owned_.clear();
   told_.clear();
-  ++database_.environment().new_starts;
+  ++database_.config().new_starts;
 }
 
 // Some services don't tell, and a role may not be allowed to ask.
@@ -86,18 +86,18 @@ bool Ownership::tells_history() {
   if (std::exchange(asked_on_, database_.connections()) == database_.connections()) {
     return tells_history_;
   }
-  const Environment& environment = database_.environment();
+  const StoreConfig& config = database_.config();
   const ResultHandle told = session.try_script(std::string(sql::kHistory.text).c_str());
   if (!told) {
-    throw RetryableError("the connection was lost while a renewal began (" +
-                         environment.description + ")");
+    throw RetryableError("the connection was lost while a renewal began (" + config.description +
+                         ")");
   }
   const bool before = std::exchange(tells_history_, PQresultStatus(told.get()) == PGRES_TUPLES_OK);
-  environment.tells_history = tells_history_;
+  config.tells_history = tells_history_;
   if (before && !tells_history_) {
-    environment.options.log(
+    config.options.log(
         LogLevel::warning,
-        "the server does not tell its timeline (" + environment.description +
+        "the server does not tell its timeline (" + config.description +
             "): " + message_of(session.handle(), told.get()) +
             "; after a failover that loses commits, events that were written on the new primary "
             "before this instance notices may be delivered late or out of order");

@@ -23,7 +23,7 @@ namespace outbox::postgres {
 // Used by one thread at a time.
 class Ownership {
  public:
-  Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner,
+  Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner,
             ShardGenerations& gains);
 
   Lease renew();

@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/instance_options.h"
+#include "model/instance_options.h"
 #include "store/common/shards.h"
 #include "store/postgres/connection.h"
 #include "store/postgres/instance.h"
@@ -21,18 +21,17 @@ constexpr int kScanPatience = 10;
 
 }  // namespace
 
-PostgresStore::PostgresStore(EnvironmentPtr environment)
-    : environment_(std::move(environment)),
-      notifier_(environment_->options.notify ? std::make_shared<Notifier>(environment_) : nullptr),
-      connections_(make_pool(environment_, Use::users, environment_->options.connections,
+PostgresStore::PostgresStore(StoreConfigPtr config)
+    : config_(std::move(config)),
+      notifier_(config_->options.notify ? std::make_shared<Notifier>(config_) : nullptr),
+      connections_(make_pool(config_, Use::users, config_->options.connections,
                              "end transactions sooner, or raise postgres::Options::connections",
-                             environment_->options.statement_timeout,
-                             environment_->options.on_open)),
-      operators_(make_pool(environment_, Use::operators, 1, "an operator's query is running",
-                           environment_->options.statement_timeout)),
-      scans_(make_pool(environment_, Use::operators, kScans,
+                             config_->options.statement_timeout, config_->options.on_open)),
+      operators_(make_pool(config_, Use::operators, 1, "an operator's query is running",
+                           config_->options.statement_timeout)),
+      scans_(make_pool(config_, Use::operators, kScans,
                        "other searches of operators or purges are running",
-                       environment_->options.statement_timeout * kScanPatience)) {}
+                       config_->options.statement_timeout * kScanPatience)) {}
 
 Capabilities PostgresStore::capabilities() const {
   return {.shards = kShards,
@@ -43,7 +42,7 @@ Capabilities PostgresStore::capabilities() const {
 }
 
 std::string PostgresStore::side_table(std::string_view name) const {
-  return environment_->table.qualified(name);
+  return config_->table.qualified(name);
 }
 
 std::unique_ptr<Connection> PostgresStore::connect() {
@@ -51,13 +50,13 @@ std::unique_ptr<Connection> PostgresStore::connect() {
 }
 
 std::unique_ptr<Instance> PostgresStore::join(InstanceOptions options) {
-  environment_->check_process();
-  return std::make_unique<PostgresInstance>(environment_, checked(std::move(options)));
+  config_->check_process();
+  return std::make_unique<PostgresInstance>(config_, checked(std::move(options)));
 }
 
 std::unique_ptr<Watch> PostgresStore::watch(std::function<void()> on_commit) {
-  if (!environment_->options.notify) return nullptr;
-  return watch_commits(environment_, std::move(on_commit));
+  if (!config_->options.notify) return nullptr;
+  return watch_commits(config_, std::move(on_commit));
 }
 
 bool PostgresStore::has_pending() { return Operators(*operators_->take()).has_pending(); }

@@ -4,21 +4,21 @@
 #include <memory>
 
 #include "outbox/store.h"
-#include "store/postgres/environment.h"
 #include "store/postgres/notifier.h"
 #include "store/postgres/pool.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
 // Thread-safe.
 class PostgresStore final : public Store {
  public:
-  explicit PostgresStore(EnvironmentPtr environment);
+  explicit PostgresStore(StoreConfigPtr config);
 
-  std::string description() const override { return environment_->description; }
+  std::string description() const override { return config_->description; }
   Capabilities capabilities() const override;
   std::string side_table(std::string_view name) const override;
-  const Clock& clock() const override { return *environment_->options.clock; }
+  const Clock& clock() const override { return *config_->options.clock; }
 
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Instance> join(InstanceOptions options) override;
@@ -39,10 +39,10 @@ class PostgresStore final : public Store {
   std::vector<Member> members() override;
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) override;
 
-  const EnvironmentPtr& environment() const { return environment_; }
+  const StoreConfigPtr& config() const { return config_; }
 
  private:
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const std::shared_ptr<Notifier> notifier_;  // null if nobody is to be told
   const std::shared_ptr<Pool> connections_;
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <utility>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 #include "store/postgres/rows.h"
 #include "store/postgres/sql.h"
 
@@ -90,8 +90,8 @@ void Reader::forget() {
 
 // A pooler changes the server behind a connection and does not say so.
 bool Reader::asks_for_history() const {
-  const Environment& environment = database_.environment();
-  return !environment.options.prepare && environment.tells_history;
+  const StoreConfig& config = database_.config();
+  return !config.options.prepare && config.tells_history;
 }
 
 bool Reader::is_same_history(const Result& answer) {

@@ -44,7 +44,7 @@ class Reader {
   void take(std::span<const std::int64_t> order, const Rows& result);
   bool decode(const Result& light, const ReadLimit& limit, std::size_t most,
               std::vector<Row>& rows);
-  const JsonCodec& codec() const { return *database_.environment().options.codec; }
+  const JsonCodec& codec() const { return *database_.config().options.codec; }
 
   Database& database_;
   const ShardGenerations& generations_;

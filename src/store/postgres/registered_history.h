@@ -5,7 +5,7 @@
 #include <string>
 #include <utility>
 
-#include "threads/mutex.h"
+#include "base/mutex.h"
 
 namespace outbox::postgres {
 

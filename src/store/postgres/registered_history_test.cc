@@ -11,11 +11,11 @@ namespace {
 using PostgresHistoryTest = PostgresTest;
 
 TEST_F(PostgresHistoryTest, AConnectionToAnotherPastIsRefusedUntilTheInstanceHasRegisteredThere) {
-  const auto environment = std::make_shared<Environment>(test::postgres_url());
-  environment->options.prepare = true;
-  environment->tells_history = true;
+  const auto config = std::make_shared<StoreConfig>(test::postgres_url());
+  config->options.prepare = true;
+  config->tells_history = true;
   RegisteredHistory registered;
-  Database database(environment);
+  Database database(config);
   database.hold_to(registered);
 
   database.ensure_connected();  // nothing is registered
@@ -34,10 +34,10 @@ TEST_F(PostgresHistoryTest, AConnectionToAnotherPastIsRefusedUntilTheInstanceHas
 }
 
 TEST_F(PostgresHistoryTest, AServerThatDoesNotTellIsTakenAsItIs) {
-  const auto environment = std::make_shared<Environment>(test::postgres_url());
+  const auto config = std::make_shared<StoreConfig>(test::postgres_url());
   RegisteredHistory registered;
   registered.set(1, "FFFFFFFF");
-  Database database(environment);
+  Database database(config);
   database.hold_to(registered);
   EXPECT_TRUE(database.ensure_connected());
 }

@@ -7,13 +7,13 @@
 #include <string_view>
 #include <vector>
 
+#include "client/postgres/session.h"
+#include "client/postgres/statement.h"
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "outbox/store.h"
 #include "store/common/row_columns.h"
 #include "store/common/rows.h"
-#include "store/postgres/session.h"
-#include "store/postgres/statement.h"
 
 namespace outbox::postgres {
 

@@ -4,10 +4,10 @@
 #include <utility>
 #include <vector>
 
+#include "client/postgres/statement.h"
 #include "outbox/postgres.h"
 #include "store/common/migrations.h"
 #include "store/postgres/names.h"
-#include "store/postgres/statement.h"
 
 namespace outbox::postgres {
 namespace {
@@ -67,18 +67,18 @@ WHERE conrelid = '{table}'::regclass AND '"' || conname || '"' = '{index state}'
 
 void tell_of_contradictions(Database& database) {
   if (database.run(kUnchecked).rows() == 0) return;
-  const Environment& environment = database.environment();
-  environment.options.log(
+  const StoreConfig& config = database.config();
+  config.options.log(
       LogLevel::warning,
-      "some events contradict themselves (" + environment.description +
+      "some events contradict themselves (" + config.description +
           "): their status and hold do not agree, and they are not delivered; look for them with "
           "outbox doctor, correct them, and run " +
-          expand("ALTER TABLE {table} VALIDATE CONSTRAINT {index state}", environment.table));
+          expand("ALTER TABLE {table} VALIDATE CONSTRAINT {index state}", config.table));
 }
 
 // All of it is one transaction: BEGIN, the turn, the check, the steps, COMMIT.
 void apply(Database& database, const Migration& migration) {
-  const TableName& table = database.environment().table;
+  const TableName& table = database.config().table;
   const std::string purpose = std::string("apply migration ") + migration.name;
   Session& session = database.session();
   const auto run = [&](const std::string& text) {
@@ -90,7 +90,7 @@ void apply(Database& database, const Migration& migration) {
     run(std::string(kTakeTurn));
     // Another process may have been quicker.
     const int version = read_schema_status(database).present;
-    kMigrations.check_not_newer(version, database.environment().description);
+    kMigrations.check_not_newer(version, database.config().description);
     if (version < migration.version) {
       run(std::string(kMigrationTable) + migration.sql + record_of(migration));
     }
@@ -117,7 +117,7 @@ SchemaStatus read_schema_status(Database& database) {
 }
 
 void ensure_schema(Database& database, bool migrate) {
-  const std::string& description = database.environment().description;
+  const std::string& description = database.config().description;
   const int version = read_schema_status(database).present;
   for (const Migration& migration : kMigrations.missing(version, migrate, description)) {
     apply(database, migration);

@@ -1,5 +1,5 @@
 // Sessions that a URL sets up to be of no use: the library's own do their work all the same.
-#include "store/postgres/settings.h"
+#include "client/postgres/settings.h"
 
 #include <thread>
 
@@ -22,9 +22,9 @@ std::string url_with(const std::string& setting) {
 class PostgresSettingsTest : public PostgresTest {
  protected:
   std::string setting_of(const std::string& name, const std::string& hostile, Use use) {
-    const auto environment = std::make_shared<Environment>(url_with(name + "=" + hostile));
-    environment->options.prepare = true;
-    Database database(environment, use);
+    const auto config = std::make_shared<StoreConfig>(url_with(name + "=" + hostile));
+    config->options.prepare = true;
+    Database database(config, use);
     database.limit_calls(10s);
     const ResultHandle shown = database.session().try_script(("SHOW " + name).c_str());
     return PQntuples(shown.get()) == 1 ? PQgetvalue(shown.get(), 0, 0) : "(no answer)";

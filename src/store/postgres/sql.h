@@ -7,14 +7,11 @@
 // transaction. A test checks that no read of the engine scans or sorts.
 #pragma once
 
-#include "store/postgres/statement.h"
+#include "client/postgres/statement.h"
 
 namespace outbox::postgres::sql {
 
 // --- Transactions ---
-
-inline constexpr Sql kBegin{"begin a transaction", "BEGIN"};
-inline constexpr Sql kCommit{"commit the transaction", "COMMIT", false};
 
 // --- Writing ---
 //
@@ -260,7 +257,6 @@ WHERE hold IS NOT NULL AND locked_by = $1 AND status IN (0, 2)
 // --- For the connection that they run on ---
 
 // What settings.h says.
-inline constexpr Sql kSetUp{"set up a connection", ""};
 
 // --- For the transaction that they stand in ---
 

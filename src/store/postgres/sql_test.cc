@@ -65,10 +65,10 @@ class PostgresQueryPlanTest : public testing::Test {
     schema_ = std::make_unique<test::Schema>();
     const std::string table = schema_->name() + ".outbox_event";
     open(test::postgres_url(), {.table = table});
-    const auto environment = std::make_shared<Environment>(test::postgres_url());
-    environment->table = TableName::parse(table);
-    environment->options.prepare = true;
-    database_ = std::make_unique<Database>(environment);
+    const auto config = std::make_shared<StoreConfig>(test::postgres_url());
+    config->table = TableName::parse(table);
+    config->options.prepare = true;
+    database_ = std::make_unique<Database>(config);
     database_->go_by_index_alone();
   }
 
@@ -124,7 +124,7 @@ class PostgresQueryPlanTest : public testing::Test {
   }
 
   void run(const std::string& text) {
-    database_->session().run_script(expand(text, database_->environment().table), text);
+    database_->session().run_script(expand(text, database_->config().table), text);
   }
 
   std::unique_ptr<test::Schema> schema_;

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 #include "store/common/already_applied.h"
 #include "store/common/rows.h"
 #include "store/postgres/sql.h"

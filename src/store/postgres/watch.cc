@@ -14,11 +14,11 @@
 #include <thread>
 #include <utility>
 
-#include "core/sql_text.h"
+#include "base/sql_text.h"
+#include "base/thread.h"
 #include "outbox/error.h"
 #include "store/postgres/database.h"
 #include "store/postgres/sql.h"
-#include "threads/thread.h"
 
 namespace outbox::postgres {
 namespace {
@@ -43,11 +43,11 @@ enum class Woken { by_server, by_time, by_stop };
 // Constructed and destroyed on the user's thread, the rest is its own thread's.
 class CommitWatch final : public Watch {
  public:
-  CommitWatch(EnvironmentPtr environment, std::function<void()> on_commit)
-      : environment_(std::move(environment)),
+  CommitWatch(StoreConfigPtr config, std::function<void()> on_commit)
+      : config_(std::move(config)),
         on_commit_(std::move(on_commit)),
         stop_(eventfd(0, EFD_CLOEXEC)),
-        listening_(environment_) {
+        listening_(config_) {
     if (stop_ < 0) throw RetryableError(std::string("eventfd: ") + std::strerror(errno));
     listening_.limit_calls(kCallLimit);
     thread_ = std::jthread([this] {
@@ -59,7 +59,7 @@ class CommitWatch final : public Watch {
   ~CommitWatch() override {
     const std::uint64_t one = 1;
     static_cast<void>(write(stop_, &one, sizeof one));
-    if (getpid() == environment_->pid) {
+    if (getpid() == config_->pid) {
       thread_.join();
     } else {
       thread_.detach();  // there is no such thread in a child made by fork()
@@ -102,7 +102,7 @@ class CommitWatch final : public Watch {
   }
 
   void listen() {
-    listening_.session().run_script("LISTEN " + quoted_name(environment_->channel),
+    listening_.session().run_script("LISTEN " + quoted_name(config_->channel),
                                     "listen for commits");
     listened_on_ = listening_.connections();
   }
@@ -110,17 +110,17 @@ class CommitWatch final : public Watch {
   // Whether a notification of another connection comes through. False ends the watch.
   bool probe() {
     {
-      Database other(environment_);
+      Database other(config_);
       other.limit_calls(kCallLimit);
-      other.run(sql::kNotify, environment_->channel);
+      other.run(sql::kNotify, config_->channel);
     }
     const auto deadline = steady_clock::now() + kProbeTime;
     while (!take_notifications()) {
       const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
       if (left.count() <= 0) {
-        environment_->options.log(
+        config_->options.log(
             LogLevel::warning,
-            "notifications do not come through (" + environment_->description +
+            "notifications do not come through (" + config_->description +
                 "; a pooler in transaction mode?): events of other processes are found by "
                 "polling; set postgres::Options::notify to false, or connect to the server itself");
         return false;
@@ -153,7 +153,7 @@ class CommitWatch final : public Watch {
     return any;
   }
 
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const std::function<void()> on_commit_;
   const int stop_;
   Database listening_;
@@ -165,9 +165,9 @@ class CommitWatch final : public Watch {
 
 }  // namespace
 
-std::unique_ptr<Watch> watch_commits(EnvironmentPtr environment, std::function<void()> on_commit) {
-  environment->check_process();
-  return std::make_unique<CommitWatch>(std::move(environment), std::move(on_commit));
+std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit) {
+  config->check_process();
+  return std::make_unique<CommitWatch>(std::move(config), std::move(on_commit));
 }
 
 }  // namespace outbox::postgres

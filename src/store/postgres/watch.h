@@ -5,13 +5,13 @@
 #include <memory>
 
 #include "outbox/store.h"
-#include "store/postgres/environment.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
 // Calls `on_commit` from a thread of its own whenever a Notifier of the same table has
 // told of commits, and after every gap in which it could not hear. Behind a pooler that
 // swallows notifications it says so once, and is silent.
-std::unique_ptr<Watch> watch_commits(EnvironmentPtr environment, std::function<void()> on_commit);
+std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit);
 
 }  // namespace outbox::postgres

@@ -55,10 +55,9 @@ TEST_F(PostgresWatchTest, ASlowNotificationDelaysTheNextByNoMoreThanItselfWhichT
   test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
   const auto reads = open_store();
   const auto watched = watch(*reads);
-  auto environment =
-      std::make_shared<Environment>(test::with_port(test::postgres_url(), proxy.port()));
-  environment->channel = "outbox:" + table();
-  Notifier notifier(environment);
+  auto config = std::make_shared<StoreConfig>(test::with_port(test::postgres_url(), proxy.port()));
+  config->channel = "outbox:" + table();
+  Notifier notifier(config);
   notifier.committed();
   ASSERT_TRUE(seen_.wait(2));
 
@@ -83,11 +82,10 @@ TEST_F(PostgresWatchTest, WhatCouldNotBeToldIsToldWhenTheConnectionIsBack) {
   test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
   const auto reads = open_store();
   const auto watched = watch(*reads);
-  auto environment =
-      std::make_shared<Environment>(test::with_port(test::postgres_url(), proxy.port()));
-  environment->channel = "outbox:" + table();
+  auto config = std::make_shared<StoreConfig>(test::with_port(test::postgres_url(), proxy.port()));
+  config->channel = "outbox:" + table();
   proxy.refuse();
-  Notifier notifier(environment);
+  Notifier notifier(config);
   notifier.committed();
   EXPECT_FALSE(seen_.wait(2, 300ms));
   proxy.admit();

@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "core/quote.h"
+#include "base/quote.h"
 #include "outbox/error.h"
 #include "store/sqlite/operator_sql.h"
 
@@ -63,7 +63,7 @@ std::string contradiction(const Run& run, int status_column, int hold_column) {
 }
 
 void BrokenRowsReport::look(Database& database) {
-  const Clock::Steady now = database.environment().options.clock->steady();
+  const Clock::Steady now = database.config().options.clock->steady();
   if (now < next_look_) return;
   next_look_ = now + kBetweenLooks;
   try {
@@ -71,19 +71,19 @@ void BrokenRowsReport::look(Database& database) {
   } catch (const MisuseError& error) {
     // Somebody dropped the index. That is no reason not to deliver.
     next_look_ = Clock::Steady::max();
-    database.environment().options.log(LogLevel::warning, error.what());
+    database.config().options.log(LogLevel::warning, error.what());
   }
 }
 
 void BrokenRowsReport::report(Database& database) {
   const std::int64_t count = count_broken_rows(database);
   if (count > reported_) {
-    database.environment().options.log(
+    database.config().options.log(
         LogLevel::error, std::to_string(count) +
                              (count == 1 ? " row contradicts itself and is not delivered"
                                          : " rows contradict themselves and are not delivered") +
                              first_of_them(database) + "; run: outbox doctor --repair (" +
-                             database.environment().description + ")");
+                             database.config().description + ")");
   }
   reported_ = count;
 }

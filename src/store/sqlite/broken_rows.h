@@ -4,8 +4,8 @@
 #include <cstdint>
 #include <string>
 
+#include "client/sqlite/statement.h"
 #include "store/sqlite/database.h"
-#include "store/sqlite/statement.h"
 
 namespace outbox::sqlite {
 

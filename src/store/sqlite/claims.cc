@@ -39,7 +39,7 @@ Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit
 }
 
 Claims::Candidates Claims::candidates(std::chrono::milliseconds skip_recent) const {
-  const Time now = database_.environment().now();
+  const Time now = database_.config().now();
   // Of events that occurred before the clock was set back only `skip_recent` may ask when.
   return {.now = now,
           .expired = micros(now - lock_timeout_),
@@ -54,19 +54,19 @@ bool Claims::any(const Candidates& which) {
 }
 
 void Claims::read(const Candidates& which, const ReadLimit& limit, Rows& result) {
-  const Environment& environment = database_.environment();
+  const StoreConfig& config = database_.config();
   ByteBudget budget(limit);
   // First what has waited once before, so that a long backlog of fresh rows
   // cannot starve it.
   {
     Run due(database_[sql::kClaimableDue], which.expired, which.created, one_more(limit.rows),
             hold_until(which.now));
-    result.more = decode_rows(due, environment, limit.rows, budget, result.rows);
+    result.more = decode_rows(due, config, limit.rows, budget, result.rows);
   }
   if (result.more) return;
   Run ready(database_[sql::kClaimableReady], which.expired, which.created,
             one_more(limit.rows - result.rows.size()));
-  result.more = decode_rows(ready, environment, limit.rows, budget, result.rows);
+  result.more = decode_rows(ready, config, limit.rows, budget, result.rows);
 }
 
 void Claims::unclaim(std::span<const RowRef> rows) {

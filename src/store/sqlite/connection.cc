@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/sql_text.h"
+#include "base/sql_text.h"
 #include "outbox/error.h"
 #include "store/sqlite/rows.h"
 
@@ -11,24 +11,24 @@ namespace outbox::sqlite {
 // Errors such as a full disk make SQLite roll back by itself. Without this
 // check the statements that follow would each commit on their own.
 void PooledConnection::check_usable() const {
-  database().environment().check_process();
+  database().config().check_process();
   if (database().began() && !database().session().in_transaction()) {
     failure_.throw_rolled_back("the transaction was rolled back by SQLite after an error (" +
-                               database().environment().description + "): nothing of it happened");
+                               database().config().description + "): nothing of it happened");
   }
 }
 
 void PooledConnection::check_in_transaction(const char* call) const {
   if (!in_transaction()) {
     throw MisuseError(std::string(call) + " needs an open transaction (" +
-                      database().environment().description + "): call begin() first");
+                      database().config().description + "): call begin() first");
   }
   check_usable();
 }
 
 void PooledConnection::begin() {
   if (in_transaction()) {
-    throw MisuseError("begin() in an open transaction (" + database().environment().description +
+    throw MisuseError("begin() in an open transaction (" + database().config().description +
                       "): commit or roll back first, or use a savepoint");
   }
   database().begin();

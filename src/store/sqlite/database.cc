@@ -22,14 +22,13 @@ std::string in_ms(milliseconds duration) { return std::to_string(duration.count(
 
 }  // namespace
 
-Database::Database(EnvironmentPtr environment, bool may_create)
-    : environment_(std::move(environment)) {
+Database::Database(StoreConfigPtr config, bool may_create) : config_(std::move(config)) {
   open(may_create);
   set_up();
 }
 
 Database::~Database() {
-  if (getpid() != environment_->pid) {
+  if (getpid() != config_->pid) {
     // Closing in a forked child could undo the parent's locks and delete its
     // write-ahead log. What the child has of it ends with the child.
     static_cast<void>(opened_.release());
@@ -40,24 +39,24 @@ Database::~Database() {
 
 void Database::open(bool may_create) {
   // A new connection would lead to the file that is there now.
-  environment_->check_file();
+  config_->check_file();
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX |
                     SQLITE_OPEN_EXRESCODE | (may_create ? SQLITE_OPEN_CREATE : 0);
   sqlite3* db = nullptr;
-  const int code = sqlite3_open_v2(environment_->path.c_str(), &db, flags, nullptr);
+  const int code = sqlite3_open_v2(config_->path.c_str(), &db, flags, nullptr);
   DatabaseHandle handle(db);  // SQLite makes one even if it fails
-  if (code != SQLITE_OK) throw_failure(db, code, "open the database", environment_->description);
-  opened_ = std::make_unique<Opened>(std::move(handle), environment_);
+  if (code != SQLITE_OK) throw_failure(db, code, "open the database", config_->description);
+  opened_ = std::make_unique<Opened>(std::move(handle), config_);
 }
 
 void Database::set_up() {
   sqlite3_busy_handler(handle(), &Database::on_busy, this);
   switch_to_wal();
   if (sqlite3_db_readonly(handle(), "main") != 0) {
-    throw PermanentError("cannot write to " + environment_->description +
+    throw PermanentError("cannot write to " + config_->description +
                          ": the file is read-only; change its permissions, or the path's mode");
   }
-  const bool full = environment_->options.durability == Durability::full;
+  const bool full = config_->options.durability == Durability::full;
   run_script(full ? "PRAGMA synchronous = FULL" : "PRAGMA synchronous = NORMAL",
              "set the durability");
   run_script(kWalSizeLimit, "limit the write-ahead log");
@@ -66,11 +65,11 @@ void Database::set_up() {
 void Database::switch_to_wal() {
   // Two processes that switch at the same moment are told "busy" at once,
   // without a call of the busy handler: so wait here as well.
-  const auto deadline = steady_clock::now() + environment_->options.wait_timeout;
+  const auto deadline = steady_clock::now() + config_->options.wait_timeout;
   std::string mode;
   for (;;) {
     Statement statement(handle(), "PRAGMA journal_mode = WAL", "switch to write-ahead logging",
-                        environment_->description);
+                        config_->description);
     Run run(statement);
     const int code = run.try_step();
     if (code == SQLITE_ROW) {
@@ -81,8 +80,7 @@ void Database::switch_to_wal() {
     std::this_thread::sleep_for(milliseconds{1});
   }
   if (mode != "wal" && sqlite3_db_readonly(handle(), "main") == 0) {
-    throw PermanentError("cannot use " + environment_->description + ": its journal mode is '" +
-                         mode +
+    throw PermanentError("cannot use " + config_->description + ": its journal mode is '" + mode +
                          "' and can't be changed to WAL; put it on a local file system that can "
                          "share memory");
   }
@@ -95,7 +93,7 @@ int Database::on_busy(void* self, int tries) {
   const Instant now = steady_clock::now();
   if (tries == 0) db.waiting_since_ = now;
   const Instant deadline =
-      db.deadline_.value_or(db.waiting_since_ + db.environment_->options.wait_timeout);
+      db.deadline_.value_or(db.waiting_since_ + db.config_->options.wait_timeout);
   if (now >= deadline) return 0;
   const auto pause = std::min(microseconds{50} * (1 + tries), microseconds{2'000});
   std::this_thread::sleep_for(std::min<steady_clock::duration>(pause, deadline - now));
@@ -104,17 +102,17 @@ int Database::on_busy(void* self, int tries) {
 
 void Database::run_script(const std::string& text, std::string_view purpose) {
   const int code = sqlite3_exec(handle(), text.c_str(), nullptr, nullptr, nullptr);
-  if (code != SQLITE_OK) throw_failure(handle(), code, purpose, environment_->description);
+  if (code != SQLITE_OK) throw_failure(handle(), code, purpose, config_->description);
 }
 
 void Database::take_turn(Instant deadline) {
-  environment_->check_process();
-  if (!environment_->turn.take(deadline)) {
-    throw RetryableError("cannot begin a transaction (" + environment_->description + "): waited " +
-                         in_ms(environment_->options.wait_timeout) +
+  config_->check_process();
+  if (!config_->turn.take(deadline)) {
+    throw RetryableError("cannot begin a transaction (" + config_->description + "): waited " +
+                         in_ms(config_->options.wait_timeout) +
                          " behind other transactions of this process, the present one open for " +
-                         in_ms(environment_->turn.held_for()) + " and " +
-                         std::to_string(environment_->turn.waiting()) + " more in line" +
+                         in_ms(config_->turn.held_for()) + " and " +
+                         std::to_string(config_->turn.waiting()) + " more in line" +
                          "; keep transactions short, or raise sqlite::Options::wait_timeout");
   }
   has_turn_ = true;
@@ -123,13 +121,13 @@ void Database::take_turn(Instant deadline) {
 void Database::give_turn_back() noexcept {
   if (!has_turn_) return;
   has_turn_ = false;
-  environment_->turn.give_back();
+  config_->turn.give_back();
 }
 
 void Database::begin() {
-  environment_->check_file();
+  config_->check_file();
   Run run((*this)[sql::kBegin]);
-  const Instant deadline = steady_clock::now() + environment_->options.wait_timeout;
+  const Instant deadline = steady_clock::now() + config_->options.wait_timeout;
   take_turn(deadline);
   deadline_ = deadline;
   const int code = run.try_step();
@@ -138,8 +136,8 @@ void Database::begin() {
   give_turn_back();
   if (code != SQLITE_BUSY) run.fail();
   throw RetryableError(
-      "cannot begin a transaction (" + environment_->description + "): waited " +
-      in_ms(environment_->options.wait_timeout) +
+      "cannot begin a transaction (" + config_->description + "): waited " +
+      in_ms(config_->options.wait_timeout) +
       " for another process, or a connection that is not this store's, to end its transaction; "
       "find out who holds it, or raise sqlite::Options::wait_timeout");
 }

@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "store/sqlite/environment.h"
-#include "store/sqlite/session.h"
+#include "client/sqlite/session.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 
@@ -19,14 +19,14 @@ namespace outbox::sqlite {
 class Database {
  public:
   // `may_create`: whether a missing file is made.
-  explicit Database(EnvironmentPtr environment, bool may_create = false);
+  explicit Database(StoreConfigPtr config, bool may_create = false);
   ~Database();
   Database(const Database&) = delete;
   Database& operator=(const Database&) = delete;
 
   Session& session() { return opened_->session; }
   Statement& operator[](const Sql& sql) { return session()[sql]; }
-  const Environment& environment() const { return *environment_; }
+  const StoreConfig& config() const { return *config_; }
   sqlite3* handle() const { return opened_->handle.get(); }
 
   // Runs a statement of sql.h to its end; how many rows it changed.
@@ -65,8 +65,8 @@ class Database {
       Database& db;
       ~GiveBack() { db.give_turn_back(); }
     };
-    environment_->check_file();
-    take_turn(std::chrono::steady_clock::now() + environment_->options.wait_timeout);
+    config_->check_file();
+    take_turn(std::chrono::steady_clock::now() + config_->options.wait_timeout);
     const GiveBack at_end{*this};
     return work();
   }
@@ -76,8 +76,8 @@ class Database {
 
   // Members in the order of their making: statements go before the handle.
   struct Opened {
-    Opened(DatabaseHandle opened_handle, EnvironmentPtr environment)
-        : handle(std::move(opened_handle)), session(handle.get(), std::move(environment)) {}
+    Opened(DatabaseHandle opened_handle, StoreConfigPtr config)
+        : handle(std::move(opened_handle)), session(handle.get(), std::move(config)) {}
     DatabaseHandle handle;
     Session session;
   };
@@ -90,7 +90,7 @@ class Database {
   void give_turn_back() noexcept;
   bool certainly_undone();
 
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   std::unique_ptr<Opened> opened_;
 
   bool has_turn_ = false;

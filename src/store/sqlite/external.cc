@@ -11,9 +11,9 @@
 namespace outbox::sqlite {
 namespace {
 
-EnvironmentPtr environment_of(Store& store) {
+StoreConfigPtr config_of_store(Store& store) {
   if (const auto* sqlite_store = dynamic_cast<SqliteStore*>(&store)) {
-    return sqlite_store->environment();
+    return sqlite_store->config();
   }
   throw MisuseError("sqlite::ExternalConnection needs an SQLite store, not " + store.description());
 }
@@ -26,13 +26,13 @@ bool same_file(const std::string& a, const std::string& b) {
 }
 
 // The row must go where the store's reader looks for it.
-void check_same_database(sqlite3* db, const Environment& environment) {
+void check_same_database(sqlite3* db, const StoreConfig& config) {
   if (db == nullptr) throw MisuseError("sqlite::ExternalConnection was given a null connection");
   const char* name = sqlite3_db_filename(db, "main");
   const std::string file = name == nullptr ? "" : name;
-  if (!same_file(file, environment.file)) {
+  if (!same_file(file, config.file)) {
     throw MisuseError("sqlite::ExternalConnection was given a connection to '" + file +
-                      "', and the store is " + environment.description + ": open the same file");
+                      "', and the store is " + config.description + ": open the same file");
   }
 }
 
@@ -46,10 +46,10 @@ void check_same_database(sqlite3* db, const Environment& environment) {
 
 class ExternalConnection::Impl {
  public:
-  Impl(sqlite3* db, EnvironmentPtr environment) : session_(db, std::move(environment)) {}
+  Impl(sqlite3* db, StoreConfigPtr config) : session_(db, std::move(config)) {}
 
   Session& session() {
-    session_.environment().check_process();
+    config_of(session_).check_process();
     return session_;
   }
   const Session& session() const { return session_; }
@@ -59,9 +59,9 @@ class ExternalConnection::Impl {
 };
 
 ExternalConnection::ExternalConnection(sqlite3* db, Store& store) {
-  EnvironmentPtr environment = environment_of(store);
-  check_same_database(db, *environment);
-  impl_ = std::make_unique<Impl>(db, std::move(environment));
+  StoreConfigPtr config = config_of_store(store);
+  check_same_database(db, *config);
+  impl_ = std::make_unique<Impl>(db, std::move(config));
 }
 
 ExternalConnection::~ExternalConnection() = default;
@@ -73,10 +73,10 @@ std::vector<RowRef> ExternalConnection::insert(std::span<const Event> events,
   Session& session = impl_->session();
   if (!session.in_transaction()) {
     throw MisuseError("an event was to be written outside a transaction (" +
-                      session.environment().description +
+                      config_of(session).description +
                       ", an external connection): run BEGIN IMMEDIATE on it first");
   }
-  session.environment().check_file();
+  config_of(session).check_file();
   return insert_rows(session, events, options);
 }
 

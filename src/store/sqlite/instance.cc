@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "core/process.h"
+#include "base/process.h"
 #include "outbox/error.h"
 
 namespace outbox::sqlite {
@@ -15,16 +15,16 @@ bool has_shard(std::span<const int> shards) {
 
 }  // namespace
 
-SqliteInstance::SqliteInstance(EnvironmentPtr environment, InstanceOptions options)
-    : environment_(std::move(environment)),
+SqliteInstance::SqliteInstance(StoreConfigPtr config, InstanceOptions options)
+    : config_(std::move(config)),
       options_(named(std::move(options))),
       owner_(unique_owner(options_.name)),
-      ownership_(environment_, options_, owner_),
-      reading_(environment_),
+      ownership_(config_, options_, owner_),
+      reading_(config_),
       reader_(reading_),
       claims_(reading_, owner_, options_.lock_timeout),
       waits_(reading_, !options_.row_claims),
-      marking_(environment_),
+      marking_(config_),
       updates_(marking_, options_.row_claims ? std::optional(owner_) : std::nullopt) {}
 
 void SqliteInstance::release(int shard) {
@@ -33,7 +33,7 @@ void SqliteInstance::release(int shard) {
 }
 
 void SqliteInstance::prepare_to_read() {
-  environment_->check_process();
+  config_->check_process();
   if (ownership_.epoch() != 0) waits_.keep(ownership_.epoch());
 }
 

@@ -18,7 +18,7 @@ namespace outbox::sqlite {
 // without leave() counts as its death.
 class SqliteInstance final : public Instance {
  public:
-  SqliteInstance(EnvironmentPtr environment, InstanceOptions options);
+  SqliteInstance(StoreConfigPtr config, InstanceOptions options);
 
   Lease renew() override { return ownership_.renew(); }
   std::int64_t epoch() const override { return ownership_.epoch(); }
@@ -44,7 +44,7 @@ class SqliteInstance final : public Instance {
   void prepare_to_read();
 
   // Constant after construction.
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const InstanceOptions options_;
   const std::string owner_;
 

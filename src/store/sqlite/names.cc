@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
-#include "core/quote.h"
-#include "core/sql_text.h"
-#include "core/url_scheme.h"
+#include "base/quote.h"
+#include "base/sql_text.h"
+#include "base/url_scheme.h"
 #include "outbox/error.h"
 #include "store/sqlite/operator_sql.h"
 #include "store/sqlite/operators.h"

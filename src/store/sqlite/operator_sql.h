@@ -8,7 +8,7 @@
 
 #include <string_view>
 
-#include "store/sqlite/statement.h"
+#include "client/sqlite/statement.h"
 
 namespace outbox::sqlite::sql {
 

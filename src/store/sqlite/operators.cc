@@ -64,9 +64,9 @@ Found find_matching(Database& database, const EventFilter& filter, StatusBits st
 
 }  // namespace
 
-EventRecord decode_record(const Run& run, const Environment& environment) {
+EventRecord decode_record(const Run& run, const StoreConfig& config) {
   EventRecord record{
-      .row = decode_row(run, *environment.options.codec, environment.now()),
+      .row = decode_row(run, *config.options.codec, config.now()),
       .hold = run.optional_integer(kHoldColumn),
       .last_error = std::string(run.text(kRowColumns)),
       .locked_by = std::string(run.text(kRowColumns + 1)),
@@ -80,7 +80,7 @@ EventRecord decode_record(const Run& run, const Environment& environment) {
 Counts Operators::counts() {
   Counts counts;
   {
-    Run run(database_[sql::kCountPending], hold_until(environment().now()));
+    Run run(database_[sql::kCountPending], hold_until(config().now()));
     run.step();
     counts.pending = run.integer(0);
     counts.retry = run.integer(1);
@@ -99,7 +99,7 @@ std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, s
           sql_limit(limit));
   bind_filter(run, filter, statuses);
   std::vector<EventRecord> records;
-  while (run.step()) records.push_back(decode_record(run, environment()));
+  while (run.step()) records.push_back(decode_record(run, config()));
   return records;
 }
 
@@ -156,7 +156,7 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
   const std::string list = seq_list(found.seqs);
   WriteTransaction transaction(database_);
   if ((statuses & bit(Status::dead)) != 0) database_.execute(sql::kNoteUnblockedMany, list);
-  Run run(database_[sql::kReplayMany], list, micros(environment().now()));
+  Run run(database_[sql::kReplayMany], list, micros(config().now()));
   bind_filter(run, filter, statuses);
   found.step.rows = run.finish();
   transaction.commit();
@@ -188,7 +188,7 @@ Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t lim
   const std::string list = seq_list(found.seqs);
   WriteTransaction transaction(database_);
   if (archive) {
-    database_.execute(sql::kArchive, list, micros(environment().now()), status, micros(before));
+    database_.execute(sql::kArchive, list, micros(config().now()), status, micros(before));
   }
   found.step.rows = database_.execute(sql::kPurge, list, status, micros(before));
   transaction.commit();
@@ -207,7 +207,7 @@ std::vector<Member> Operators::members() {
   Run run(database_[sql::kMember]);
   if (run.step()) {
     const bool left = run.integer(4) != 0;
-    const bool alive = !left && OwnerLock::is_held_exclusively(Ownership::lock_file(environment()));
+    const bool alive = !left && OwnerLock::is_held_exclusively(Ownership::lock_file(config()));
     members.push_back({.name = std::string(run.text(0)),
                        .host = std::string(run.text(1)),
                        .pid = run.integer(2),

@@ -5,9 +5,9 @@
 #include <cstdint>
 #include <vector>
 
+#include "client/sqlite/statement.h"
 #include "outbox/store.h"
 #include "store/sqlite/database.h"
-#include "store/sqlite/statement.h"
 
 namespace outbox::sqlite {
 
@@ -15,7 +15,7 @@ namespace outbox::sqlite {
 inline constexpr std::string_view kRecordColumnNames = "{columns}, last_error, locked_by, done_at";
 
 // The row that the run stands on, as an operator sees it.
-EventRecord decode_record(const Run& run, const Environment& environment);
+EventRecord decode_record(const Run& run, const StoreConfig& config);
 
 // The calls of the same names of Store that look at many rows. Each search is a
 // read of its own; only what changes rows takes the turn to write, and not
@@ -38,7 +38,7 @@ class Operators {
   std::vector<Member> members();
 
  private:
-  const Environment& environment() const { return database_.environment(); }
+  const StoreConfig& config() const { return database_.config(); }
 
   Database& database_;
 };

@@ -6,24 +6,24 @@
 #include <utility>
 #include <vector>
 
-#include "core/process.h"
+#include "base/process.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 
 namespace outbox::sqlite {
 
-std::string Ownership::lock_file(const Environment& environment) {
-  return environment.file + "-" + environment.options.table + ".owner";
+std::string Ownership::lock_file(const StoreConfig& config) {
+  return config.file + "-" + config.options.table + ".owner";
 }
 
-Ownership::Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner)
+Ownership::Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner)
     : options_(options),
       owner_(std::move(owner)),
-      database_(environment),
-      lock_(lock_file(*environment), environment->file) {}
+      database_(config),
+      lock_(lock_file(*config), config->file) {}
 
 Lease Ownership::renew() {
-  database_.environment().check_process();
+  database_.config().check_process();
   if (lost_the_file()) return {};
   if (lock_.held() && !still_owner()) drop();
   if (!lock_.held()) {
@@ -45,10 +45,10 @@ Lease Ownership::renew() {
 // Told once by a lease that owns nothing, so that whatever was read is dropped; the lock is
 // given back to those who have the file that is there now.
 bool Ownership::lost_the_file() {
-  const Environment& environment = database_.environment();
-  const bool was_gone = std::exchange(file_is_gone_, environment.file_is_gone());
+  const StoreConfig& config = database_.config();
+  const bool was_gone = std::exchange(file_is_gone_, config.file_is_gone());
   if (!file_is_gone_) return false;
-  if (was_gone) environment.check_file();
+  if (was_gone) config.check_file();
   if (lock_.held()) drop();
   return true;
 }
@@ -78,7 +78,7 @@ Lease Ownership::take_over() {
     }
   }
   database_.execute(sql::kTakeOver, last_epoch_ + 1, owner_, options_.capacity, options_.name,
-                    host_name(), std::int64_t{getpid()}, micros(database_.environment().now()));
+                    host_name(), std::int64_t{getpid()}, micros(database_.config().now()));
   transaction.commit();
   epoch_ = ++last_epoch_;
 
@@ -88,8 +88,8 @@ Lease Ownership::take_over() {
 }
 
 void Ownership::leave() {
-  database_.environment().check_process();
-  if (database_.environment().file_is_gone()) {
+  database_.config().check_process();
+  if (database_.config().file_is_gone()) {
     // There is nothing to give back; nobody will look into that file.
   } else if (options_.row_claims) {
     give_claims_back();

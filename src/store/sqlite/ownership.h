@@ -21,14 +21,14 @@ namespace outbox::sqlite {
 // Used by one thread at a time, but for epoch().
 class Ownership {
  public:
-  Ownership(EnvironmentPtr environment, const InstanceOptions& options, std::string owner);
+  Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner);
 
   // Owns nothing once the file was deleted or replaced, and throws PermanentError from then on
   // until it is back.
   Lease renew();
   void leave();
 
-  static std::string lock_file(const Environment& environment);
+  static std::string lock_file(const StoreConfig& config);
 
   // 0 while it owns nothing. Thread-safe.
   std::int64_t epoch() const { return epoch_.load(); }

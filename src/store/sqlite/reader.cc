@@ -4,7 +4,7 @@
 #include <limits>
 #include <utility>
 
-#include "core/bounded.h"
+#include "base/bounded.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 #include "store/sqlite/waits.h"
@@ -22,10 +22,10 @@ Rows Reader::ready(std::int64_t epoch, std::size_t in_flight, const ReadLimit& l
   std::size_t most = limit.rows;
   if (rewound_) most += std::min(in_flight, std::numeric_limits<std::size_t>::max() - most);
   ByteBudget budget(limit);
-  const Environment& environment = database_.environment();
+  const StoreConfig& config = database_.config();
   Rows result;
   Run run(database_[sql::kReady], floor_, one_more(most));
-  result.more = decode_rows(run, environment, most, budget, result.rows);
+  result.more = decode_rows(run, config, most, budget, result.rows);
   if (!result.rows.empty()) floor_ = result.rows.back().ref.seq;
   rewound_ = false;
   return result;
@@ -39,8 +39,8 @@ void Reader::rewind(Seq seq) {
 }
 
 DueRows Reader::due(const ReadLimit& limit) {
-  const Environment& environment = database_.environment();
-  const Time now = environment.now();
+  const StoreConfig& config = database_.config();
+  const Time now = config.now();
   const std::int64_t latest = hold_until(now);
 
   // One moment after the other: sorting by (hold descending, seq ascending) in
@@ -55,7 +55,7 @@ DueRows Reader::due(const ReadLimit& limit) {
     below = *hold;
     if (below < latest) break;
     Run run(database_[sql::kDueAt], below, one_more(limit.rows - result.rows.size()));
-    result.more = decode_rows(run, environment, limit.rows, budget, result.rows);
+    result.more = decode_rows(run, config, limit.rows, budget, result.rows);
   }
   if (const auto next = database_.integer(sql::kEarliest, latest)) {
     result.next_in = internal::bounded(microseconds{-(*next + micros(now))});
@@ -64,16 +64,16 @@ DueRows Reader::due(const ReadLimit& limit) {
 }
 
 Rows Reader::held(LaneKey key, const ReadLimit& limit) {
-  const Environment& environment = database_.environment();
+  const StoreConfig& config = database_.config();
   Rows result;
   ByteBudget budget(limit);
   Run run(database_[sql::kHeld], key, one_more(limit.rows));
-  result.more = decode_rows(run, environment, limit.rows, budget, result.rows);
+  result.more = decode_rows(run, config, limit.rows, budget, result.rows);
   return result;
 }
 
 std::vector<HeldLane> Reader::held_lanes(LaneKey after, std::size_t limit) {
-  const Time now = database_.environment().now();
+  const Time now = database_.config().now();
   std::vector<HeldLane> lanes;
   LaneKey last = std::max<LaneKey>(after, kNoLane);
   while (lanes.size() < limit) {

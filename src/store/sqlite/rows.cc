@@ -6,8 +6,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "core/quote.h"
-#include "core/time_text.h"
+#include "base/quote.h"
+#include "base/time_text.h"
 #include "outbox/error.h"
 #include "store/sqlite/broken_rows.h"
 #include "store/sqlite/sql.h"
@@ -125,12 +125,12 @@ Time stored_time(std::int64_t micros_since_1970) {
   return std::clamp(time_of(micros_since_1970), kEarliestTime, kLatestTime);
 }
 
-bool decode_rows(Run& run, const Environment& environment, std::size_t limit, ByteBudget& budget,
+bool decode_rows(Run& run, const StoreConfig& config, std::size_t limit, ByteBudget& budget,
                  std::vector<Row>& rows) {
   while (run.step()) {
     if (rows.size() >= limit || budget.spent()) return true;
     const bool taken = budget.taken(run.text(kEventId));
-    rows.push_back(decode_row(run, *environment.options.codec, environment.now(), !taken));
+    rows.push_back(decode_row(run, *config.options.codec, config.now(), !taken));
     rows.back().without_payload = taken;
     budget.spend(rows.back().event.payload().size());
   }
@@ -159,9 +159,7 @@ constexpr std::size_t kSomeRows = 8;
 class Insertion {
  public:
   Insertion(Session& session, const InsertOptions& options)
-      : session_(session),
-        owner_(null_if_empty(options.owner)),
-        now_(session.environment().now()) {}
+      : session_(session), owner_(null_if_empty(options.owner)), now_(config_of(session).now()) {}
 
   std::vector<RowRef> run(std::span<const Event> events) {
     refs_.reserve(events.size());
@@ -193,7 +191,7 @@ class Insertion {
     Run run(statement);
     int parameter = 0;
     for (const Event& event : events) {
-      prepared.push_back({.headers = encoded_headers(event, *session_.environment().options.codec),
+      prepared.push_back({.headers = encoded_headers(event, *config_of(session_).options.codec),
                           .hold = hold_of(event, now_)});
       bind(run, parameter, event, prepared.back().headers, prepared.back().hold);
       parameter += sql::kInsertParameters;
@@ -234,7 +232,7 @@ class Insertion {
     } catch (const PermanentError&) {
       if (const Event* culprit = find_duplicate(events)) {
         throw MisuseError("an event with the id " + quote(culprit->id()) + " is already in " +
-                          session_.environment().description +
+                          config_of(session_).description +
                           ": leave the id out, or make it unique");
       }
       throw;

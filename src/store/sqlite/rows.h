@@ -8,12 +8,12 @@
 #include <string_view>
 #include <vector>
 
+#include "client/sqlite/session.h"
+#include "client/sqlite/statement.h"
 #include "outbox/event.h"
 #include "outbox/json_codec.h"
 #include "outbox/store.h"
 #include "store/common/rows.h"
-#include "store/sqlite/session.h"
-#include "store/sqlite/statement.h"
 
 namespace outbox::sqlite {
 
@@ -44,7 +44,7 @@ std::optional<Time> waits_since(const Run& run, int locked_by_column, int locked
 // The clock is read after each step: the first one takes the snapshot, and a row
 // in it that was available when it was committed is available now. Read before,
 // the time may lie before the commit, and the row would pass for a delayed one.
-bool decode_rows(Run& run, const Environment& environment, std::size_t limit, ByteBudget& budget,
+bool decode_rows(Run& run, const StoreConfig& config, std::size_t limit, ByteBudget& budget,
                  std::vector<Row>& rows);
 
 // The numbers as a JSON array: how a statement takes any number of rows.

@@ -2,7 +2,7 @@
 
 #include <string_view>
 
-#include "core/sql_text.h"
+#include "base/sql_text.h"
 #include "outbox/sqlite.h"
 #include "store/common/rows.h"
 #include "store/sqlite/broken_rows.h"
@@ -28,7 +28,7 @@ CREATE TABLE IF NOT EXISTS {migration} (
 
 // 0 if there are no tables yet.
 int current_version(Database& database) {
-  const std::string migration_table = database.environment().options.table + "_migration";
+  const std::string migration_table = database.config().options.table + "_migration";
   if (!database.integer(sql::kHasMigrations, migration_table)) return 0;
   return static_cast<int>(database.integer(sql::kSchemaVersion).value_or(0));
 }
@@ -37,14 +37,14 @@ void apply(Database& database, const Migration& migration) {
   WriteTransaction transaction(database);
   // Another process may have been quicker.
   const int version = current_version(database);
-  kMigrations.check_not_newer(version, database.environment().description);
+  kMigrations.check_not_newer(version, database.config().description);
   if (version >= migration.version) return;
-  const std::string& table = database.environment().options.table;
+  const std::string& table = database.config().options.table;
   const std::string purpose = std::string("apply migration ") + migration.name;
   database.run_script(expand(kMigrationTable, table), purpose);
   database.run_script(expand(migration.sql, table), purpose);
   database.execute(sql::kRecordMigration, migration.version, std::string_view(migration.name),
-                   micros(database.environment().now()));
+                   micros(database.config().now()));
   transaction.commit();
 }
 
@@ -53,7 +53,7 @@ void apply(Database& database, const Migration& migration) {
 const Migrations& migrations() { return kMigrations; }
 
 void ensure_schema(Database& database, bool migrate) {
-  const std::string& description = database.environment().description;
+  const std::string& description = database.config().description;
   const auto missing = kMigrations.missing(current_version(database), migrate, description);
   for (const Migration& migration : missing) apply(database, migration);
   // Rows that an older schema allowed stay as they are.

@@ -3,14 +3,14 @@
 #include <cerrno>
 #include <string>
 
-#include "core/sql_text.h"
+#include "base/sql_text.h"
+#include "client/sqlite/statement.h"
 #include "outbox/sqlite.h"
 #include "store/common/rows.h"
-#include "store/sqlite/environment.h"
 #include "store/sqlite/names.h"
 #include "store/sqlite/schema.h"
 #include "store/sqlite/sql.h"
-#include "store/sqlite/statement.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 namespace {

@@ -11,7 +11,7 @@
 #include <cstddef>
 #include <string_view>
 
-#include "store/sqlite/statement.h"
+#include "client/sqlite/statement.h"
 
 namespace outbox::sqlite {
 

@@ -3,8 +3,8 @@
 #include <string>
 #include <utility>
 
-#include "core/instance_options.h"
-#include "core/sql_text.h"
+#include "base/sql_text.h"
+#include "model/instance_options.h"
 #include "store/common/rows.h"
 #include "store/sqlite/connection.h"
 #include "store/sqlite/instance.h"
@@ -21,15 +21,13 @@ constexpr std::size_t kScans = 4;
 
 }  // namespace
 
-SqliteStore::SqliteStore(EnvironmentPtr environment, std::unique_ptr<Database> first)
-    : environment_(std::move(environment)),
-      connections_(make_pool(environment_, environment_->options.connections,
+SqliteStore::SqliteStore(StoreConfigPtr config, std::unique_ptr<Database> first)
+    : config_(std::move(config)),
+      connections_(make_pool(config_, config_->options.connections,
                              "end transactions sooner, or raise sqlite::Options::connections",
-                             environment_->options.on_open)),
-      operators_(
-          make_pool(environment_, 1, "an operator's query is running", {}, std::move(first))),
-      scans_(make_pool(environment_, kScans, "other searches of operators or purges are running")) {
-}
+                             config_->options.on_open)),
+      operators_(make_pool(config_, 1, "an operator's query is running", {}, std::move(first))),
+      scans_(make_pool(config_, kScans, "other searches of operators or purges are running")) {}
 
 Capabilities SqliteStore::capabilities() const {
   return {.shards = 1,
@@ -41,7 +39,7 @@ Capabilities SqliteStore::capabilities() const {
 }
 
 std::string SqliteStore::side_table(std::string_view name) const {
-  return quoted_name(environment_->options.table + "_" + std::string(name));
+  return quoted_name(config_->options.table + "_" + std::string(name));
 }
 
 std::unique_ptr<Connection> SqliteStore::connect() {
@@ -49,16 +47,16 @@ std::unique_ptr<Connection> SqliteStore::connect() {
 }
 
 std::unique_ptr<Instance> SqliteStore::join(InstanceOptions options) {
-  environment_->check_process();
-  return std::make_unique<SqliteInstance>(environment_, checked(std::move(options)));
+  config_->check_process();
+  return std::make_unique<SqliteInstance>(config_, checked(std::move(options)));
 }
 
 std::unique_ptr<Watch> SqliteStore::watch(std::function<void()> on_commit) {
-  return watch_commits(environment_, std::move(on_commit));
+  return watch_commits(config_, std::move(on_commit));
 }
 
 PoolHandle SqliteStore::take_to_read(Pool& pool) {
-  environment_->check_file();
+  config_->check_file();
   return pool.take();
 }
 
@@ -73,7 +71,7 @@ std::optional<EventRecord> SqliteStore::find(std::string_view event_id) {
   const auto database = take_to_read(*operators_);
   Run run((*database)[sql::kFind], event_id);
   if (!run.step()) return std::nullopt;
-  return decode_record(run, *environment_);
+  return decode_record(run, *config_);
 }
 
 std::vector<EventRecord> SqliteStore::list(const EventFilter& filter, Seq after,
@@ -93,7 +91,7 @@ bool SqliteStore::replay(std::string_view event_id) {
   const auto database = take_to_read(*operators_);
   WriteTransaction transaction(*database);
   database->execute(sql::kNoteUnblocked, event_id);
-  const bool replayed = database->execute(sql::kReplay, event_id, micros(environment_->now())) == 1;
+  const bool replayed = database->execute(sql::kReplay, event_id, micros(config_->now())) == 1;
   transaction.commit();
   return replayed;
 }

@@ -4,8 +4,8 @@
 #include <memory>
 
 #include "outbox/store.h"
-#include "store/sqlite/environment.h"
 #include "store/sqlite/pool.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 
@@ -13,12 +13,12 @@ namespace outbox::sqlite {
 class SqliteStore final : public Store {
  public:
   // Takes the connection over that the schema was checked on.
-  SqliteStore(EnvironmentPtr environment, std::unique_ptr<Database> first);
+  SqliteStore(StoreConfigPtr config, std::unique_ptr<Database> first);
 
-  std::string description() const override { return environment_->description; }
+  std::string description() const override { return config_->description; }
   Capabilities capabilities() const override;
   std::string side_table(std::string_view name) const override;
-  const Clock& clock() const override { return *environment_->options.clock; }
+  const Clock& clock() const override { return *config_->options.clock; }
 
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Instance> join(InstanceOptions options) override;
@@ -39,13 +39,13 @@ class SqliteStore final : public Store {
   std::vector<Member> members() override;
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) override;
 
-  const EnvironmentPtr& environment() const { return environment_; }
+  const StoreConfigPtr& config() const { return config_; }
 
  private:
   // For what only reads: the rest is checked when a transaction begins.
   PoolHandle take_to_read(Pool& pool);
 
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const std::shared_ptr<Pool> connections_;
 
   // One more, so that operators are not shut out when the users' are all taken.

@@ -16,11 +16,11 @@
 #include <utility>
 #include <vector>
 
+#include "client/sqlite/handle.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
-#include "store/sqlite/handle.h"
 #include "support/stores.h"
 #include "support/temporary_directory.h"
 

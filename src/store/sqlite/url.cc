@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "core/url_scheme.h"
+#include "base/url_scheme.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"

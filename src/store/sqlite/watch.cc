@@ -16,10 +16,10 @@
 #include <thread>
 #include <utility>
 
+#include "base/thread.h"
 #include "outbox/error.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/sql.h"
-#include "threads/thread.h"
 
 namespace outbox::sqlite {
 namespace {
@@ -74,12 +74,12 @@ enum class Woken { by_time, by_writing, by_stop };
 // Constructed and destroyed on the user's thread, the rest is its own thread's.
 class CommitWatch final : public Watch {
  public:
-  CommitWatch(EnvironmentPtr environment, std::function<void()> on_commit)
-      : environment_(environment),
+  CommitWatch(StoreConfigPtr config, std::function<void()> on_commit)
+      : config_(config),
         on_commit_(std::move(on_commit)),
         inotify_(inotify_init1(IN_NONBLOCK | IN_CLOEXEC), "inotify_init1"),
         stop_(eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC), "eventfd"),
-        database_(std::move(environment)) {
+        database_(std::move(config)) {
     seen_ = database_.integer(sql::kDataVersion);  // the first read makes the log
     attach();
     if (!attached_) throw std::runtime_error("inotify_add_watch: " + last_error_);
@@ -87,7 +87,7 @@ class CommitWatch final : public Watch {
   }
 
   ~CommitWatch() override {
-    if (getpid() != environment_->pid) {
+    if (getpid() != config_->pid) {
       thread_.detach();  // threads do not survive fork()
       return;
     }
@@ -157,7 +157,7 @@ class CommitWatch final : public Watch {
   }
 
   void attach() {
-    const std::string log = environment_->file + "-wal";
+    const std::string log = config_->file + "-wal";
     attached_ = inotify_add_watch(inotify_.get(), log.c_str(),
                                   IN_MODIFY | IN_ATTRIB | IN_MOVE_SELF | IN_DELETE_SELF) >= 0;
     if (!attached_) last_error_ = log + ": " + std::strerror(errno);
@@ -170,8 +170,8 @@ class CommitWatch final : public Watch {
       return std::exchange(seen_, version) != version;
     } catch (const Error& error) {
       if (!failing_) {
-        environment_->options.log(LogLevel::warning,
-                                  std::string("cannot watch for commits: ") + error.what());
+        config_->options.log(LogLevel::warning,
+                             std::string("cannot watch for commits: ") + error.what());
       }
       failing_ = true;
       return false;
@@ -182,15 +182,14 @@ class CommitWatch final : public Watch {
     try {
       on_commit_();
     } catch (const std::exception& error) {
-      environment_->options.log(LogLevel::error,
-                                std::string("a commit watcher threw: ") + error.what());
+      config_->options.log(LogLevel::error, std::string("a commit watcher threw: ") + error.what());
     } catch (...) {
-      environment_->options.log(LogLevel::error, "a commit watcher threw");
+      config_->options.log(LogLevel::error, "a commit watcher threw");
     }
   }
 
   // Constant after construction.
-  const EnvironmentPtr environment_;
+  const StoreConfigPtr config_;
   const std::function<void()> on_commit_;
   const Descriptor inotify_;
   const Descriptor stop_;
@@ -206,14 +205,14 @@ class CommitWatch final : public Watch {
 
 }  // namespace
 
-std::unique_ptr<Watch> watch_commits(EnvironmentPtr environment, std::function<void()> on_commit) {
-  environment->check_process();
+std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit) {
+  config->check_process();
   try {
-    return std::make_unique<CommitWatch>(environment, std::move(on_commit));
+    return std::make_unique<CommitWatch>(config, std::move(on_commit));
   } catch (const std::exception& error) {
-    environment->options.log(LogLevel::warning,
-                             "commits of other processes are found by polling only (" +
-                                 environment->description + "): " + error.what());
+    config->options.log(LogLevel::warning,
+                        "commits of other processes are found by polling only (" +
+                            config->description + "): " + error.what());
     return nullptr;
   }
 }

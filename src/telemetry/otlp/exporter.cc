@@ -7,14 +7,14 @@
 #include <utility>
 #include <vector>
 
-#include "core/rate_limit.h"
+#include "base/mutex.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
+#include "client/http/client.h"
 #include "outbox/error.h"
 #include "outbox/otlp.h"
 #include "outbox/retry.h"
-#include "telemetry/otlp/http.h"
 #include "telemetry/otlp/json.h"
-#include "threads/mutex.h"
-#include "threads/thread.h"
 
 namespace outbox::otlp {
 namespace {

@@ -5,10 +5,10 @@
 #include <string>
 #include <thread>
 
+#include "client/http/server_test_util.h"
 #include "outbox/error.h"
 #include "outbox/otlp.h"
 #include "outbox/testing.h"
-#include "telemetry/otlp/http_server_test_util.h"
 
 namespace outbox::otlp {
 namespace {

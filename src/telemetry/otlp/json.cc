@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <variant>
 
-#include "core/utf8.h"
+#include "base/utf8.h"
 
 namespace outbox::otlp {
 namespace {

@@ -3,8 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
-#include "core/quote.h"
-#include "core/utf8.h"
+#include "base/quote.h"
+#include "base/utf8.h"
 #include "outbox/error.h"
 
 namespace outbox::prometheus {

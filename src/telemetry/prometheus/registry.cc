@@ -10,11 +10,11 @@
 #include <cstddef>
 #include <utility>
 
-#include "core/quote.h"
+#include "base/mutex.h"
+#include "base/quote.h"
 #include "outbox/error.h"
 #include "outbox/prometheus.h"
 #include "telemetry/prometheus/names.h"
-#include "threads/mutex.h"
 
 namespace outbox::prometheus {
 namespace {

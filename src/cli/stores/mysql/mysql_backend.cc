@@ -2,22 +2,22 @@
 
 #include <utility>
 
+#include "base/url_scheme.h"
 #include "cli/stores/mysql/examination_sql.h"
 #include "cli/stores/mysql/mysql_examination.h"
 #include "cli/stores/schema_check.h"
 #include "cli/stores/shell_word.h"
-#include "core/url_scheme.h"
+#include "client/mysql/connect_options.h"
 #include "outbox/mysql.h"
 #include "store/mysql/names.h"
-#include "store/mysql/target.h"
 
 namespace outbox::cli {
 
 MysqlBackend::MysqlBackend(std::string url, std::string table)
     : url_(std::move(url)),
       table_(std::move(table)),
-      place_(mysql::Target(url_).place()),
-      public_url_(mysql::Target(url_).public_url()) {}
+      place_(mysql::ConnectOptions(url_).place()),
+      public_url_(mysql::ConnectOptions(url_).public_url()) {}
 
 std::string MysqlBackend::description() const {
   return "MySQL database " + place_ + ", table " + table_;

@@ -30,24 +30,23 @@ constexpr std::string_view kTestedText = "tested on MariaDB 10.11 and MySQL 9";
 // A server that hangs is found out.
 constexpr seconds kCallLimit{30};
 
-mysql::EnvironmentPtr environment_for(const std::string& url, const std::string& table) {
-  auto environment = std::make_shared<mysql::Environment>(url);
-  environment->table = mysql::TableName::parse(table);
-  environment->description = "MySQL database " + environment->target.place();
-  environment->options.prepare = false;
-  return environment;
+mysql::StoreConfigPtr config_for(const std::string& url, const std::string& table) {
+  auto config = std::make_shared<mysql::StoreConfig>(url);
+  config->table = mysql::TableName::parse(table);
+  config->description = "MySQL database " + config->target.place();
+  config->options.prepare = false;
+  return config;
 }
 
 // A connection that asks. Throws what the library throws.
 class Server {
  public:
-  Server(const std::string& url, const std::string& table)
-      : database_(environment_for(url, table)) {
+  Server(const std::string& url, const std::string& table) : database_(config_for(url, table)) {
     database_.limit_calls(kCallLimit);
     database_.ensure_connected();
   }
 
-  const mysql::TableName& table() const { return database_.environment().table; }
+  const mysql::TableName& table() const { return database_.config().table; }
 
   mysql::Result ask(std::string_view sql) {
     return database_.session().run_text(mysql::expand(sql, table()), "ask the server");
@@ -56,7 +55,7 @@ class Server {
   // The same for a question that ends in the names of the tables: all whose name begins
   // with that of the events', or that one alone.
   mysql::Result ask_of_tables(std::string_view sql, bool all, std::string_view end = "") {
-    mysql::Built question("ask the server", table());
+    mysql::Built question("ask the server", database_.config());
     question.sql(sql).sql("table_schema = ");
     if (table().database.empty()) {
       question.sql("database()");

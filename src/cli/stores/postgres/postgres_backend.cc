@@ -6,17 +6,17 @@
 #include "cli/stores/postgres/postgres_examination.h"
 #include "cli/stores/schema_check.h"
 #include "cli/stores/shell_word.h"
+#include "client/postgres/connect_options.h"
 #include "outbox/postgres.h"
 #include "store/postgres/names.h"
-#include "store/postgres/target.h"
 
 namespace outbox::cli {
 
 PostgresBackend::PostgresBackend(std::string url, std::string table)
     : url_(std::move(url)),
       table_(std::move(table)),
-      place_(postgres::Target(url_).place()),
-      public_url_(postgres::Target(url_).public_url()) {}
+      place_(postgres::ConnectOptions(url_).place()),
+      public_url_(postgres::ConnectOptions(url_).public_url()) {}
 
 std::string PostgresBackend::description() const {
   return "PostgreSQL database " + place_ + ", table " + table_;

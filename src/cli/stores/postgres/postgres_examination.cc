@@ -10,15 +10,15 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "base/quote.h"
+#include "base/sql_text.h"
 #include "cli/arguments/times.h"
 #include "cli/output/figures.h"
 #include "cli/stores/postgres/examination_sql.h"
 #include "cli/stores/server_checks.h"
-#include "core/quote.h"
-#include "core/sql_text.h"
-#include "store/postgres/libpq.h"
+#include "client/postgres/connect_options.h"
+#include "client/postgres/libpq.h"
 #include "store/postgres/names.h"
-#include "store/postgres/target.h"
 
 namespace outbox::cli {
 namespace {
@@ -41,7 +41,7 @@ using Row = std::vector<std::optional<std::string>>;
 // A connection that asks. Throws std::runtime_error with the server's words.
 class Server {
  public:
-  Server(const postgres::Target& target, postgres::TableName table)
+  Server(const postgres::ConnectOptions& target, postgres::TableName table)
       : table_(std::move(table)), connection_(target.connect()) {
     if (PQstatus(connection_.get()) != CONNECTION_OK) {
       throw std::runtime_error(postgres::message_of(connection_.get(), nullptr));
@@ -232,7 +232,7 @@ Finding check_old_transactions(Server& server, const PostgresLimits& limits) {
 }
 
 // Behind a pooler in transaction mode nothing comes.
-Finding check_notify(Server& server, const postgres::Target& target,
+Finding check_notify(Server& server, const postgres::ConnectOptions& target,
                      const postgres::TableName& table) {
   const std::string channel = "outbox_doctor_" + std::to_string(getpid());
   server.ask("LISTEN " + quoted_name(channel));
@@ -252,7 +252,7 @@ Finding check_notify(Server& server, const postgres::Target& target,
 
 std::vector<Finding> examine_postgres(const std::string& url, const std::string& table,
                                       const PostgresLimits& limits) {
-  const postgres::Target target(url);
+  const postgres::ConnectOptions target(url);
   const auto name = postgres::TableName::parse(table);
   std::vector<Finding> findings;
   try {

@@ -1,0 +1,238 @@
+#include "base/json_check.h"
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/utf8.h"
+
+namespace outbox {
+namespace {
+
+constexpr bool is_digit(char c) { return '0' <= c && c <= '9'; }
+constexpr bool is_hex(char c) {
+  return is_digit(c) || ('a' <= c && c <= 'f') || ('A' <= c && c <= 'F');
+}
+
+// Bytes that a string may hold as they are.
+constexpr std::array<bool, 256> kPlain = [] {
+  std::array<bool, 256> plain{};
+  for (std::size_t c = 0x20; c < plain.size(); ++c) plain[c] = c != '"' && c != '\\';
+  return plain;
+}();
+
+// The brackets that are open: a bit each, so that a payload made of nothing
+// but brackets stays small, and no allocation up to a depth of 64.
+class OpenBrackets {
+ public:
+  bool empty() const { return depth_ == 0; }
+  bool in_object() const { return (newest_ & 1) != 0; }
+
+  void push(bool object) {
+    if (depth_ != 0 && depth_ % 64 == 0) older_.push_back(newest_);
+    newest_ = (newest_ << 1) | (object ? 1U : 0U);
+    ++depth_;
+  }
+
+  void pop() {
+    --depth_;
+    newest_ >>= 1;
+    if (depth_ != 0 && depth_ % 64 == 0) {
+      newest_ = older_.back();
+      older_.pop_back();
+    }
+  }
+
+ private:
+  std::size_t depth_ = 0;
+  std::uint64_t newest_ = 0;
+  std::vector<std::uint64_t> older_{};
+};
+
+// Every function either moves past what it is named for and returns true, or
+// notes the fault where it stands and returns false.
+class Checker {
+ public:
+  explicit Checker(std::string_view text) : text_(text) {}
+
+  std::optional<JsonFault> run() {
+    if (document()) return std::nullopt;
+    return JsonFault{pos_, what_};
+  }
+
+ private:
+  enum class Next { value, first_item, first_key, key, after_value };
+
+  bool document() {
+    for (;;) {
+      skip_space();
+      switch (next_) {
+        case Next::value:
+          if (!value()) return false;
+          break;
+        case Next::first_item:
+          if (!close(']')) next_ = Next::value;
+          break;
+        case Next::first_key:
+          if (!close('}')) next_ = Next::key;
+          break;
+        case Next::key:
+          if (!key()) return false;
+          break;
+        case Next::after_value:
+          if (open_.empty()) return pos_ == text_.size() || fail("text after the end of the value");
+          if (!separator()) return false;
+          break;
+      }
+    }
+  }
+
+  // A value without parts, or the beginning of one that has them.
+  bool value() {
+    next_ = Next::after_value;
+    switch (peek()) {
+      case '{':
+        return open(true);
+      case '[':
+        return open(false);
+      case '"':
+        return string();
+      case 't':
+        return literal("true");
+      case 'f':
+        return literal("false");
+      case 'n':
+        return literal("null");
+      default:
+        return number();
+    }
+  }
+
+  bool open(bool object) {
+    ++pos_;
+    open_.push(object);
+    next_ = object ? Next::first_key : Next::first_item;
+    return true;
+  }
+
+  bool close(char bracket) {
+    if (!take(bracket)) return false;
+    open_.pop();
+    next_ = Next::after_value;
+    return true;
+  }
+
+  bool separator() {
+    const bool object = open_.in_object();
+    if (take(',')) {
+      next_ = object ? Next::key : Next::value;
+      return true;
+    }
+    return object ? close('}') || fail("expected ',' or '}'")
+                  : close(']') || fail("expected ',' or ']'");
+  }
+
+  bool key() {
+    if (peek() != '"') return fail("expected a key in quotes");
+    if (!string()) return false;
+    skip_space();
+    next_ = Next::value;
+    return take(':') || fail("expected ':'");
+  }
+
+  bool string() {
+    ++pos_;
+    for (;;) {
+      while (pos_ < text_.size() && kPlain[static_cast<unsigned char>(text_[pos_])]) ++pos_;
+      if (take('"')) return true;
+      if (pos_ == text_.size()) return fail("string without an end");
+      if (!take('\\')) return fail("control character in a string");
+      if (!escape()) return false;
+    }
+  }
+
+  bool escape() {
+    constexpr std::string_view kSimple = "\"\\/bfnrt";
+    if (take('u')) {
+      for (int digit = 0; digit < 4; ++digit, ++pos_) {
+        if (!is_hex(peek())) return fail("expected four hexadecimal digits");
+      }
+      return true;
+    }
+    if (pos_ == text_.size() || kSimple.find(text_[pos_]) == kSimple.npos) {
+      return fail("unknown escape");
+    }
+    ++pos_;
+    return true;
+  }
+
+  bool number() {
+    const bool negative = take('-');
+    if (!is_digit(peek())) return fail(negative ? "expected a digit" : "expected a value");
+    if (take('0')) {
+      if (is_digit(peek())) return fail("number with a leading zero");
+    } else {
+      skip_digits();
+    }
+    if (take('.') && !digits()) return false;
+    if (take('e') || take('E')) {
+      if (!take('+')) take('-');
+      return digits();
+    }
+    return true;
+  }
+
+  bool digits() {
+    if (!is_digit(peek())) return fail("expected a digit");
+    skip_digits();
+    return true;
+  }
+
+  bool literal(std::string_view word) {
+    if (text_.substr(pos_, word.size()) != word) return fail("expected a value");
+    pos_ += word.size();
+    return true;
+  }
+
+  void skip_digits() {
+    while (is_digit(peek())) ++pos_;
+  }
+
+  void skip_space() {
+    while (pos_ < text_.size() && (text_[pos_] == ' ' || text_[pos_] == '\n' ||
+                                   text_[pos_] == '\r' || text_[pos_] == '\t')) {
+      ++pos_;
+    }
+  }
+
+  bool take(char c) {
+    if (pos_ == text_.size() || text_[pos_] != c) return false;
+    ++pos_;
+    return true;
+  }
+
+  // NUL at the end, which the grammar has no place for.
+  char peek() const { return pos_ < text_.size() ? text_[pos_] : '\0'; }
+
+  bool fail(std::string_view what) {
+    what_ = what;
+    return false;
+  }
+
+  const std::string_view text_;
+  std::size_t pos_ = 0;
+  Next next_ = Next::value;
+  OpenBrackets open_{};
+  std::string_view what_{};
+};
+
+}  // namespace
+
+std::optional<JsonFault> check_json(std::string_view text) {
+  if (const std::size_t bad = valid_utf8_prefix(text); bad < text.size()) {
+    return JsonFault{bad, "invalid UTF-8"};
+  }
+  return Checker(text).run();
+}
+
+}  // namespace outbox

@@ -1,0 +1,128 @@
+#include "client/sqlite/statement.h"
+
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include "outbox/error.h"
+
+namespace outbox::sqlite {
+namespace {
+
+// A null pointer would be bound as NULL, not as empty.
+const char* not_null(std::string_view text) { return text.data() == nullptr ? "" : text.data(); }
+
+}  // namespace
+
+Statement::Statement(sqlite3* db, std::string_view text, std::string purpose,
+                     const std::string& where)
+    : db_(db), purpose_(std::move(purpose)), where_(&where) {
+  const char* const end = text.data() + text.size();
+  const char* tail = text.data();
+  const auto prepare_next = [&] {
+    sqlite3_stmt* statement = nullptr;
+    const int code = sqlite3_prepare_v3(db, tail, static_cast<int>(end - tail),
+                                        SQLITE_PREPARE_PERSISTENT, &statement, &tail);
+    StatementHandle prepared(statement);
+    if (code != SQLITE_OK) throw_failure(db, sqlite3_extended_errcode(db), purpose_, where);
+    return prepared;
+  };
+
+  handle_ = prepare_next();
+  if (!handle_) {
+    throw MisuseError("cannot " + purpose_ + " (" + where + "): the text holds no statement");
+  }
+  // Blanks and comments behind the statement are no statement.
+  while (tail < end) {
+    if (prepare_next()) {
+      throw MisuseError("cannot " + purpose_ + " (" + where +
+                        "): the text holds more than one statement; run them one by one");
+    }
+  }
+}
+
+void Run::check_bind(int code) {
+  if (code != SQLITE_OK) fail();
+}
+
+void Run::bind(int index, std::nullptr_t) { check_bind(sqlite3_bind_null(handle(), index)); }
+
+void Run::bind(int index, std::int64_t value) {
+  check_bind(sqlite3_bind_int64(handle(), index, value));
+}
+
+void Run::bind(int index, double value) { check_bind(sqlite3_bind_double(handle(), index, value)); }
+
+void Run::bind(int index, std::string_view text) {
+  check_bind(sqlite3_bind_text64(handle(), index, not_null(text), text.size(), SQLITE_STATIC,
+                                 SQLITE_UTF8));
+}
+
+void Run::bind(int index, Bytes bytes) {
+  check_bind(
+      sqlite3_bind_blob64(handle(), index, not_null(bytes.data), bytes.data.size(), SQLITE_STATIC));
+}
+
+void Run::bind_value(int index, const Value& value) {
+  std::visit(
+      [&](const auto& held) {
+        using T = std::remove_cvref_t<decltype(held)>;
+        if constexpr (std::is_same_v<T, Blob>) {
+          bind(index, Bytes{held.data});
+        } else {
+          bind(index, held);
+        }
+      },
+      value);
+}
+
+bool Run::step() {
+  const int code = try_step();
+  if (code == SQLITE_ROW) return true;
+  if (code != SQLITE_DONE) fail();
+  return false;
+}
+
+void Run::fail() {
+  // A user's own connection may not report extended codes by itself.
+  throw_failure(statement_.db_, sqlite3_extended_errcode(statement_.db_), statement_.purpose_,
+                *statement_.where_);
+}
+
+std::int64_t Run::finish() {
+  // sqlite3_changes() still tells of the statement before if this one changes
+  // no rows by its nature (CREATE TABLE and its likes).
+  const std::int64_t before = sqlite3_total_changes64(statement_.db_);
+  while (step()) {
+  }
+  return sqlite3_total_changes64(statement_.db_) == before ? 0 : sqlite3_changes64(statement_.db_);
+}
+
+std::string_view Run::text(int column) const {
+  const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(handle(), column));
+  if (text == nullptr) return {};
+  return {text, static_cast<std::size_t>(sqlite3_column_bytes(handle(), column))};
+}
+
+std::string_view Run::bytes(int column) const {
+  const auto* data = static_cast<const char*>(sqlite3_column_blob(handle(), column));
+  if (data == nullptr) return {};
+  return {data, static_cast<std::size_t>(sqlite3_column_bytes(handle(), column))};
+}
+
+Value Run::value(int column) const {
+  switch (type(column)) {
+    case SQLITE_INTEGER:
+      return integer(column);
+    case SQLITE_FLOAT:
+      return sqlite3_column_double(handle(), column);
+    case SQLITE_TEXT:
+      return std::string(text(column));
+    case SQLITE_BLOB:
+      return Blob{std::string(bytes(column))};
+    default:
+      return nullptr;
+  }
+}
+
+}  // namespace outbox::sqlite

@@ -1,0 +1,84 @@
+#include "consumer/dialect.h"
+
+#include "base/sql_text.h"
+#include "outbox/error.h"
+
+namespace outbox::internal {
+namespace {
+
+// What the dialects spell differently.
+struct Spelling {
+  std::string_view now;
+  std::string_view after;
+  std::string_view before;
+  std::string_view insert;
+  std::string_view unless_there;
+};
+
+// The time is in milliseconds by the host's clock, render_sql so that old versions of SQLite
+// understand it.
+constexpr Spelling kSqlite{.now =
+                               "(CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
+                               " + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000)",
+                           .after = "({now} + ?)",
+                           .before = "({now} - ?)",
+                           .insert = "INSERT OR IGNORE INTO",
+                           .unless_there = ""};
+
+constexpr Spelling kPostgres{.now = "clock_timestamp()",
+                             .after = "({now} + CAST(? AS bigint) * interval '1 microsecond')",
+                             .before = "({now} - CAST(? AS bigint) * interval '1 microsecond')",
+                             .insert = "INSERT INTO",
+                             .unless_there = "ON CONFLICT DO NOTHING"};
+
+constexpr Spelling kMysql{.now = "utc_timestamp(6)",
+                          .after = "({now} + INTERVAL ? MICROSECOND)",
+                          .before = "({now} - INTERVAL ? MICROSECOND)",
+                          .insert = "INSERT IGNORE INTO",
+                          .unless_there = ""};
+
+const Spelling& spelling_of(const Store& store, std::string_view user) {
+  switch (store.capabilities().dialect) {
+    case Dialect::sqlite:
+      return kSqlite;
+    case Dialect::postgres:
+      return kPostgres;
+    case Dialect::mysql:
+      return kMysql;
+    case Dialect::none:
+      break;
+  }
+  throw MisuseError(std::string(user) + " needs a database that speaks SQL, and the " +
+                    store.description() + " does not: use outbox::sqlite, postgres or mysql");
+}
+
+std::string filled(std::string_view text, const Spelling& spelling, const Store& store) {
+  return expand_names(text, [&](std::string_view name) {
+    if (name == "now") return std::string(spelling.now);
+    if (name == "after ?") return filled(spelling.after, spelling, store);
+    if (name == "before ?") return filled(spelling.before, spelling, store);
+    if (name == "insert") return std::string(spelling.insert);
+    if (name == "unless there") return std::string(spelling.unless_there);
+    return store.side_table(name);
+  });
+}
+
+// PostgreSQL knows values by their numbers.
+std::string numbered(std::string_view text) {
+  std::string result;
+  int number = 0;
+  for (const char c : text) {
+    result += c;
+    if (c == '?') result.replace(result.size() - 1, 1, "$" + std::to_string(++number));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string render_sql(std::string_view text, const Store& store, std::string_view user) {
+  std::string filled_in = filled(text, spelling_of(store, user), store);
+  return store.capabilities().dialect == Dialect::postgres ? numbered(filled_in) : filled_in;
+}
+
+}  // namespace outbox::internal

@@ -1,0 +1,363 @@
+#include "outbox/idempotent_create.h"
+
+#include <algorithm>
+#include <exception>
+#include <utility>
+#include <variant>
+
+#include "base/bounded.h"
+#include "base/check_text.h"
+#include "base/quote.h"
+#include "base/sha256.h"
+#include "base/thread.h"
+#include "base/utf8.h"
+#include "consumer/creation_table.h"
+#include "consumer/joined_requests.h"
+#include "consumer/old_rows.h"
+#include "consumer/public_id.h"
+#include "outbox/event.h"
+
+namespace outbox {
+namespace {
+
+using internal::CreationClaim;
+using internal::CreationKey;
+using internal::CreationRow;
+using internal::CreationState;
+using internal::CreationTable;
+using std::chrono::milliseconds;
+using std::chrono::steady_clock;
+
+// Between two looks at a request that another call works on.
+constexpr milliseconds kFirstPause{2};
+constexpr milliseconds kLongestPause{200};
+
+// How often a claim may find that others were faster.
+constexpr int kTries = 100;
+
+CreateOptions checked(CreateOptions options) {
+  const auto refuse = [](const char* option, const std::string& why) {
+    throw MisuseError(std::string("CreateOptions::") + option + " " + why);
+  };
+  internal::check_public_id_prefix("CreateOptions::public_id_prefix", options.public_id_prefix);
+  if (options.lease <= milliseconds::zero()) {
+    refuse("lease", "must be positive, got " + std::to_string(options.lease.count()) + " ms");
+  }
+  if (options.wait < milliseconds::zero()) {
+    refuse("wait", "must not be negative, got " + std::to_string(options.wait.count()) + " ms");
+  }
+  options.lease = internal::bounded(options.lease);
+  options.wait = internal::bounded(options.wait);
+  if (!options.log) options.log = standard_error_log();
+  return options;
+}
+
+CreationKey checked(const CreateRequest& request) {
+  check_text("CreateRequest::tenant_id", request.tenant_id, kMaxTenantIdLength);
+  check_name("CreateRequest::key", request.key, kMaxRequestKeyLength);
+  check_text("CreateRequest::hash", request.hash, kMaxRequestHashLength);
+  if (request.body.has_value() != request.hash.empty()) {
+    throw MisuseError(std::string("CreateRequest::body and CreateRequest::hash are ") +
+                      (request.body ? "both given" : "both missing") +
+                      ": give exactly one of them, for the key " + quote(request.key));
+  }
+  return {.tenant_id = request.tenant_id,
+          .key = request.key,
+          .hash = request.body ? sha256_hex(*request.body) : request.hash};
+}
+
+// Of the exception that is being handled, as it may be stored.
+std::string current_error_text() {
+  try {
+    throw;
+  } catch (const std::exception& error) {
+    return cut_error_text(error.what());
+  } catch (...) {
+    return "something was thrown that is not a std::exception";
+  }
+}
+
+milliseconds rounded_up(std::chrono::microseconds time) {
+  return std::max(std::chrono::ceil<milliseconds>(time), milliseconds{1});
+}
+
+// What has come of the request, unless that is free to be taken over.
+std::optional<Creation> answer(const CreationRow& row, const CreationKey& key) {
+  if (row.hash != key.hash) {
+    throw KeyReusedError("the key " + quote(key.key) + " of tenant " + quote(key.tenant_id) +
+                         " was used before, by a request with another body: a new request needs"
+                         " a new key");
+  }
+  if (row.is_free()) return std::nullopt;
+  if (row.state == CreationState::succeeded) {
+    return Creation{
+        .state = Creation::State::repeated, .result_ref = row.result_ref, .ids = row.ids};
+  }
+  return Creation{
+      .state = Creation::State::in_progress, .ids = row.ids, .retry_after = rounded_up(row.left)};
+}
+
+}  // namespace
+
+class IdempotentCreate::Impl {
+ public:
+  Impl(Writer& writer, CreateOptions options)
+      : writer_(writer),
+        store_(std::shared_ptr<Store>(), &writer.store()),  // the writer's, which outlives this
+        options_(checked(std::move(options))),
+        table_(*store_),
+        one_writer_(store_->capabilities().one_writer),
+        old_rows_(store_,
+                  {.what = "creations",
+                   .table = "{creation}",
+                   .key = "tenant_id, request_key",
+                   .since = "changed_at",
+                   .condition = "state <> 0 OR lease_until <= {now}",
+                   .retention = options_.retention,
+                   .interval = options_.purge_interval,
+                   .batch = options_.purge_batch,
+                   .log = options_.log},
+                  "CreateOptions") {}
+
+  Creation run(const CreateRequest& request, const Work& work) {
+    const CreationKey key = checked(request);
+    check_work(work);
+    check_alone();
+    if (writer_.in_transaction()) check_not_held(key, nullptr);
+    const Found found = claim_or_wait(key);
+    if (const auto* known = std::get_if<Creation>(&found)) return *known;
+    return create(key, std::get<CreationClaim>(found), work);
+  }
+
+  Creation join(Transaction& tx, const CreateRequest& request, const Work& work) {
+    const CreationKey key = checked(request);
+    check_work(work);
+    check_own(tx);
+    check_not_held(key, &tx.connection());
+    const Found found = claim(tx.connection(), key, new_claim(), {.in_transaction = true});
+    if (const auto* known = std::get_if<Creation>(&found)) return *known;
+    const auto& claim = std::get<CreationClaim>(found);
+    try {
+      joined_.add(tx, key);
+      return finished(tx, key, claim, work(tx, claim.ids));
+    } catch (...) {
+      const std::string error = current_error_text();
+      roll_back(tx, claim);
+      record(claim, [&](Connection& on) {
+        // The claim was rolled back, too; others may have come since, and then it is theirs.
+        if (claim.former.empty()) {
+          table_.insert(on, key, claim, options_.lease);
+        } else {
+          table_.take_over(on, key, claim, options_.lease);
+        }
+        table_.fail(on, key, claim, error);
+      });
+      throw;
+    }
+  }
+
+  internal::OldRows& old_rows() { return old_rows_; }
+
+ private:
+  // The right to create, or what has come of the request.
+  using Found = std::variant<CreationClaim, Creation>;
+
+  struct How {
+    bool in_transaction = false;
+    bool look_first = false;  // there is a row already, as far as one knows
+  };
+
+  // Where there is one writer at a time, the claim would wait for the open transaction.
+  void check_alone() const {
+    if (!one_writer_ || !writer_.in_transaction()) return;
+    throw MisuseError(
+        "IdempotentCreate::run() needs a transaction of its own, and this thread has "
+        "one open on the " +
+        store_->description() +
+        ", which has one writer at a time: use join(), or end the open one first");
+  }
+
+  // In another database the claim would guard nothing, and a failure would be recorded here.
+  void check_own(const Transaction& tx) const {
+    if (&tx.store() == store_.get()) return;
+    throw MisuseError(
+        "IdempotentCreate::join() was given a transaction of another writer, on the " +
+        tx.store().description() + ": begin it with the writer that it was made with, on the " +
+        store_->description());
+  }
+
+  void check_not_held(const CreationKey& key, const Connection* mine) const {
+    if (!joined_.held_here(key, mine)) return;
+    throw MisuseError("the request with key " + quote(key.key) + " of tenant " +
+                      quote(key.tenant_id) +
+                      " is joined to a transaction that this thread has open, and a second one "
+                      "would wait for it in vain (" +
+                      store_->description() + "): end that first, or use join() with it");
+  }
+
+  // Does what may be done twice, on a connection without a transaction: that one was lost
+  // while it was idle, or an answer on its way, shows only now.
+  template <class Act>
+  auto alone(const Act& act) const {
+    const auto on = store_->connect();
+    try {
+      return act(*on);
+    } catch (const RetryableError&) {
+      return act(*on);
+    }
+  }
+
+  static void check_work(const Work& work) {
+    if (!work) throw MisuseError("IdempotentCreate: the work is empty: give it a function");
+  }
+
+  CreationClaim new_claim() const {
+    return {.owner = new_id(),
+            .ids = {.internal_id = new_id(),
+                    .public_id = internal::new_public_id(options_.public_id_prefix)}};
+  }
+
+  // Makes the request this call's own, if it is free.
+  Found claim(Connection& on, const CreationKey& key, const CreationClaim& mine, How how) const {
+    for (int tries = 0; tries < kTries; ++tries) {
+      if (!how.look_first && table_.insert(on, key, mine, options_.lease)) return mine;
+      how.look_first = false;
+      const std::optional<CreationRow> row =
+          how.in_transaction ? table_.read_newest(on, key) : table_.read(on, key);
+      if (!row) continue;  // purged in between, or never there
+      const CreationClaim taken{.owner = mine.owner, .former = row->owner, .ids = row->ids};
+      if (row->owner == mine.owner) return taken;  // the answer was lost
+      if (std::optional<Creation> known = answer(*row, key)) return *std::move(known);
+      if (table_.take_over(on, key, taken, options_.lease)) return taken;
+      // Another call was faster: see what it made of it.
+    }
+    throw RetryableError("the record of key " + quote(key.key) + " changed " +
+                         std::to_string(kTries) + " times while this call tried to claim it (" +
+                         store_->description() + "): repeat the request");
+  }
+
+  // Each statement of the claim is a transaction of its own. Where there is one writer at
+  // a time, an INSERT would wait for the one that works on the request.
+  Found claim_or_wait(const CreationKey& key) const {
+    const auto deadline = steady_clock::now() + options_.wait;
+    const CreationClaim mine = new_claim();
+    How how{.look_first = one_writer_};
+    for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
+      const auto asked = steady_clock::now();
+      Found found = alone([&](Connection& on) { return claim(on, key, mine, how); });
+      // A claim that had to wait counts its lease from before that.
+      if (const auto* claimed = std::get_if<CreationClaim>(&found);
+          claimed != nullptr && steady_clock::now() - asked > options_.lease / 4 &&
+          !alone([&](Connection& on) { return table_.renew(on, key, *claimed, options_.lease); })) {
+        continue;  // it was taken over meanwhile
+      }
+      const auto* known = std::get_if<Creation>(&found);
+      if (known == nullptr || !known->in_progress()) return found;
+      const auto left = deadline - steady_clock::now();
+      if (left <= steady_clock::duration::zero()) return found;
+      sleep_for(std::min<steady_clock::duration>({pause, left, known->retry_after}));
+      how.look_first = true;
+    }
+  }
+
+  Creation create(const CreationKey& key, const CreationClaim& claim, const Work& work) {
+    bool committing = false;
+    try {
+      Transaction tx = writer_.begin_new();
+      Creation creation = finished(tx, key, claim, work(tx, claim.ids));
+      committing = true;
+      tx.commit();
+      return creation;
+    } catch (const OutcomeUnknownError&) {
+      // It may have happened: the next call finds that out, or waits for the lease.
+      if (!committing) record_failure(key, claim);
+      throw;
+    } catch (...) {
+      record_failure(key, claim);
+      throw;
+    }
+  }
+
+  // What it has committed cannot be taken back, and the next call may create it again.
+  static void check_open(const Transaction& tx, const CreationKey& key) {
+    if (tx.open()) return;
+    throw MisuseError("IdempotentCreate: the work for the key " + quote(key.key) +
+                      " ended the transaction, so that its result cannot be recorded: leave the "
+                      "commit to run(), or to the caller of join()");
+  }
+
+  // Records the success in the transaction of the work, before its end: whoever has lost
+  // the claim cannot commit.
+  Creation finished(Transaction& tx, const CreationKey& key, const CreationClaim& claim,
+                    std::string result_ref) const {
+    check_text("result_ref", result_ref, kMaxResultRefLength);
+    check_open(tx, key);
+    if (!table_.succeed(tx.connection(), key, claim, result_ref)) {
+      throw RetryableError("the request with key " + quote(key.key) +
+                           " was taken over by another call (" + store_->description() +
+                           "), because this one did not end within CreateOptions::lease, " +
+                           std::to_string(options_.lease.count()) +
+                           " ms: it is rolled back; repeat the request for the other's result");
+    }
+    return {
+        .state = Creation::State::created, .result_ref = std::move(result_ref), .ids = claim.ids};
+  }
+
+  // After the rollback, in the handler of the exception that caused it.
+  void record_failure(const CreationKey& key, const CreationClaim& claim) const {
+    const std::string error = current_error_text();
+    record(claim, [&](Connection& on) { table_.fail(on, key, claim, error); });
+  }
+
+  // If it cannot be recorded, the lease will end.
+  template <class Statement>
+  void record(const CreationClaim& claim, const Statement& statement) const {
+    try {
+      alone([&](Connection& on) { statement(on); });
+    } catch (const std::exception& error) {
+      options_.log(LogLevel::warning, "the failure of creation " + claim.ids.internal_id +
+                                          " could not be recorded: " + error.what());
+    }
+  }
+
+  void roll_back(Transaction& tx, const CreationClaim& claim) const {
+    try {
+      tx.rollback();
+    } catch (const std::exception& error) {
+      options_.log(LogLevel::warning, "the transaction of creation " + claim.ids.internal_id +
+                                          " could not be rolled back cleanly: " + error.what());
+    }
+  }
+
+  // Constant after construction.
+  Writer& writer_;
+  const std::shared_ptr<Store> store_;
+  const CreateOptions options_;
+  const CreationTable table_;
+  const bool one_writer_;
+
+  internal::JoinedRequests joined_;
+  internal::OldRows old_rows_;  // last: its thread uses the others
+};
+
+IdempotentCreate::IdempotentCreate(Writer& writer, CreateOptions options)
+    : impl_(std::make_unique<Impl>(writer, std::move(options))) {}
+
+IdempotentCreate::~IdempotentCreate() {
+  // The thread is the parent's: there is nothing here to end.
+  if (!impl_->old_rows().schedule().in_this_process()) static_cast<void>(impl_.release());
+}
+
+Creation IdempotentCreate::run(const CreateRequest& request, const Work& work) {
+  return impl_->run(request, work);
+}
+
+Creation IdempotentCreate::join(Transaction& tx, const CreateRequest& request, const Work& work) {
+  return impl_->join(tx, request, work);
+}
+
+std::int64_t IdempotentCreate::purge(std::stop_token stop) { return impl_->old_rows().purge(stop); }
+void IdempotentCreate::start() { impl_->old_rows().schedule().start(); }
+void IdempotentCreate::close() { impl_->old_rows().schedule().close(); }
+
+}  // namespace outbox

@@ -1,0 +1,206 @@
+#include "outbox/inbox.h"
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/check_text.h"
+#include "base/quote.h"
+#include "consumer/dialect.h"
+#include "consumer/old_rows.h"
+#include "model/group_listener.h"
+#include "outbox/error.h"
+
+namespace outbox {
+namespace {
+
+using internal::OldRows;
+using internal::render_sql;
+
+constexpr const char* kRecord =
+    "{insert} {inbox} (consumer, event_id, consumed_at) VALUES (?, ?, {now}) {unless there}";
+constexpr const char* kForget = "DELETE FROM {inbox} WHERE consumer = ? AND event_id = ?";
+
+void check_group(std::string_view group) {
+  check_name("consumer group", group, kMaxConsumerLength);
+}
+
+std::vector<Value> key(std::string_view group, std::string_view event_id) {
+  // Before the statement: MySQL would cut them to fit, and take two events for one.
+  check_group(group);
+  check_name("event id", event_id, kMaxConsumedIdLength);
+  return {std::string(group), std::string(event_id)};
+}
+
+internal::OldRowsOptions purge_options(InboxOptions options) {
+  return {.what = "inbox",
+          .table = "{inbox}",
+          .key = "consumer, event_id",
+          .since = "consumed_at",
+          .retention = options.retention,
+          .interval = options.purge_interval,
+          .batch = options.purge_batch,
+          .log = options.log ? std::move(options.log) : standard_error_log()};
+}
+
+// The listener of Inbox::listener().
+class Consumer final : public internal::GroupListener {
+ public:
+  using Effect = std::function<void(Transaction& tx, const Event& event)>;
+
+  Consumer(Inbox& inbox, Writer& writer, std::string group, Effect effect)
+      : inbox_(inbox), writer_(writer), group_(std::move(group)), effect_(std::move(effect)) {}
+
+  const std::string& group() const noexcept override { return group_; }
+  // All inboxes on a store have the same table.
+  const void* records() const noexcept override { return &writer_.store(); }
+
+  Outcome on_event(const Event& event, const Delivery& /*delivery*/) override {
+    try {
+      consume(event);
+    } catch (const RetryAfterError&) {
+      throw;
+    } catch (const UnavailableError&) {
+      throw;
+    } catch (const RetryableError& error) {
+      check_database(error);
+      throw;
+    } catch (const OutcomeUnknownError& error) {
+      // The next delivery sees by the record what happened.
+      check_database(error);
+      throw;
+    }
+    return Outcome::done();
+  }
+
+ private:
+  void consume(const Event& event) {
+    Transaction tx = begin();
+    bool begun = false;
+    const auto effect = [&] {
+      begun = true;
+      effect_(tx, event);
+    };
+    try {
+      if (!inbox_.once(tx, group_, event.id(), effect)) return;  // there is nothing in it
+    } catch (const PermanentError& error) {
+      if (begun) throw;  // the effect's own
+      // The consumer's database is not as it should be: no event is to blame for that.
+      throw UnavailableError(error.what());
+    }
+    if (!tx.open()) {
+      throw MisuseError("the effect of consumer group " + quote(group_) +
+                        " ended its transaction, which the listener does: leave out the commit() "
+                        "or rollback(), and throw if nothing is to happen");
+    }
+    tx.commit();
+  }
+
+  Transaction begin() {
+    try {
+      return writer_.begin();
+    } catch (const MisuseError&) {
+      throw;
+    } catch (const Error& error) {
+      throw UnavailableError(error.what());  // nothing was done for this event yet
+    }
+  }
+
+  // A collision and a database that is unreachable, or takes no writes, look the same; what tells
+  // them apart is whether a record can be written. It is rolled back.
+  void check_database(const Error& error) {
+    try {
+      Transaction tx = writer_.begin();
+      static_cast<void>(inbox_.first(tx.connection(), group_, new_id()));
+    } catch (const Error&) {
+      throw UnavailableError(error.what());
+    }
+  }
+
+  Inbox& inbox_;
+  Writer& writer_;
+  const std::string group_;
+  const Effect effect_;
+};
+
+}  // namespace
+
+class Inbox::Impl {
+ public:
+  Impl(std::shared_ptr<Store> store, InboxOptions options)
+      : store_(std::move(store)),
+        record_(render_sql(kRecord, *store_, "the inbox")),
+        forget_(render_sql(kForget, *store_, "the inbox")),
+        old_rows_(store_, purge_options(std::move(options)), "InboxOptions") {}
+
+  bool first(Connection& connection, std::string_view group, std::string_view event_id) {
+    const std::vector<Value> values = key(group, event_id);
+    if (!connection.in_transaction()) {
+      throw MisuseError("the inbox was to record an event outside a transaction (" +
+                        store_->description() + "): begin the one that its effect is in");
+    }
+    return connection.execute(record_, values) == 1;
+  }
+
+  bool forget(std::string_view group, std::string_view event_id) {
+    return store_->connect()->execute(forget_, key(group, event_id)) == 1;
+  }
+
+  Store& store() const { return *store_; }
+  OldRows& old_rows() { return old_rows_; }
+
+ private:
+  // Constant after construction.
+  const std::shared_ptr<Store> store_;
+  const std::string record_;
+  const std::string forget_;
+
+  OldRows old_rows_;
+};
+
+Inbox::Inbox(std::shared_ptr<Store> store, InboxOptions options) {
+  if (!store) throw MisuseError("inbox: the store is null");
+  impl_ = std::make_unique<Impl>(std::move(store), std::move(options));
+}
+
+Inbox::~Inbox() {
+  // The thread is the parent's: there is nothing here to end.
+  if (!impl_->old_rows().schedule().in_this_process()) static_cast<void>(impl_.release());
+}
+
+bool Inbox::first(Connection& own, std::string_view group, std::string_view event_id) {
+  return impl_->first(own, group, event_id);
+}
+
+void Inbox::give_up(Transaction& tx) noexcept {
+  try {
+    tx.rollback();
+  } catch (const std::exception&) {
+    // The effect had ended it, or the connection was lost, and the transaction with it.
+  }
+}
+
+std::shared_ptr<Listener> Inbox::listener(
+    Writer& writer, std::string_view group,
+    std::function<void(Transaction& tx, const Event& event)> effect) {
+  check_group(group);
+  if (!effect) {
+    throw MisuseError("the effect of consumer group " + quote(group) + " is empty");
+  }
+  if (&writer.store() != &impl_->store()) {
+    throw MisuseError("the writer for consumer group " + quote(group) + " is on " +
+                      writer.store().description() + ", and its inbox on " +
+                      impl_->store().description() + ": give both the same store");
+  }
+  return std::make_shared<Consumer>(*this, writer, std::string(group), std::move(effect));
+}
+
+bool Inbox::forget(std::string_view group, std::string_view event_id) {
+  return impl_->forget(group, event_id);
+}
+
+std::int64_t Inbox::purge(std::stop_token stop) { return impl_->old_rows().purge(stop); }
+void Inbox::start() { impl_->old_rows().schedule().start(); }
+void Inbox::close() { impl_->old_rows().schedule().close(); }
+
+}  // namespace outbox

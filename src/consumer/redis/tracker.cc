@@ -1,0 +1,173 @@
+#include <chrono>
+#include <map>
+#include <random>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/mutex.h"
+#include "base/percent.h"
+#include "base/process.h"
+#include "base/quote.h"
+#include "client/redis/client.h"
+#include "client/redis/script.h"
+#include "consumer/redis/tracker_scripts.h"
+#include "consumer/tracker_rules.h"
+#include "outbox/error.h"
+#include "outbox/redis.h"
+
+namespace outbox::redis {
+namespace {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+void check_prefix(const std::string& prefix) {
+  constexpr std::string_view kAllowed =
+      "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-.:/";
+  constexpr std::size_t kLongest = 64;
+  if (!prefix.empty() && prefix.size() <= kLongest &&
+      prefix.find_first_not_of(kAllowed) == prefix.npos) {
+    return;
+  }
+  throw MisuseError("redis::Options::prefix is " + quote(prefix) +
+                    ", 1 to 64 letters, digits, '_', '-', '.', ':' and '/' are possible");
+}
+
+// The calls of start() whose answers were lost: they may have begun an event, at which
+// nobody is then. The next call for that event goes on as the same owner, so that it need
+// not wait for the lease. Thread-safe.
+class LostStarts {
+ public:
+  // The owner of such a call for the key, which is nobody else's from now on; or a new one.
+  std::string take(const std::string& key) OUTBOX_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    const auto found = owners_.find(key);
+    if (found == owners_.end()) return process_ + '/' + std::to_string(++last_);
+    std::string owner = std::move(found->second);
+    owners_.erase(found);
+    return owner;
+  }
+
+  void put(const std::string& key, std::string owner) OUTBOX_EXCLUDES(mutex_) {
+    constexpr std::size_t kMost = 10'000;
+    MutexLock lock(mutex_);
+    // Others may have had the events meanwhile. Who is forgotten waits for a lease.
+    if (owners_.size() >= kMost) owners_.clear();
+    owners_.insert_or_assign(key, std::move(owner));
+  }
+
+ private:
+  const std::string process_ = unique_owner(host_name());
+
+  Mutex mutex_;
+  std::uint64_t last_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, std::string> owners_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+class Tracker final : public ConsumptionTracker {
+ public:
+  Tracker(ConnectOptions target, TrackerOptions tracking, Options options)
+      : prefix_(std::move(options.prefix)),
+        lease_(std::to_string(tracking.lease.count())),
+        retention_(std::to_string(milliseconds(tracking.retention).count())),
+        client_(std::move(target),
+                {.connections = options.connections,
+                 .wait_timeout = options.wait_timeout,
+                 .timeouts = {.connect = options.connect_timeout, .answer = options.timeout},
+                 .log = std::move(options.log)}) {}
+
+  Start start(std::string_view group, std::string_view event_id) override {
+    const std::string key = key_of(group, event_id);
+    std::string owner = lost_starts_.take(key);
+    try {
+      return read_start(*run(start_, key, {lease_, retention_, owner}));
+    } catch (...) {
+      lost_starts_.put(key, std::move(owner));
+      throw;
+    }
+  }
+
+  bool finish(std::string_view group, std::string_view event_id, std::int64_t fence) override {
+    return end(finish_, key_of(group, event_id), fence);
+  }
+  bool abandon(std::string_view group, std::string_view event_id, std::int64_t fence) override {
+    return end(abandon_, key_of(group, event_id), fence);
+  }
+
+ private:
+  std::string key_of(std::string_view group, std::string_view event_id) const {
+    internal::check_consumed_event(group, event_id);
+    // No two pairs have the same: neither : nor } stays in what is encoded.
+    return prefix_ + ":{" + percent_encoded(group) + ':' + percent_encoded(event_id) + '}';
+  }
+
+  // Again on another connection if this one turns out to be dead: every script may be
+  // repeated.
+  ReplyHandle run(Script& script, std::string_view key,
+                  const std::vector<std::string_view>& arguments) {
+    for (bool again = false;; again = true) {
+      const Client::Handle connection = client_.take();
+      try {
+        return script.run(*connection, key, arguments);
+      } catch (const UnavailableError&) {
+        if (again || !connection->lost() || connection->timed_out()) throw;
+      }
+    }
+  }
+
+  bool end(Script& script, const std::string& key, std::int64_t fence) {
+    const ReplyHandle reply = run(script, key, {std::to_string(fence), retention_});
+    if (reply->type != REDIS_REPLY_INTEGER) refuse_answer();
+    return reply->integer == 1;
+  }
+
+  Start read_start(const redisReply& reply) const {
+    constexpr std::size_t kNumbers = 3;
+    if (reply.type != REDIS_REPLY_ARRAY || reply.elements != kNumbers) refuse_answer();
+    long long numbers[kNumbers] = {};
+    for (std::size_t i = 0; i < kNumbers; ++i) {
+      if (reply.element[i]->type != REDIS_REPLY_INTEGER) refuse_answer();
+      numbers[i] = reply.element[i]->integer;
+    }
+    switch (numbers[0]) {
+      case 0:
+        return {.state = State::started, .fence = numbers[1]};
+      case 1:
+        return {.state = State::in_progress,
+                .expires_in = std::chrono::ceil<milliseconds>(microseconds{numbers[2]})};
+      case 2:
+        return {.state = State::done};
+      default:
+        refuse_answer();
+    }
+  }
+
+  [[noreturn]] void refuse_answer() const {
+    throw PermanentError("Redis (" + client_.place() + ") answers what a tracker cannot read");
+  }
+
+  // Constant after construction.
+  const std::string prefix_;
+  const std::string lease_;
+  const std::string retention_;
+
+  Client client_;
+  LostStarts lost_starts_;
+  Script start_{kStart};
+  Script finish_{kFinish};
+  Script abandon_{kAbandon};
+};
+
+}  // namespace
+
+std::shared_ptr<ConsumptionTracker> tracker(const std::string& url, TrackerOptions tracking,
+                                            Options options) {
+  internal::check_tracker_options(tracking);
+  check_prefix(options.prefix);
+  if (!options.log) options.log = standard_error_log();
+  return std::make_shared<Tracker>(ConnectOptions::parse(url), tracking, std::move(options));
+}
+
+}  // namespace outbox::redis

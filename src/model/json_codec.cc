@@ -1,0 +1,104 @@
+#include "outbox/json_codec.h"
+
+#include <cstddef>
+#include <optional>
+
+#include "base/json_check.h"
+#include "base/json_text.h"
+#include "base/quote.h"
+#include "base/utf8.h"
+#include "outbox/error.h"
+
+namespace outbox {
+namespace {
+
+// --- Encoding ---
+
+// What is written here must be readable again, also when the headers did not
+// come from an event, which has been checked.
+void check_encodable(const std::string& key, const std::string& value) {
+  if (!is_valid_utf8(key)) throw MisuseError("header key must be UTF-8: " + quote(key));
+  if (!is_valid_utf8(value)) {
+    throw MisuseError("value of header " + quote(key) + " must be UTF-8");
+  }
+}
+
+// --- Decoding ---
+
+[[noreturn]] void refuse(const std::string& what, std::size_t offset) {
+  throw PermanentError("headers are not a JSON object of strings: " + what + " at byte " +
+                       std::to_string(offset));
+}
+
+// Reads a text that has passed check_json(), so that only what is allowed in
+// JSON but not in headers is left to be refused.
+class Reader {
+ public:
+  explicit Reader(std::string_view text) : text_(text) {}
+
+  Headers read() {
+    Headers headers;
+    if (next() == 'n') return headers;  // null
+    if (next() != '{') refuse("expected '{'", pos_);
+    ++pos_;
+    while (next() != '}') {
+      const std::size_t start = pos_;
+      std::string key = string();
+      if (next() != '"') refuse("expected a string", pos_);
+      const auto [place, is_new] = headers.try_emplace(std::move(key), string());
+      if (!is_new) refuse("duplicate key " + quote(place->first), start);
+    }
+    return headers;
+  }
+
+ private:
+  // The commas and colons are known to be where they belong.
+  char next() {
+    pos_ = text_.find_first_not_of(" \t\r\n,:", pos_);
+    return text_[pos_];
+  }
+
+  std::string string() {
+    std::string out;
+    if (const std::optional<JsonFault> fault = read_json_string(text_, pos_, out)) {
+      refuse(std::string(fault->what), fault->offset);
+    }
+    return out;
+  }
+
+  const std::string_view text_;
+  std::size_t pos_ = 0;
+};
+
+class DefaultJsonCodec final : public JsonCodec {
+ public:
+  std::string encode(const Headers& headers) const override {
+    std::string out;
+    for (const auto& [key, value] : headers) {
+      check_encodable(key, value);
+      out += out.empty() ? '{' : ',';
+      append_json_string(out, key);
+      out += ':';
+      append_json_string(out, value);
+    }
+    if (!out.empty()) out += '}';
+    return out;
+  }
+
+  Headers decode(std::string_view text) const override {
+    if (text.find_first_not_of(" \t\r\n") == text.npos) return {};
+    if (const std::optional<JsonFault> fault = check_json(text)) {
+      refuse(std::string(fault->what), fault->offset);
+    }
+    return Reader(text).read();
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const JsonCodec> default_json_codec() {
+  static const auto codec = std::make_shared<const DefaultJsonCodec>();
+  return codec;
+}
+
+}  // namespace outbox
