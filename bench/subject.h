@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::bench {
 

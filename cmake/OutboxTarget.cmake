@@ -83,7 +83,7 @@ function(outbox_compile_as_test target)
     target_compile_options(outbox_precompiled PRIVATE
       ${OUTBOX_TEST_FLAGS} ${outbox_precompile_options})
     target_precompile_headers(outbox_precompiled PRIVATE
-      ${outbox_standard_headers} <outbox/outbox.h> <outbox/store.h>)
+      ${outbox_standard_headers} <outbox/outbox.h> <outbox/spi/store.h>)
     if(OUTBOX_BUILD_TESTS)
       target_link_libraries(outbox_precompiled PRIVATE GTest::gtest)
       target_precompile_headers(outbox_precompiled PRIVATE <gtest/gtest.h>)

@@ -22,12 +22,12 @@
 #include <variant>
 
 #include "../scratch.h"
-#include "outbox/domain_event.h"
-#include "outbox/idempotent_create.h"
-#include "outbox/inbox.h"
+#include "outbox/consumer/idempotent_create.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
-#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
+#include "outbox/typed/domain_event.h"
+#include "outbox/typed/publisher.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 #include <string_view>
 
 #include "../scratch.h"
-#include "outbox/json_codec.h"
 #include "outbox/outbox.h"
+#include "outbox/spi/json_codec.h"
 #include "outbox/sqlite.h"
 
 namespace {

@@ -9,7 +9,7 @@
 #include <string_view>
 
 #include "../scratch.h"
-#include "outbox/idempotent_create.h"
+#include "outbox/consumer/idempotent_create.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 

@@ -10,7 +10,7 @@
 #include <variant>
 
 #include "../scratch.h"
-#include "outbox/inbox.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 

@@ -11,10 +11,10 @@
 #include <variant>
 
 #include "../scratch.h"
-#include "outbox/dead_events.h"
+#include "outbox/admin/dead_events.h"
+#include "outbox/admin/purge.h"
 #include "outbox/error.h"
 #include "outbox/outbox.h"
-#include "outbox/purge.h"
 #include "outbox/sqlite.h"
 
 namespace {

@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "../scratch.h"
-#include "outbox/domain_event.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 #include "outbox/outbox.h"
-#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
+#include "outbox/typed/domain_event.h"
+#include "outbox/typed/publisher.h"
 
 namespace {
 

@@ -20,8 +20,8 @@
 
 #include "http/server.h"
 #include "outbox/outbox.h"
-#include "outbox/prometheus.h"
 #include "outbox/sqlite.h"
+#include "outbox/telemetry/prometheus.h"
 
 namespace {
 

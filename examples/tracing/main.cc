@@ -14,9 +14,9 @@
 #include <utility>
 
 #include "outbox/memory.h"
-#include "outbox/otlp.h"
 #include "outbox/outbox.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/otlp.h"
+#include "outbox/telemetry/tracing.h"
 
 namespace {
 

@@ -10,10 +10,10 @@
 #include <utility>
 
 #include "common.h"
-#include "outbox/json_codec.h"
 #include "outbox/memory.h"
 #include "outbox/open.h"
 #include "outbox/outbox.h"
+#include "outbox/spi/json_codec.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
 

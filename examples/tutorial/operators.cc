@@ -6,9 +6,9 @@
 #include <string>
 
 #include "common.h"
-#include "outbox/dead_events.h"
+#include "outbox/admin/dead_events.h"
+#include "outbox/admin/purge.h"
 #include "outbox/outbox.h"
-#include "outbox/purge.h"
 #include "outbox/sqlite.h"
 
 namespace {

@@ -4,11 +4,11 @@
 #include <string>
 
 #include "common.h"
-#include "outbox/otlp.h"
 #include "outbox/outbox.h"
-#include "outbox/prometheus.h"
 #include "outbox/sqlite.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/otlp.h"
+#include "outbox/telemetry/prometheus.h"
+#include "outbox/telemetry/tracing.h"
 
 namespace {
 

@@ -13,8 +13,8 @@
 
 #include "../scratch.h"
 #include "outbox/outbox.h"
-#include "outbox/prometheus.h"
 #include "outbox/sqlite.h"
+#include "outbox/telemetry/prometheus.h"
 
 namespace {
 

@@ -11,8 +11,8 @@
 
 #include "../scratch.h"
 #include "outbox/outbox.h"
-#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
+#include "outbox/typed/publisher.h"
 
 namespace shop {
 

@@ -12,11 +12,11 @@
 #include <string>
 
 #include "../scratch.h"
-#include "outbox/domain_event.h"
 #include "outbox/outbox.h"
-#include "outbox/publisher.h"
-#include "outbox/recording_publisher.h"
 #include "outbox/sqlite.h"
+#include "outbox/typed/domain_event.h"
+#include "outbox/typed/publisher.h"
+#include "outbox/typed/recording_publisher.h"
 
 namespace {
 

@@ -21,7 +21,7 @@
 #include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/retry.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -9,7 +9,7 @@
 
 #include "outbox/clock.h"
 #include "outbox/export.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::memory {
 

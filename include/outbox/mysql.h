@@ -7,12 +7,12 @@
 #include <memory>
 #include <string>
 
+#include "outbox/admin/schema.h"
 #include "outbox/clock.h"
 #include "outbox/export.h"
-#include "outbox/json_codec.h"
 #include "outbox/log.h"
-#include "outbox/schema.h"
-#include "outbox/store.h"
+#include "outbox/spi/json_codec.h"
+#include "outbox/spi/store.h"
 
 struct st_mysql;  // libmariadb's MYSQL
 

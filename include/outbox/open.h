@@ -17,7 +17,7 @@
 #include <vector>
 
 #include "outbox/export.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -10,14 +10,14 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/dead_events.h"
-#include "outbox/dispatcher.h"
+#include "outbox/admin/dead_events.h"
+#include "outbox/admin/purge.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/listener.h"
-#include "outbox/purge.h"
-#include "outbox/store.h"
+#include "outbox/spi/dispatcher.h"
+#include "outbox/spi/store.h"
 #include "outbox/transaction.h"
 #include "outbox/writer.h"
 

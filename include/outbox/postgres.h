@@ -10,12 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "outbox/admin/schema.h"
 #include "outbox/clock.h"
 #include "outbox/export.h"
-#include "outbox/json_codec.h"
 #include "outbox/log.h"
-#include "outbox/schema.h"
-#include "outbox/store.h"
+#include "outbox/spi/json_codec.h"
+#include "outbox/spi/store.h"
 
 struct pg_conn;  // libpq's PGconn
 
@@ -152,7 +152,7 @@ class OUTBOX_EXPORT ExternalConnection final : public Connection {
 using SqlExecutor = std::function<std::vector<std::array<std::int64_t, 2>>(const std::string& sql)>;
 
 // A transaction of such a library as a Connection, to write events on and for nothing
-// else; see outbox/pqxx.h. What `executor` throws goes through. Throws MisuseError if
+// else; see outbox/adapter/pqxx.h. What `executor` throws goes through. Throws MisuseError if
 // `store` is not a PostgreSQL store.
 OUTBOX_EXPORT std::unique_ptr<Connection> via_executor(Store& store, SqlExecutor executor);
 

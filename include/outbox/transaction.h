@@ -15,7 +15,7 @@
 
 #include "outbox/event.h"
 #include "outbox/export.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

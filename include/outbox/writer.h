@@ -11,7 +11,7 @@
 #include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/log.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "outbox/transaction.h"
 
 namespace outbox {

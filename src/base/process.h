@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <string>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -1,4 +1,4 @@
-#include "outbox/consumption.h"
+#include "outbox/consumer/consumption.h"
 
 #include <algorithm>
 #include <chrono>

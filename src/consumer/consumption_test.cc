@@ -1,4 +1,4 @@
-#include "outbox/consumption.h"
+#include "outbox/consumer/consumption.h"
 
 #include <gtest/gtest.h>
 

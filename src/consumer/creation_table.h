@@ -7,8 +7,8 @@
 #include <string>
 #include <string_view>
 
-#include "outbox/idempotent_create.h"
-#include "outbox/store.h"
+#include "outbox/consumer/idempotent_create.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

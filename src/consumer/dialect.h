@@ -4,7 +4,7 @@
 #include <string>
 #include <string_view>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

@@ -1,4 +1,4 @@
-#include "outbox/idempotent_create.h"
+#include "outbox/consumer/idempotent_create.h"
 
 #include <algorithm>
 #include <exception>

@@ -1,4 +1,4 @@
-#include "outbox/inbox.h"
+#include "outbox/consumer/inbox.h"
 
 #include <string>
 #include <utility>

@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "outbox/clock.h"
-#include "outbox/consumption.h"
+#include "outbox/consumer/consumption.h"
 
 namespace outbox::internal {
 

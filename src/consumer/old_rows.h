@@ -10,7 +10,7 @@
 
 #include "engine/schedule.h"
 #include "outbox/log.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

@@ -9,8 +9,8 @@
 
 #include "base/check_text.h"
 #include "base/quote.h"
+#include "outbox/consumer/idempotent_create.h"
 #include "outbox/error.h"
-#include "outbox/idempotent_create.h"
 
 namespace outbox::internal {
 namespace {

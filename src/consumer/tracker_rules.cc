@@ -4,8 +4,8 @@
 #include <string>
 
 #include "base/check_text.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 
 namespace outbox::internal {
 namespace {

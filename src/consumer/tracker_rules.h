@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "outbox/consumption.h"
+#include "outbox/consumer/consumption.h"
 
 namespace outbox::internal {
 

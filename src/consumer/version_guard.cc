@@ -5,8 +5,8 @@
 
 #include "base/check_text.h"
 #include "consumer/dialect.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 
 namespace outbox {
 namespace {

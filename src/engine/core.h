@@ -24,7 +24,7 @@
 #include "engine/own_thread.h"
 #include "engine/unrouted.h"
 #include "engine/work_queue.h"
-#include "outbox/dispatcher.h"
+#include "outbox/spi/dispatcher.h"
 
 namespace outbox::internal {
 

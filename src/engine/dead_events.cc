@@ -1,4 +1,4 @@
-#include "outbox/dead_events.h"
+#include "outbox/admin/dead_events.h"
 
 #include <algorithm>
 #include <cmath>

@@ -1,4 +1,4 @@
-#include "outbox/dispatcher.h"
+#include "outbox/spi/dispatcher.h"
 
 #include <unistd.h>
 

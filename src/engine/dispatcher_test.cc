@@ -1,5 +1,5 @@
 // A dispatcher that is fed by other means than a reader of ours.
-#include "outbox/dispatcher.h"
+#include "outbox/spi/dispatcher.h"
 
 #include <set>
 

@@ -14,7 +14,7 @@
 #include "engine/lease_keeper.h"
 #include "engine/outage.h"
 #include "engine/reader.h"
-#include "outbox/poller.h"
+#include "outbox/spi/poller.h"
 
 namespace outbox::internal {
 

@@ -1,10 +1,10 @@
 // From the options of the facade to those of its parts.
 #pragma once
 
-#include "outbox/dispatcher.h"
 #include "outbox/outbox.h"
-#include "outbox/poller.h"
-#include "outbox/store.h"
+#include "outbox/spi/dispatcher.h"
+#include "outbox/spi/poller.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "outbox/dispatcher.h"
+#include "outbox/spi/dispatcher.h"
 
 namespace outbox {
 

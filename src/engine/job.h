@@ -5,7 +5,7 @@
 
 #include "engine/breaker.h"
 #include "outbox/clock.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

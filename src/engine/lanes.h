@@ -14,8 +14,8 @@
 
 #include "engine/job.h"
 #include "outbox/clock.h"
-#include "outbox/poller.h"
-#include "outbox/store.h"
+#include "outbox/spi/poller.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

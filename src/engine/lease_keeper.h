@@ -14,7 +14,7 @@
 #include "engine/own_thread.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

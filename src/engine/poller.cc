@@ -1,4 +1,4 @@
-#include "outbox/poller.h"
+#include "outbox/spi/poller.h"
 
 #include <unistd.h>
 

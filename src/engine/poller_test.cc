@@ -1,5 +1,5 @@
 // A poller with a handler of its user's own.
-#include "outbox/poller.h"
+#include "outbox/spi/poller.h"
 
 #include <algorithm>
 

@@ -1,4 +1,4 @@
-#include "outbox/purge.h"
+#include "outbox/admin/purge.h"
 
 #include <algorithm>
 #include <string>

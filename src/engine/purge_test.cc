@@ -1,9 +1,9 @@
-#include "outbox/purge.h"
+#include "outbox/admin/purge.h"
 
 #include <limits>
 
 #include "engine/test_fixture.h"
-#include "outbox/dead_events.h"
+#include "outbox/admin/dead_events.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {

@@ -12,8 +12,8 @@
 
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "outbox/poller.h"
-#include "outbox/store.h"
+#include "outbox/spi/poller.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 

@@ -8,11 +8,11 @@
 #include <set>
 
 #include "engine/test_fixture.h"
-#include "outbox/dispatcher.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
-#include "outbox/poller.h"
+#include "outbox/spi/dispatcher.h"
+#include "outbox/spi/poller.h"
 #include "outbox/testing.h"
 
 namespace outbox {

@@ -2,8 +2,8 @@
 #include <unordered_map>
 
 #include "base/mutex.h"
-#include "outbox/dispatcher.h"
 #include "outbox/error.h"
+#include "outbox/spi/dispatcher.h"
 
 namespace outbox {
 namespace {

@@ -1,7 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "outbox/dispatcher.h"
 #include "outbox/error.h"
+#include "outbox/spi/dispatcher.h"
 #include "outbox/testing.h"
 
 namespace outbox {

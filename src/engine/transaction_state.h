@@ -7,7 +7,7 @@
 #include <thread>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "outbox/writer.h"
 
 namespace outbox::internal {

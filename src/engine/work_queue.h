@@ -17,7 +17,7 @@
 #include "engine/breaker.h"
 #include "engine/job.h"
 #include "engine/lanes.h"
-#include "outbox/poller.h"
+#include "outbox/spi/poller.h"
 
 namespace outbox::internal {
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/quote.h"
-#include "outbox/json_codec.h"
+#include "outbox/spi/json_codec.h"
 
 namespace outbox::http {
 

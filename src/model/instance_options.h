@@ -1,7 +1,7 @@
 // What every store asks of those who join it.
 #pragma once
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

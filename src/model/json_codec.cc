@@ -1,4 +1,4 @@
-#include "outbox/json_codec.h"
+#include "outbox/spi/json_codec.h"
 
 #include <cstddef>
 #include <optional>

@@ -3,7 +3,7 @@
 
 #include <string_view>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -1,4 +1,4 @@
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,7 @@
 
 #include "base/thread.h"
 #include "model/trace_state.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 
 namespace outbox {
 namespace {

@@ -8,7 +8,7 @@
 
 #include "model/trace_ids.h"
 #include "model/trace_state.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 
 namespace outbox {
 namespace {

@@ -1,7 +1,7 @@
 // Random ids for traces and spans. All functions are thread-safe.
 #pragma once
 
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 
 namespace outbox {
 

@@ -1,4 +1,4 @@
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 
 #include <gtest/gtest.h>
 

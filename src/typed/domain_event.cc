@@ -1,4 +1,4 @@
-#include "outbox/domain_event.h"
+#include "outbox/typed/domain_event.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include "base/check_text.h"
 #include "base/quote.h"
 #include "outbox/error.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 #include "typed/header_names.h"
 
 namespace outbox {

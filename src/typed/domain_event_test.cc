@@ -1,4 +1,4 @@
-#include "outbox/domain_event.h"
+#include "outbox/typed/domain_event.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,8 @@
 #include <stdexcept>
 
 #include "outbox/error.h"
+#include "outbox/telemetry/tracing.h"
 #include "outbox/testing.h"
-#include "outbox/tracing.h"
 #include "typed/domain_event_test_util.h"
 
 namespace shop {

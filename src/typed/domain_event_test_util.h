@@ -10,7 +10,7 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/domain_event.h"
+#include "outbox/typed/domain_event.h"
 
 namespace shop {
 

@@ -1,4 +1,4 @@
-#include "outbox/json_fields.h"
+#include "outbox/typed/json_fields.h"
 
 #include <gtest/gtest.h>
 

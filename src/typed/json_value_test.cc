@@ -1,4 +1,4 @@
-#include "outbox/json_value.h"
+#include "outbox/typed/json_value.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "outbox/publisher.h"
+#include "outbox/typed/publisher.h"
 
 #include <exception>
 

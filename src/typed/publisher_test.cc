@@ -1,4 +1,4 @@
-#include "outbox/publisher.h"
+#include "outbox/typed/publisher.h"
 
 #include <gtest/gtest.h>
 
@@ -8,8 +8,8 @@
 
 #include "outbox/error.h"
 #include "outbox/memory.h"
-#include "outbox/recording_publisher.h"
 #include "outbox/testing.h"
+#include "outbox/typed/recording_publisher.h"
 #include "typed/domain_event_test_util.h"
 
 namespace shop {

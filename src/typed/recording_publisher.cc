@@ -1,4 +1,4 @@
-#include "outbox/recording_publisher.h"
+#include "outbox/typed/recording_publisher.h"
 
 #include <utility>
 

@@ -1,4 +1,4 @@
-#include "outbox/request.h"
+#include "outbox/typed/request.h"
 
 #include <utility>
 

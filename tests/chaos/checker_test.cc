@@ -13,7 +13,7 @@
 #include "observer.h"
 #include "oracle.h"
 #include "outbox/outbox.h"
-#include "outbox/poller.h"
+#include "outbox/spi/poller.h"
 #include "outbox/testing.h"
 #include "support/services.h"
 #include "temporary_database.h"

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "outbox/spi/store.h"
 #include "outbox/sqlite.h"
-#include "outbox/store.h"
 #include "settings.h"
 
 namespace outbox::chaos {

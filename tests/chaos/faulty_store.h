@@ -10,7 +10,7 @@
 #include <string_view>
 #include <unordered_set>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::chaos {
 

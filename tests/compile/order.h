@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "outbox/publisher.h"
+#include "outbox/typed/publisher.h"
 
 struct Order {
   std::string id;

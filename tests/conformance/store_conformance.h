@@ -39,7 +39,7 @@
 #include <vector>
 
 #include "outbox/event.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "outbox/testing.h"
 
 namespace outbox::conformance {

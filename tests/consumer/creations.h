@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "database.h"
-#include "outbox/idempotent_create.h"
+#include "outbox/consumer/idempotent_create.h"
 #include "outbox/testing.h"
 
 namespace outbox::patterns {

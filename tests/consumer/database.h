@@ -21,7 +21,7 @@
 #include <variant>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "process.h"
 #include "support/services.h"
 #include "support/stores.h"

@@ -10,9 +10,9 @@
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
-#include "outbox/publisher.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
+#include "outbox/typed/publisher.h"
 #include "support/temporary_directory.h"
 #include "typed/domain_event_test_util.h"
 

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "database.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 #include "support/stores.h"
 
 namespace outbox::patterns {

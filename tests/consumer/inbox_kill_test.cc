@@ -10,8 +10,8 @@
 #include <thread>
 
 #include "database.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "shared_memory.h"
 

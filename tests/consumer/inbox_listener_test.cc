@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "database.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "support/faulty_store.h"

@@ -11,8 +11,8 @@
 #include <string>
 
 #include "database.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 #include "shared_memory.h"
 
 namespace outbox::patterns {

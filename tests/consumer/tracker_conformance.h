@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "outbox/consumption.h"
+#include "outbox/consumer/consumption.h"
 #include "support/services.h"
 
 namespace outbox::test {

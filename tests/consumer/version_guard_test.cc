@@ -7,8 +7,8 @@
 #include <thread>
 
 #include "database.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
-#include "outbox/inbox.h"
 #include "outbox/memory.h"
 #include "support/stores.h"
 

@@ -9,8 +9,8 @@
 #include <string>
 #include <vector>
 
+#include "outbox/spi/store.h"
 #include "outbox/sqlite.h"
-#include "outbox/store.h"
 #include "support/temporary_directory.h"
 
 namespace outbox::e2e {

@@ -9,11 +9,11 @@
 #include "escapes.h"
 #include "http/target.h"
 #include "no_log.h"
-#include "outbox/otlp.h"
-#include "outbox/prometheus.h"
-#include "outbox/redis.h"
+#include "outbox/consumer/redis.h"
 #include "outbox/sqlite.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/otlp.h"
+#include "outbox/telemetry/prometheus.h"
+#include "outbox/telemetry/tracing.h"
 #include "support/temporary_directory.h"
 
 namespace outbox::fuzz {

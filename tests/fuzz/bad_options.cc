@@ -6,13 +6,13 @@
 #include "bad_inputs.h"
 #include "http/server.h"
 #include "no_log.h"
+#include "outbox/consumer/redis.h"
 #include "outbox/memory.h"
-#include "outbox/otlp.h"
 #include "outbox/outbox.h"
-#include "outbox/poller.h"
-#include "outbox/redis.h"
+#include "outbox/spi/poller.h"
 #include "outbox/sqlite.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/otlp.h"
+#include "outbox/telemetry/tracing.h"
 #include "support/temporary_directory.h"
 
 namespace outbox::fuzz {

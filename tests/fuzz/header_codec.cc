@@ -5,7 +5,7 @@
 
 #include "base/utf8.h"
 #include "outbox/error.h"
-#include "outbox/json_codec.h"
+#include "outbox/spi/json_codec.h"
 #include "target.h"
 
 namespace outbox::fuzz {

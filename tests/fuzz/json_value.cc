@@ -1,6 +1,6 @@
 // JSON values: whatever is read is written and read again alike, is what another JSON
 // library sees in the text, and nothing is refused without a reason.
-#include "outbox/json_value.h"
+#include "outbox/typed/json_value.h"
 
 #include <nlohmann/json.hpp>
 

@@ -14,7 +14,7 @@
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 #include "store/sqlite/url.h"
 #include "target.h"
 

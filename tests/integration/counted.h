@@ -4,7 +4,7 @@
 #include <cstddef>
 #include <memory>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::counted {
 

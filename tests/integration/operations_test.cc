@@ -8,9 +8,9 @@
 #include <thread>
 #include <vector>
 
-#include "outbox/dead_events.h"
+#include "outbox/admin/dead_events.h"
+#include "outbox/admin/purge.h"
 #include "outbox/outbox.h"
-#include "outbox/purge.h"
 #include "outbox/sqlite.h"
 #include "outbox/testing.h"
 #include "support/temporary_directory.h"

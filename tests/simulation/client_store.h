@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "outbox/error.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "simulation/cluster.h"
 
 namespace outbox::simulation {

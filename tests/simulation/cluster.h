@@ -7,7 +7,7 @@
 
 #include "base/mutex.h"
 #include "outbox/memory.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "simulation/scheduler.h"
 #include "store/memory/database.h"
 

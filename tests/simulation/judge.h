@@ -14,9 +14,9 @@
 #include <utility>
 #include <vector>
 
-#include "outbox/dispatcher.h"
 #include "outbox/listener.h"
-#include "outbox/store.h"
+#include "outbox/spi/dispatcher.h"
+#include "outbox/spi/store.h"
 #include "simulation/client_store.h"
 #include "simulation/cluster.h"
 #include "simulation/scheduler.h"

@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::testing {
 

@@ -14,7 +14,7 @@
 
 #include "outbox/clock.h"
 #include "outbox/event.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::test {
 

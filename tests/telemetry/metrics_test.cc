@@ -10,7 +10,7 @@
 #include <string>
 
 #include "engine/test_fixture.h"
-#include "outbox/prometheus.h"
+#include "outbox/telemetry/prometheus.h"
 #include "promtool.h"
 
 namespace outbox::telemetry_tests {

@@ -8,10 +8,10 @@
 #include "client/http/client.h"
 #include "collector.h"
 #include "outbox/memory.h"
-#include "outbox/otlp.h"
 #include "outbox/outbox.h"
+#include "outbox/telemetry/otlp.h"
+#include "outbox/telemetry/tracing.h"
 #include "outbox/testing.h"
-#include "outbox/tracing.h"
 #include "telemetry/otlp/json.h"
 
 namespace outbox::telemetry_tests {

@@ -10,7 +10,7 @@
 
 #include "cli/output/console.h"
 #include "cli/stores/backend.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::cli {
 

@@ -8,7 +8,7 @@
 #include "cli/exit_codes.h"
 #include "cli/output/event_view.h"
 #include "cli/output/figures.h"
-#include "outbox/dead_events.h"
+#include "outbox/admin/dead_events.h"
 
 namespace outbox::cli {
 namespace {

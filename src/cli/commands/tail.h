@@ -5,7 +5,7 @@
 #include <functional>
 #include <optional>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::cli {
 

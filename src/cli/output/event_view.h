@@ -11,7 +11,7 @@
 #include "cli/output/console.h"
 #include "cli/output/json.h"
 #include "cli/output/table.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::cli {
 

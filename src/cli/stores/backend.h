@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
-#include "outbox/schema.h"
-#include "outbox/store.h"
+#include "outbox/admin/schema.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::cli {
 

@@ -11,7 +11,7 @@
 
 #include "base/sql_context.h"
 #include "outbox/clock.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::mysql {
 

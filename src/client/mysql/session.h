@@ -14,7 +14,7 @@
 
 #include "base/sql_context.h"
 #include "client/mysql/statement.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::mysql {
 

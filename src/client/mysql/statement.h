@@ -14,7 +14,7 @@
 #include "client/mysql/libmariadb.h"
 #include "client/mysql/literal.h"
 #include "outbox/clock.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::mysql {
 

@@ -16,7 +16,7 @@
 #include "base/sql_context.h"
 #include "client/postgres/settings.h"
 #include "client/postgres/statement.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::postgres {
 

@@ -12,7 +12,7 @@
 
 #include "client/postgres/libpq.h"
 #include "outbox/clock.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::postgres {
 

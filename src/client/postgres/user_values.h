@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::postgres {
 

@@ -10,7 +10,7 @@
 #include <string_view>
 
 #include "client/sqlite/handle.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::sqlite {
 

@@ -14,8 +14,8 @@
 #include "client/redis/script.h"
 #include "consumer/redis/tracker_scripts.h"
 #include "consumer/tracker_rules.h"
+#include "outbox/consumer/redis.h"
 #include "outbox/error.h"
-#include "outbox/redis.h"
 
 namespace outbox::redis {
 namespace {

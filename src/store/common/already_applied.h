@@ -5,7 +5,7 @@
 #include <optional>
 #include <string_view>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/shards.h"
 
 namespace outbox {

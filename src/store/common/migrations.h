@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/schema.h"
+#include "outbox/admin/schema.h"
 
 namespace outbox {
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

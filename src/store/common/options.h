@@ -8,8 +8,8 @@
 
 #include "base/bounded.h"
 #include "outbox/clock.h"
-#include "outbox/json_codec.h"
 #include "outbox/log.h"
+#include "outbox/spi/json_codec.h"
 
 namespace outbox {
 

@@ -9,8 +9,8 @@
 #include <unordered_map>
 #include <vector>
 
-#include "outbox/json_codec.h"
-#include "outbox/store.h"
+#include "outbox/spi/json_codec.h"
+#include "outbox/spi/store.h"
 #include "store/common/rows.h"
 
 namespace outbox {

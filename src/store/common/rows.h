@@ -11,8 +11,8 @@
 #include <string_view>
 
 #include "outbox/event.h"
-#include "outbox/json_codec.h"
-#include "outbox/store.h"
+#include "outbox/spi/json_codec.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -12,7 +12,7 @@
 
 #include "base/process.h"
 #include "outbox/error.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/shards.h"
 
 namespace outbox {

@@ -11,7 +11,7 @@
 
 #include "base/mutex.h"
 #include "outbox/memory.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/memory/gate.h"
 #include "store/memory/members.h"
 #include "store/memory/table.h"

@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::memory {
 

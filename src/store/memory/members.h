@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "outbox/clock.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::memory {
 

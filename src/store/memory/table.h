@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "outbox/memory.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/memory/index.h"
 
 namespace outbox::memory {

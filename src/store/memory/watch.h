@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::memory {
 

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "outbox/error.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/first_failure.h"
 #include "store/mysql/pool.h"
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "client/mysql/session.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/mysql/pool.h"
 #include "store/mysql/store_config.h"
 

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/operators.h"
 #include "store/mysql/database.h"
 

@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/shards.h"
 #include "store/mysql/database.h"
 #include "store/mysql/history.h"

@@ -4,8 +4,8 @@
 #include <regex>
 #include <sstream>
 
-#include "outbox/idempotent_create.h"
-#include "outbox/inbox.h"
+#include "outbox/consumer/idempotent_create.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "store/mysql/test_support.h"

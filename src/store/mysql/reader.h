@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/shards.h"
 #include "store/mysql/database.h"
 

@@ -7,10 +7,11 @@
 
 #include "client/mysql/session.h"
 #include "outbox/event.h"
-#include "outbox/json_codec.h"
-#include "outbox/store.h"
+#include "outbox/spi/json_codec.h"
+#include "outbox/spi/store.h"
 #include "store/common/row_columns.h"
 #include "store/mysql/columns.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 

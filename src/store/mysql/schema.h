@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "outbox/schema.h"
+#include "outbox/admin/schema.h"
 #include "store/mysql/database.h"
 
 namespace outbox::mysql {

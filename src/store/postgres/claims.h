@@ -6,7 +6,7 @@
 #include <span>
 #include <string>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/postgres/database.h"
 
 namespace outbox::postgres {

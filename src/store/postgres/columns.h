@@ -10,7 +10,7 @@
 
 #include "client/postgres/statement.h"
 #include "outbox/event.h"
-#include "outbox/json_codec.h"
+#include "outbox/spi/json_codec.h"
 #include "store/common/rows.h"
 
 namespace outbox::postgres {

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/first_failure.h"
 #include "store/postgres/pool.h"
 #include "store/postgres/rows.h"

@@ -9,6 +9,7 @@
 
 #include "client/postgres/session.h"
 #include "outbox/writer.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
 #include "support/sockets.h"
 

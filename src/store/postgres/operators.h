@@ -7,7 +7,7 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/operators.h"
 #include "store/common/rows.h"
 #include "store/postgres/database.h"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "outbox/clock.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/shards.h"
 #include "store/postgres/database.h"
 #include "store/postgres/registered_history.h"

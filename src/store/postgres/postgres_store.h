@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/postgres/notifier.h"
 #include "store/postgres/pool.h"
 #include "store/postgres/store_config.h"

@@ -3,8 +3,8 @@
 #include <regex>
 #include <sstream>
 
-#include "outbox/idempotent_create.h"
-#include "outbox/inbox.h"
+#include "outbox/consumer/idempotent_create.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
 #include "store/postgres/test_support.h"
 

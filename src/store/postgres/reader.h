@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/floor.h"
 #include "store/common/shards.h"
 #include "store/postgres/database.h"

@@ -10,10 +10,11 @@
 #include "client/postgres/session.h"
 #include "client/postgres/statement.h"
 #include "outbox/event.h"
-#include "outbox/json_codec.h"
-#include "outbox/store.h"
+#include "outbox/spi/json_codec.h"
+#include "outbox/spi/store.h"
 #include "store/common/row_columns.h"
 #include "store/common/rows.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 

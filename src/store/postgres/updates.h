@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/postgres/database.h"
 
 namespace outbox::postgres {

@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/common/first_failure.h"
 #include "store/sqlite/pool.h"
 

@@ -3,7 +3,7 @@
 
 #include <string>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/claims.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/ownership.h"

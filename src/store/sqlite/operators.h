@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "client/sqlite/statement.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/database.h"
 
 namespace outbox::sqlite {

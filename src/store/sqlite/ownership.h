@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/broken_rows.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/owner_lock.h"

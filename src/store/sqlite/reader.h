@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/database.h"
 
 namespace outbox::sqlite {

@@ -11,9 +11,10 @@
 #include "client/sqlite/session.h"
 #include "client/sqlite/statement.h"
 #include "outbox/event.h"
-#include "outbox/json_codec.h"
-#include "outbox/store.h"
+#include "outbox/spi/json_codec.h"
+#include "outbox/spi/store.h"
 #include "store/common/rows.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 

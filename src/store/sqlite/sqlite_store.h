@@ -3,7 +3,7 @@
 
 #include <memory>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/pool.h"
 #include "store/sqlite/store_config.h"
 

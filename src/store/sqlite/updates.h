@@ -7,7 +7,7 @@
 #include <span>
 #include <string>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/database.h"
 
 namespace outbox::sqlite {

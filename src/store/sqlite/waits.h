@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "outbox/clock.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/database.h"
 
 namespace outbox::sqlite {

@@ -4,7 +4,7 @@
 #include <functional>
 #include <memory>
 
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {

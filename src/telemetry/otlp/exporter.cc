@@ -12,8 +12,8 @@
 #include "base/thread.h"
 #include "client/http/client.h"
 #include "outbox/error.h"
-#include "outbox/otlp.h"
 #include "outbox/retry.h"
+#include "outbox/telemetry/otlp.h"
 #include "telemetry/otlp/json.h"
 
 namespace outbox::otlp {

@@ -7,7 +7,7 @@
 
 #include "client/http/server_test_util.h"
 #include "outbox/error.h"
-#include "outbox/otlp.h"
+#include "outbox/telemetry/otlp.h"
 #include "outbox/testing.h"
 
 namespace outbox::otlp {

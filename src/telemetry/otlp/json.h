@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 
 namespace outbox::otlp {
 

@@ -13,7 +13,7 @@
 #include "base/mutex.h"
 #include "base/quote.h"
 #include "outbox/error.h"
-#include "outbox/prometheus.h"
+#include "outbox/telemetry/prometheus.h"
 #include "telemetry/prometheus/names.h"
 
 namespace outbox::prometheus {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "outbox/error.h"
-#include "outbox/prometheus.h"
+#include "outbox/telemetry/prometheus.h"
 #include "telemetry/prometheus/names.h"
 
 namespace outbox::prometheus {

@@ -1,4 +1,4 @@
-#include "outbox/pqxx.h"
+#include "outbox/adapter/pqxx.h"
 
 #include "adapters/adapter_test.h"
 #include "outbox/memory.h"

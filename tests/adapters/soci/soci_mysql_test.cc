@@ -1,8 +1,8 @@
 #include <future>
 
 #include "adapters/adapter_test.h"
+#include "outbox/adapter/soci.h"
 #include "outbox/memory.h"
-#include "outbox/soci.h"
 #include "support/mysql.h"
 #include "support/tcp_proxy.h"
 

@@ -1,4 +1,4 @@
-#include "outbox/soci.h"
+#include "outbox/adapter/soci.h"
 
 #include "adapters/adapter_test.h"
 #include "outbox/memory.h"

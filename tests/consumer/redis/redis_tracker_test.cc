@@ -11,10 +11,10 @@
 
 #include "client/redis/connection.h"
 #include "consumer/tracker_conformance.h"
+#include "outbox/consumer/redis.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
-#include "outbox/redis.h"
 #include "outbox/testing.h"
 #include "support/own_server.h"
 #include "support/services.h"

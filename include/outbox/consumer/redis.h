@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "outbox/consumption.h"
+#include "outbox/consumer/consumption.h"
 #include "outbox/export.h"
 #include "outbox/log.h"
 

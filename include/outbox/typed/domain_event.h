@@ -20,13 +20,13 @@
 #include <vector>
 
 #include "outbox/clock.h"
-#include "outbox/describe.h"
 #include "outbox/event.h"
 #include "outbox/export.h"
-#include "outbox/json_fields.h"
-#include "outbox/json_value.h"
 #include "outbox/listener.h"
-#include "outbox/request.h"
+#include "outbox/typed/describe.h"
+#include "outbox/typed/json_fields.h"
+#include "outbox/typed/json_value.h"
+#include "outbox/typed/request.h"
 
 namespace outbox {
 

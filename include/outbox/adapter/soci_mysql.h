@@ -12,7 +12,7 @@
 
 #include "outbox/error.h"
 #include "outbox/mysql.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::mysql {
 

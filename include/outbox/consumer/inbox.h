@@ -35,7 +35,7 @@
 #include "outbox/export.h"
 #include "outbox/listener.h"
 #include "outbox/log.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "outbox/transaction.h"
 #include "outbox/writer.h"
 

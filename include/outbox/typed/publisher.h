@@ -21,11 +21,11 @@
 #include <utility>
 #include <vector>
 
-#include "outbox/domain_event.h"
 #include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/listener.h"
 #include "outbox/transaction.h"
+#include "outbox/typed/domain_event.h"
 #include "outbox/writer.h"
 
 namespace outbox {

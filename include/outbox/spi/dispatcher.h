@@ -16,9 +16,9 @@
 #include "outbox/listener.h"
 #include "outbox/log.h"
 #include "outbox/metrics.h"
-#include "outbox/poller.h"
 #include "outbox/retry.h"
-#include "outbox/store.h"
+#include "outbox/spi/poller.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

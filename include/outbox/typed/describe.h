@@ -46,7 +46,7 @@
 #include <utility>
 
 #include "outbox/event.h"
-#include "outbox/json_value.h"
+#include "outbox/typed/json_value.h"
 
 namespace outbox {
 

@@ -12,10 +12,10 @@
 #include <string>
 #include <vector>
 
-#include "outbox/domain_event.h"
 #include "outbox/event.h"
 #include "outbox/export.h"
-#include "outbox/publisher.h"
+#include "outbox/typed/domain_event.h"
+#include "outbox/typed/publisher.h"
 
 namespace outbox::testing {
 

@@ -12,7 +12,7 @@
 
 #include "outbox/error.h"
 #include "outbox/postgres.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -30,7 +30,7 @@
 #include "outbox/error.h"
 #include "outbox/export.h"
 #include "outbox/log.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 #include "outbox/transaction.h"
 #include "outbox/writer.h"
 

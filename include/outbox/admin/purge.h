@@ -17,7 +17,7 @@
 
 #include "outbox/export.h"
 #include "outbox/log.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

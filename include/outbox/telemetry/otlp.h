@@ -11,7 +11,7 @@
 
 #include "outbox/export.h"
 #include "outbox/log.h"
-#include "outbox/tracing.h"
+#include "outbox/telemetry/tracing.h"
 
 namespace outbox::otlp {
 

@@ -8,10 +8,10 @@
 #include <memory>
 #include <string>
 
+#include "outbox/adapter/soci_mysql.h"
+#include "outbox/adapter/soci_postgres.h"
 #include "outbox/error.h"
-#include "outbox/soci_mysql.h"
-#include "outbox/soci_postgres.h"
-#include "outbox/store.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "outbox/clock.h"
-#include "outbox/describe.h"
 #include "outbox/export.h"
-#include "outbox/json_value.h"
+#include "outbox/typed/describe.h"
+#include "outbox/typed/json_value.h"
 
 namespace outbox::typed {
 
