@@ -279,7 +279,10 @@ endfunction()
 function(_outbox_test_program program program_sources labels timeout)
   outbox_program(${program} SOURCES ${program_sources} ${ARG_SOURCES}
                  LINK ${ARG_LINK} GTest::gtest_main)
-  target_include_directories(${program} PRIVATE ${ARG_FOLDERS})
+  # For #include "..." alone: a folder may have a mysql.h of its own.
+  foreach(folder IN LISTS ARG_FOLDERS)
+    target_compile_options(${program} PRIVATE "SHELL:-iquote ${folder}")
+  endforeach()
   gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${timeout} ENVIRONMENT ${OUTBOX_TEST_ENVIRONMENT})
   # Not by PROPERTIES: that keeps only the first label of a list.
