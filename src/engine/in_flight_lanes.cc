@@ -42,7 +42,7 @@ void WorkQueue::check_in(const Job& job) {
   if (--reclaimed->second.jobs > 0) return;
   reclaimed_.erase(reclaimed);
   if (Lane* lane = lanes_.find(job.lane); lane != nullptr) {
-    lane->frozen = false;
+    lane->go_on();
     settle(*lane);
   }
 }
@@ -53,8 +53,8 @@ void WorkQueue::await_reclaimed() {
   for (const auto& [key, reclaimed] : reclaimed_) {
     if (!owns(reclaimed.shard)) continue;
     Lane& lane = lanes_.at(key, reclaimed.shard);
-    lane.frozen = true;
-    lane.held = true;
+    lane.await_ack();
+    lane.hold();
   }
 }
 
@@ -63,17 +63,17 @@ bool WorkQueue::reclaim(Job& job) {
   const bool reclaimed = job.epoch != epoch_ && job.epoch != kHandedOver && job.lane != kNoLane;
   Lane* lane = reclaimed ? lanes_.find(job.lane) : nullptr;
   // Also in a shard that is being given up, and may be ours for good after all.
-  if (lane == nullptr || !lane->frozen) {
+  if (lane == nullptr || !lane->frozen()) {
     account(job, false);
     check_in(job);
     check_rest();
     return false;
   }
   // First, so that the lane stays.
-  ++lane->holds_pending;
-  if (job.row.ref.hold == lane->key) ++lane->read_back;
+  lane->hold_submitted();
+  if (lane->was_held(job)) lane->held_row_read();
   // What was in the queue before it has been dropped: it is read again first.
-  lane->open_after = std::max(lane->open_after, job.row.ref.seq);
+  lane->read_after(job.row.ref.seq);
   check_in(job);
   job.epoch = epoch_;
   check_out(job);

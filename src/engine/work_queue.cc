@@ -75,8 +75,8 @@ bool WorkQueue::reserve(Job& job) {
   if (!admissible(job)) return false;
   account(job, true);
   check_out(job);
-  if (Lane* lane = current_lane(job); lane != nullptr && job.row.ref.hold == lane->key) {
-    ++lane->holds_pending;
+  if (Lane* lane = current_lane(job); lane != nullptr && lane->was_held(job)) {
+    lane->hold_submitted();
   }
   return true;
 }
@@ -89,9 +89,7 @@ WorkQueue::Admission WorkQueue::begin(Job& job) {
   MutexLock lock(mutex_);
   if (stopped_ || job.epoch != epoch_) return Admission::full;
   check_in(job);
-  if (Lane* lane = current_lane(job); lane != nullptr && job.row.ref.hold == lane->key) {
-    --lane->holds_pending;
-  }
+  if (Lane* lane = current_lane(job); lane != nullptr && lane->was_held(job)) lane->hold_acked();
   return place(job);
 }
 
@@ -103,18 +101,18 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   }
   if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane);
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
-  if (lanes_.behind_others(lane)) lane.held = true;
-  const bool park = lane.blocked && options_.park;
-  const bool read_back = job.row.ref.hold == lane.key;
-  if (read_back) ++lane.read_back;
-  if (!park && (read_back || (!lane.held && lane.jobs.size() < lane_limit_))) {
+  if (lanes_.behind_others(lane)) lane.hold();
+  const bool park = lane.blocked() && options_.park;
+  const bool was_held = lane.was_held(job);
+  if (was_held) lane.held_row_read();
+  if (!park && (was_held || (!lane.held() && lane.jobs().size() < lane_limit_))) {
     ++load(job).queued;
-    lane.jobs.push_back(std::move(job));
+    lane.push(std::move(job));
     settle(lane);
     return Admission::queued;
   }
-  lane.held = true;
-  ++lane.holds_pending;
+  lane.hold();
+  lane.hold_submitted();
   check_out(job);
   settle(lane);
   return park ? Admission::park : Admission::hold;
@@ -183,8 +181,8 @@ Lane* WorkQueue::current_lane(const Job& job) {
 }
 
 void WorkQueue::settle(Lane& lane) {
-  if (!lanes_.settle(lane)) return;
-  lane.busy = true;
+  if (!lanes_.update(lane)) return;
+  lane.stand_in_line();
   line_up({.lane = &lane});
 }
 
@@ -202,11 +200,11 @@ PollHandler::LaneRead WorkQueue::next_lane(std::span<const Seq> read_through, Cl
   // Rows that it gave back earlier and that are not marked yet come first. Of a lane whose
   // head has failed only the head is fetched: the others would be thrown away again if it
   // fails once more. One row more tells whether there are any.
-  return {.key = lane->key,
-          .shard = lane->shard,
-          .limit = (lane->failing ? kHeadAndNext : room) + lane->read_back,
-          .bytes = lane->failing ? 1 : room_bytes_locked(),
-          .read_through = read_through[static_cast<std::size_t>(lane->shard)]};
+  return {.key = lane->key(),
+          .shard = lane->shard(),
+          .limit = (lane->failing() ? kHeadAndNext : room) + lane->read_back(),
+          .bytes = lane->failing() ? 1 : room_bytes_locked(),
+          .read_through = read_through[static_cast<std::size_t>(lane->shard())]};
 }
 
 std::vector<Job> WorkQueue::load_lane(LaneKey key, LanePage page) {
@@ -221,17 +219,17 @@ std::vector<Job> WorkQueue::load_lane(LaneKey key, LanePage page) {
   for (Job& job : page.jobs) {
     account(job, true);
     ++cold_load_.queued;
-    ++lane->read_back;
-    lane->jobs.push_back(std::move(job));
+    lane->held_row_read();
+    lane->push(std::move(job));
   }
-  lane->open_after = std::max(lane->open_after, page.open_after);
-  const bool freed = std::exchange(lane->rechecked, false) && !page.blocked;
+  lane->read_after(page.open_after);
+  const bool freed = lanes_.was_rechecked(*lane) && !page.blocked;
   if (page.blocked) {
     lanes_.block(*lane);
   } else if (page.due) {
-    lane->due = *page.due;
-  } else if (!page.more && lane->holds_pending == 0) {
-    lane->held = false;
+    lane->read_not_before(*page.due);
+  } else if (!page.more && lane->holds_pending() == 0) {
+    lane->nothing_held();
   }
   settle(*lane);
   // An operator is at work: others are likely to be free as well.
@@ -355,8 +353,7 @@ void WorkQueue::take_first(Ticket& ticket, Work& work) {
   --load(job).queued;
   ++running_;
   check_out(job);
-  work.jobs.push_back(std::move(job));
-  if (ticket.lane != nullptr) ticket.lane->jobs.pop_front();
+  work.jobs.push_back(ticket.lane != nullptr ? ticket.lane->start_first() : std::move(job));
 }
 
 // Fills up a batch with what comes next for the same listener: from the lane,
@@ -367,7 +364,7 @@ void WorkQueue::gather(Ticket& ticket, Work& work) {
   std::deque<Ticket>& queue = work.jobs.front().hot ? hot_ : cold_;
   Ticket next = std::move(ticket);
   for (;;) {
-    while (next.lane != nullptr && !next.lane->jobs.empty() && work.jobs.size() < limit &&
+    while (next.lane != nullptr && !next.lane->jobs().empty() && work.jobs.size() < limit &&
            next.first().route == route) {
       take_first(next, work);
     }
@@ -417,46 +414,45 @@ void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
   Lane* lane = current_lane(job);
   if (lane == nullptr) return;
 
-  lane->busy = false;
+  lane->end_call();
   if (after == After::drop) return;
-  if (lane->frozen && after != After::next) {
+  if (lane->frozen() && after != After::next) {
     // Of a batch, behind one that failed. Those that were not in it stand behind this one.
     after = After::hold;
     check_in(job);
     push_held(*lane, job, followers);
     push_jobs_held(*lane, followers);
   } else if (after == After::next) {
-    lane->failing = false;
+    lane->head_finished();
   } else if (after == After::skip) {
-    lane->failing = false;
-    lane->frozen = true;
+    lane->head_finished();
+    lane->await_ack();
   } else if (after == After::wait || after == After::block) {
-    lane->failing = true;
-    lane->frozen = true;
-    lane->held = true;
+    lane->head_failed();
+    lane->await_ack();
+    lane->hold();
     if (after == After::block) lanes_.block(*lane);
     push_jobs_held(*lane, followers);
   }
 }
 
 void WorkQueue::push_jobs_held(Lane& lane, Followers& followers) {
-  for (Job& job : lane.jobs) {
+  for (Job& job : lane.take_jobs()) {
     --load(job).queued;
     push_held(lane, job, followers);
   }
-  lane.jobs.clear();
 }
 
 void WorkQueue::push_held(Lane& lane, Job& job, Followers& followers) {
-  lane.held = true;
-  if (job.row.ref.hold == lane.key) {
+  lane.hold();
+  if (lane.was_held(job)) {
     account(job, false);
-    --lane.read_back;
+    lane.held_row_left();
     followers.dropped.push_back(std::move(job));
   } else {
-    ++lane.holds_pending;
+    lane.hold_submitted();
     check_out(job);
-    const bool park = lane.blocked && options_.park;
+    const bool park = lane.blocked() && options_.park;
     (park ? followers.park : followers.held).push_back(std::move(job));
   }
 }
@@ -468,25 +464,24 @@ void WorkQueue::acked(std::span<const Completion> completions, Clock::Steady now
     check_in(completion.job);
     Lane* lane = current_lane(completion.job);
     if (lane == nullptr) continue;
-    const bool read_back = completion.job.row.ref.hold == lane->key;
-    if (read_back && completion.ack != Completion::Ack::expected) --lane->read_back;
+    const bool was_held = lane->was_held(completion.job);
+    if (was_held && completion.ack != Completion::Ack::expected) lane->held_row_left();
     switch (completion.ack) {
       case Completion::Ack::done:
         break;
       case Completion::Ack::head:
-        lane->frozen = false;
-        lane->due = completion.due;
-        if (completion.stale && lane->blocked) {
+        lane->acked(completion.due);
+        if (completion.stale && lane->blocked()) {
           // Somebody else has finished it: no DEAD event stands first.
           lanes_.unblock(lane);
           continue;
         }
         break;
       case Completion::Ack::hold:
-        --lane->holds_pending;
+        lane->hold_acked();
         break;
       case Completion::Ack::expected:
-        if (read_back) --lane->holds_pending;
+        if (was_held) lane->hold_acked();
         break;
       case Completion::Ack::hand_over:
         break;  // see handed_over()

@@ -16,7 +16,7 @@
 #include "base/mutex.h"
 #include "engine/breaker.h"
 #include "engine/job.h"
-#include "engine/lanes.h"
+#include "engine/lane.h"
 #include "outbox/spi/poller.h"
 
 namespace outbox::internal {
@@ -260,7 +260,7 @@ class WorkQueue {
     Lane* lane = nullptr;
     std::optional<Job> job{};
 
-    Job& first() { return lane != nullptr ? lane->jobs.front() : *job; }
+    Job& first() { return lane != nullptr ? lane->first() : *job; }
   };
 
   // Admitted and not yet marked; of these, not yet taken by a worker.

@@ -25,7 +25,7 @@ void WorkQueue::returned(Job& job) {
     job.epoch = kHandedOver;
   } else if (state != Hung::State::running) {
     // The shard is still ours: its outcome counts, and its lane goes on.
-    if (Lane* lane = current_lane(job); lane != nullptr) lane->frozen = false;
+    if (Lane* lane = current_lane(job); lane != nullptr) lane->go_on();
   }
 }
 
@@ -62,7 +62,7 @@ void WorkQueue::leave_line(std::deque<Ticket>& line, int shard, std::vector<Job>
     if (ticket.first().row.ref.shard != shard || ticket.first().candidate) {
       left.push_back(std::move(ticket));
     } else if (ticket.lane != nullptr) {
-      ticket.lane->busy = false;
+      ticket.lane->leave_line();
     } else {
       --load(*ticket.job).queued;
       jobs.push_back(std::move(*ticket.job));
@@ -79,17 +79,16 @@ std::vector<Job> WorkQueue::shed(int shard) {
   for (auto& [route, line] : parked_) leave_line(line, shard, jobs);
   for (Lane* lane : lanes_.of_shard(shard)) {
     // A lane with candidates goes on until they are delivered.
-    if (std::any_of(lane->jobs.begin(), lane->jobs.end(),
+    if (std::any_of(lane->jobs().begin(), lane->jobs().end(),
                     [](const Job& job) { return job.candidate; })) {
       settle(*lane);
       continue;
     }
-    for (Job& job : lane->jobs) {
+    for (Job& job : lane->take_jobs()) {
       --load(job).queued;
-      if (job.row.ref.hold == lane->key) --lane->read_back;
+      if (lane->was_held(job)) lane->held_row_left();
       jobs.push_back(std::move(job));
     }
-    lane->jobs.clear();
     settle(*lane);
   }
   for (const Job& job : jobs) account(job, false);
@@ -105,8 +104,8 @@ bool WorkQueue::begin_hand_over(const Job& job) {
   if (job.lane == kNoLane) return true;
   // Should the shard be ours for good after all, nothing may pass it.
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
-  lane.frozen = true;
-  lane.held = true;
+  lane.await_ack();
+  lane.hold();
   return true;
 }
 

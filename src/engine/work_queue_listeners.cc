@@ -37,11 +37,11 @@ void WorkQueue::take_back(Job& job) {
     parked_[route].push_front({.job = std::move(job)});
     return;
   }
-  lane->jobs.push_front(std::move(job));
+  lane->push_first(std::move(job));
   // Another job of the batch has parked it already; or waits for its update, after which the lane
   // goes on with this one.
-  if (lane->busy || lane->frozen) return;
-  lane->busy = true;
+  if (!lane->idle()) return;
+  lane->stand_in_line();
   parked_[route].push_front({.lane = lane});
 }
 

@@ -1,4 +1,4 @@
-#include "engine/lanes.h"
+#include "engine/lane.h"
 
 #include <gtest/gtest.h>
 
@@ -22,16 +22,16 @@ class LanesTest : public ::testing::Test {
   // A lane whose rows are held and that wants them back at that time.
   Lane& hold(LaneKey key, Clock::Steady due = {}, Seq open_after = 0, int shard = 0) {
     Lane& lane = lanes.at(key, shard);
-    lane.held = true;
-    lane.due = due;
-    lane.open_after = open_after;
-    EXPECT_FALSE(lanes.settle(lane));
+    lane.hold();
+    lane.read_not_before(due);
+    lane.read_after(open_after);
+    EXPECT_FALSE(lanes.update(lane));
     return lane;
   }
 
   LaneKey next(std::span<const Seq> read_through = kAllRead, Clock::Steady now = kNow) {
     const Lane* lane = lanes.next_readable(read_through, now);
-    return lane != nullptr ? lane->key : kNoLane;
+    return lane != nullptr ? lane->key() : kNoLane;
   }
 
   Job job(Seq seq) {
@@ -46,42 +46,42 @@ class LanesTest : public ::testing::Test {
   Lanes lanes;
 };
 
-// --- settle() ---
+// --- update() ---
 
 TEST_F(LanesTest, LetsTheFirstEventOfAnIdleLaneRun) {
   Lane& lane = lanes.at(kKey, 0);
-  lane.jobs.push_back(job(1));
-  EXPECT_TRUE(lanes.settle(lane));
-  lane.busy = true;
-  EXPECT_FALSE(lanes.settle(lane)) << "one at a time";
-  lane.busy = false;
-  lane.frozen = true;
-  EXPECT_FALSE(lanes.settle(lane)) << "the update of its head is on its way";
-  lane.frozen = false;
-  EXPECT_TRUE(lanes.settle(lane));
+  lane.push(job(1));
+  EXPECT_TRUE(lanes.update(lane));
+  lane.stand_in_line();
+  EXPECT_FALSE(lanes.update(lane)) << "one at a time";
+  lane.leave_line();
+  lane.await_ack();
+  EXPECT_FALSE(lanes.update(lane)) << "the update of its head is on its way";
+  lane.go_on();
+  EXPECT_TRUE(lanes.update(lane));
 }
 
 TEST_F(LanesTest, ForgetsALaneOnlyOnceNothingIsKnownOfIt) {
   Lane& lane = lanes.at(kKey, 0);
   const auto kept = [&] {
-    static_cast<void>(lanes.settle(lane));
+    static_cast<void>(lanes.update(lane));
     return lanes.find(kKey) == &lane;
   };
-  lane.busy = true;
+  lane.stand_in_line();
   EXPECT_TRUE(kept());
-  lane.busy = false;
-  lane.frozen = true;
+  lane.leave_line();
+  lane.await_ack();
   EXPECT_TRUE(kept());
-  lane.frozen = false;
-  lane.holds_pending = 1;
+  lane.go_on();
+  lane.hold_submitted();
   EXPECT_TRUE(kept());
-  lane.holds_pending = 0;
-  lane.read_back = 1;
+  lane.hold_acked();
+  lane.held_row_read();
   EXPECT_TRUE(kept());
-  lane.read_back = 0;
-  lane.held = true;
+  lane.held_row_left();
+  lane.hold();
   EXPECT_TRUE(kept());
-  lane.held = false;
+  lane.nothing_held();
   EXPECT_FALSE(kept());
   EXPECT_EQ(lanes.size(), 0u);
   EXPECT_EQ(lanes.next_due(), std::nullopt) << "nor is it listed any more";
@@ -89,43 +89,46 @@ TEST_F(LanesTest, ForgetsALaneOnlyOnceNothingIsKnownOfIt) {
 
 TEST_F(LanesTest, ALaneThatComesAgainKnowsNothingOfItsPast) {
   Lane& lane = hold(kKey, kNow, 50, 1);
-  lane.held = false;
-  static_cast<void>(lanes.settle(lane));
+  lane.nothing_held();
+  static_cast<void>(lanes.update(lane));
   ASSERT_EQ(lanes.find(kKey), nullptr);
   for (const LaneKey key : {kKey, kOther}) {
-    const Lane& again = lanes.at(key, 0);
-    EXPECT_EQ(again.key, key);
-    EXPECT_EQ(again.shard, 0);
-    EXPECT_FALSE(again.busy || again.frozen || again.held || again.blocked);
-    EXPECT_EQ(again.open_after, 0);
-    EXPECT_EQ(again.due, Clock::Steady{});
-    EXPECT_FALSE(again.listed);
-    EXPECT_TRUE(again.jobs.empty());
+    Lane& again = lanes.at(key, 0);
+    EXPECT_EQ(again.key(), key);
+    EXPECT_EQ(again.shard(), 0);
+    EXPECT_TRUE(again.idle());
+    EXPECT_FALSE(again.held() || again.failing());
+    EXPECT_TRUE(again.jobs().empty());
+    EXPECT_EQ(lanes.next_due(), std::nullopt);
+    again.hold();
+    EXPECT_FALSE(lanes.update(again));
+    EXPECT_EQ(next(std::array<Seq, 1>{0}, Clock::Steady{}), key)
+        << "neither a time nor a number is waited for";
   }
 }
 
 TEST_F(LanesTest, ALaneWantsItsRowsBackOnlyWhenNothingElseOfItIsUnderWay) {
   Lane& lane = hold(kKey);
   const auto wanted = [&] {
-    static_cast<void>(lanes.settle(lane));
+    static_cast<void>(lanes.update(lane));
     return lanes.next_due().has_value();
   };
   EXPECT_TRUE(wanted());
-  lane.busy = true;
+  lane.stand_in_line();
   EXPECT_FALSE(wanted());
-  lane.busy = false;
-  lane.frozen = true;
+  lane.leave_line();
+  lane.await_ack();
   EXPECT_FALSE(wanted());
-  lane.frozen = false;
-  lane.holds_pending = 1;
+  lane.go_on();
+  lane.hold_submitted();
   EXPECT_FALSE(wanted()) << "a row is still on its way aside";
-  lane.holds_pending = 0;
-  lane.blocked = true;
+  lane.hold_acked();
+  lanes.block(lane);
   EXPECT_FALSE(wanted());
-  lane.blocked = false;
-  lane.jobs.push_back(job(1));
+  lanes.unblock(&lane);
+  lane.push(job(1));
   EXPECT_FALSE(wanted());
-  lane.jobs.clear();
+  static_cast<void>(lane.take_jobs());
   EXPECT_TRUE(wanted());
 }
 
@@ -154,14 +157,14 @@ TEST_F(LanesTest, ALaneIsWantedOnceUntilItIsSettledAgain) {
   EXPECT_EQ(next(), kNoLane) << "it is being read";
   EXPECT_EQ(lanes.next_due(), std::nullopt);
   EXPECT_EQ(lanes.find(kKey), &lane);
-  static_cast<void>(lanes.settle(lane));
+  static_cast<void>(lanes.update(lane));
   EXPECT_EQ(next(), kKey);
 }
 
 TEST_F(LanesTest, ALaneThatIsSettledWithAnotherDueTimeIsListedUnderThatAlone) {
   Lane& lane = hold(kKey, kNow - 1s);
-  lane.due = kNow + 1s;
-  static_cast<void>(lanes.settle(lane));
+  lane.read_not_before(kNow + 1s);
+  static_cast<void>(lanes.update(lane));
   EXPECT_EQ(lanes.next_due(), kNow + 1s);
   EXPECT_EQ(next(), kNoLane);
   EXPECT_EQ(next(kAllRead, kNow + 1s), kKey);
@@ -190,8 +193,8 @@ TEST_F(LanesTest, ARestoredLaneWaitsForItsHeadAndForWhatStandsBeforeIt) {
   lanes.restore({.key = kKey, .shard = 1, .first = 50, .available_in = 3s}, kNow);
   const Lane* lane = lanes.find(kKey);
   ASSERT_NE(lane, nullptr);
-  EXPECT_EQ(lane->shard, 1);
-  EXPECT_TRUE(lane->held) << "rows that the reader meets go behind";
+  EXPECT_EQ(lane->shard(), 1);
+  EXPECT_TRUE(lane->held()) << "rows that the reader meets go behind";
   EXPECT_EQ(lanes.next_due(), kNow + 3s);
   EXPECT_EQ(next(kAllRead, kNow + 2s), kNoLane);
   EXPECT_EQ(next(std::array<Seq, 2>{1'000, 49}, kNow + 3s), kNoLane);
@@ -209,7 +212,7 @@ TEST_F(LanesTest, ARestoredLaneBehindADeadHeadIsLookedAtOnce) {
 TEST_F(LanesTest, ABlockedLaneIsNotWantedUntilItIsRechecked) {
   Lane& lane = hold(kKey);
   lanes.block(lane);
-  EXPECT_FALSE(lanes.settle(lane));
+  EXPECT_FALSE(lanes.update(lane));
   EXPECT_EQ(lanes.next_due(), std::nullopt);
   EXPECT_EQ(next(), kNoLane);
   EXPECT_EQ(lanes.size(), 1u) << "kept: it holds back what comes";
@@ -221,7 +224,7 @@ TEST_F(LanesTest, BlockedLanesAreRecheckedInTurnSoManyAtATime) {
   for (const LaneKey key : {kKey, kOther, LaneKey{9}}) {
     Lane& lane = hold(key);
     lanes.block(lane);
-    static_cast<void>(lanes.settle(lane));
+    static_cast<void>(lanes.update(lane));
   }
   lanes.recheck_blocked(0);
   EXPECT_EQ(next(), kNoLane);
@@ -231,7 +234,7 @@ TEST_F(LanesTest, BlockedLanesAreRecheckedInTurnSoManyAtATime) {
 
   // Still dead: it goes to the end of the line.
   lanes.block(*lanes.find(kKey));
-  static_cast<void>(lanes.settle(*lanes.find(kKey)));
+  static_cast<void>(lanes.update(*lanes.find(kKey)));
   lanes.recheck_blocked(2);
   EXPECT_EQ(next(), kOther);
   EXPECT_EQ(next(), 9);
@@ -262,8 +265,8 @@ TEST_F(LanesTest, AShardIsForgottenWithItsLanesAndNoOther) {
 
 TEST_F(LanesTest, ClearReturnsWhatWasQueuedAndForgetsTheRest) {
   Lane& lane = lanes.at(kKey, 0);
-  lane.jobs.push_back(job(1));
-  lane.jobs.push_back(job(2));
+  lane.push(job(1));
+  lane.push(job(2));
   hold(kOther);
   const std::vector<Job> jobs = lanes.clear();
   ASSERT_EQ(jobs.size(), 2u);

@@ -1,0 +1,237 @@
+#include "engine/lane.h"
+
+#include <algorithm>
+#include <cassert>
+#include <iterator>
+#include <utility>
+
+namespace outbox::internal {
+namespace {
+
+constexpr std::size_t kSpareLanes = 1'000;
+
+}  // namespace
+
+// --- One lane ---
+
+// Keeps the memory of its jobs, of which there are none.
+void Lane::begin_anew(LaneKey key, int shard) {
+  key_ = key;
+  shard_ = shard;
+  state_ = State::idle;
+  tail_ = Tail::none;
+  failing_ = false;
+  rechecked_ = false;
+  holds_pending_ = 0;
+  read_back_ = 0;
+  due_ = {};
+  open_after_ = 0;
+  listed_.reset();
+  turn_ = 0;
+}
+
+void Lane::stand_in_line() {
+  assert(state_ == State::idle);
+  state_ = State::queued;
+}
+
+void Lane::leave_line() {
+  assert(state_ == State::queued);
+  state_ = State::idle;
+}
+
+Job Lane::start_first() {
+  assert(state_ == State::queued || state_ == State::running);
+  state_ = State::running;
+  Job job = std::move(jobs_.front());
+  jobs_.pop_front();
+  return job;
+}
+
+// Of a batch, each of its events that is over says so.
+void Lane::end_call() {
+  if (state_ == State::running) state_ = State::idle;
+  if (state_ == State::handing_over) state_ = State::awaiting_ack;
+}
+
+void Lane::await_ack() {
+  assert(state_ != State::queued);
+  state_ = state_ == State::running || state_ == State::handing_over ? State::handing_over
+                                                                     : State::awaiting_ack;
+}
+
+void Lane::go_on() {
+  if (state_ == State::awaiting_ack) state_ = State::idle;
+  if (state_ == State::handing_over) state_ = State::running;
+}
+
+void Lane::acked(Clock::Steady due) {
+  go_on();
+  due_ = due;
+}
+
+void Lane::hold() {
+  if (tail_ == Tail::none) tail_ = Tail::held;
+}
+
+void Lane::nothing_held() {
+  assert(tail_ != Tail::blocked);
+  tail_ = Tail::none;
+}
+
+// --- All lanes ---
+
+Lane& Lanes::at(LaneKey key, int shard) {
+  if (Lane* lane = find(key); lane != nullptr) return *lane;
+  Lane* lane = nullptr;
+  if (spare_.empty()) {
+    lane = &lanes_[key];
+  } else {
+    spare_.back().key() = key;
+    lane = &lanes_.insert(std::move(spare_.back())).position->second;
+    spare_.pop_back();
+  }
+  lane->begin_anew(key, shard);
+  return *lane;
+}
+
+void Lanes::forget(LaneKey key) {
+  Map::node_type node = lanes_.extract(key);
+  if (spare_.size() < kSpareLanes) spare_.push_back(std::move(node));
+}
+
+Lane* Lanes::find(LaneKey key) {
+  const auto found = lanes_.find(key);
+  return found == lanes_.end() ? nullptr : &found->second;
+}
+
+const Lane* Lanes::find(LaneKey key) const {
+  const auto found = lanes_.find(key);
+  return found == lanes_.end() ? nullptr : &found->second;
+}
+
+std::vector<Lane*> Lanes::of_shard(int shard) {
+  std::vector<Lane*> result;
+  for (auto& [key, lane] : lanes_) {
+    if (lane.shard_ == shard) result.push_back(&lane);
+  }
+  return result;
+}
+
+bool Lanes::update(Lane& lane) {
+  const bool empty = lane.idle() && lane.jobs_.empty();
+  const bool wants = empty && lane.tail_ == Lane::Tail::held && lane.holds_pending_ == 0;
+
+  unlist(lane);
+  if (wants) {
+    readable_.emplace(lane.due_, lane.key_);
+    lane.listed_ = lane.due_;
+  }
+  if (empty && !lane.held() && lane.holds_pending_ == 0 && lane.read_back_ == 0) {
+    forget(lane.key_);
+    return false;
+  }
+  return lane.idle() && !lane.jobs_.empty();
+}
+
+void Lanes::restore(const HeldLane& held, Clock::Steady now) {
+  Lane& lane = at(held.key, held.shard);
+  lane.hold();
+  lane.due_ = now + held.available_in;
+  lane.open_after_ = held.first;
+  lane.failing_ = held.status != Status::pending;
+  // Even one behind a DEAD head is looked at once: with `skip` in force now,
+  // nothing is blocked any more.
+  static_cast<void>(update(lane));  // it has no jobs that could stand in line
+}
+
+Lane* Lanes::next_readable(std::span<const Seq> read_through, Clock::Steady now) {
+  for (auto entry = readable_.begin(); entry != readable_.end() && entry->first <= now; ++entry) {
+    Lane& lane = lanes_.at(entry->second);
+    const auto shard = static_cast<std::size_t>(lane.shard_);
+    const bool open = shard < read_through.size() && read_through[shard] >= lane.open_after_;
+    if (!open || behind_others(lane)) continue;
+    unlist(lane);
+    return &lane;
+  }
+  return nullptr;
+}
+
+std::optional<Clock::Steady> Lanes::next_due() const {
+  if (readable_.empty()) return std::nullopt;
+  return readable_.begin()->first;
+}
+
+void Lanes::block(Lane& lane) {
+  if (lane.blocked()) return;
+  lane.tail_ = Lane::Tail::blocked;
+  lane.turn_ = ++last_turn_;
+  blocked_.emplace(lane.turn_, lane.key_);
+}
+
+void Lanes::take_from_blocked(Lane& lane) {
+  if (!lane.blocked()) return;
+  lane.tail_ = Lane::Tail::held;
+  blocked_.erase(lane.turn_);
+}
+
+void Lanes::unblock(Lane* lane) {
+  if (lane == nullptr || !lane->blocked()) return;
+  take_from_blocked(*lane);
+  static_cast<void>(update(*lane));  // if it has jobs, it stands in line already
+}
+
+void Lanes::recheck_blocked(std::size_t n) {
+  for (std::size_t left = std::min(n, blocked_.size()); left > 0; --left) {
+    Lane* lane = find(blocked_.begin()->second);
+    lane->rechecked_ = true;
+    unblock(lane);
+  }
+}
+
+std::vector<Job> Lanes::clear() {
+  std::vector<Job> jobs;
+  for (auto& [key, lane] : lanes_) {
+    jobs.insert(jobs.end(), std::move_iterator(lane.jobs_.begin()),
+                std::move_iterator(lane.jobs_.end()));
+  }
+  lanes_.clear();
+  readable_.clear();
+  blocked_.clear();
+  return jobs;
+}
+
+void Lanes::forget_shard(int shard) {
+  for (auto entry = lanes_.begin(); entry != lanes_.end();) {
+    if (entry->second.shard_ != shard) {
+      ++entry;
+      continue;
+    }
+    unlist(entry->second);
+    take_from_blocked(entry->second);
+    entry = lanes_.erase(entry);
+  }
+}
+
+std::size_t Lanes::jobs_that_wait(const std::set<LaneKey>& waiting) const {
+  std::size_t result = 0;
+  for (const auto& [key, lane] : lanes_) {
+    if (lane.frozen() || waiting.contains(key)) result += lane.jobs_.size();
+  }
+  return result;
+}
+
+bool Lanes::at_rest() const {
+  return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& entry) {
+    const Lane& lane = entry.second;
+    return lane.jobs_.empty() && lane.idle() && lane.holds_pending_ == 0 && lane.read_back_ == 0;
+  });
+}
+
+void Lanes::unlist(Lane& lane) {
+  if (!lane.listed_) return;
+  readable_.erase({*lane.listed_, lane.key_});
+  lane.listed_.reset();
+}
+
+}  // namespace outbox::internal

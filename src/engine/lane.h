@@ -1,0 +1,200 @@
+// The lanes that keep the order within an aggregate.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <set>
+#include <span>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "engine/job.h"
+#include "outbox/clock.h"
+#include "outbox/spi/poller.h"
+#include "outbox/spi/store.h"
+
+namespace outbox::internal {
+
+// The events of one aggregate, in order. (Aggregates whose 63-bit keys collide share a lane: they
+// wait for one another and stay in order.)
+//
+// Two things are known of a lane: what its first event is doing, and whether rows of it are held
+// in the store behind the jobs that it has here. Both change only through the transitions below.
+class Lane {
+ public:
+  // What its first event is doing.
+  enum class State : std::uint8_t {
+    idle,          // nothing: it may stand in line, or be read
+    queued,        // it stands in line
+    running,       // it is with a worker
+    awaiting_ack,  // its update is on its way: nothing of the lane runs before that is acknowledged
+    handing_over,  // both: its call hangs, and is being left to the next owner of the shard
+  };
+
+  // Where its later rows are.
+  enum class Tail : std::uint8_t {
+    none,     // here, or not read yet
+    held,     // held in the store, or on their way there: what the reader meets goes behind them
+    blocked,  // held behind a DEAD event, until an operator has acted
+  };
+
+  LaneKey key() const { return key_; }
+  int shard() const { return shard_; }
+  State state() const { return state_; }
+  bool idle() const { return state_ == State::idle; }
+  bool frozen() const { return state_ == State::awaiting_ack || state_ == State::handing_over; }
+  bool held() const { return tail_ != Tail::none; }
+  bool blocked() const { return tail_ == Tail::blocked; }
+  bool failing() const { return failing_; }
+  std::size_t holds_pending() const { return holds_pending_; }
+  std::size_t read_back() const { return read_back_; }
+  const std::deque<Job>& jobs() const { return jobs_; }
+  Job& first() { return jobs_.front(); }
+
+  // Whether a job came from the rows that were held in it.
+  bool was_held(const Job& job) const { return job.row.ref.hold == key_; }
+
+  // --- What its first event does ---
+
+  void stand_in_line();           // idle -> queued
+  void leave_line();              // queued -> idle
+  Job start_first();              // queued, running -> running
+  void end_call();                // running -> idle, handing_over -> awaiting_ack
+  void await_ack();               // idle -> awaiting_ack, running -> handing_over
+  void go_on();                   // awaiting_ack -> idle, handing_over -> running
+  void acked(Clock::Steady due);  // the same; held rows are not to be read before `due`
+
+  // Whether its head has failed and has not been delivered since.
+  void head_failed() { failing_ = true; }
+  void head_finished() { failing_ = false; }
+
+  // --- Its jobs ---
+
+  void push(Job job) { jobs_.push_back(std::move(job)); }
+  void push_first(Job job) { jobs_.push_front(std::move(job)); }
+  std::deque<Job> take_jobs() { return std::exchange(jobs_, {}); }
+
+  // --- Its rows in the store ---
+
+  void hold();          // none -> held
+  void nothing_held();  // held -> none
+
+  // An update that holds a row, or one that brings a held row here, is on its way; it came.
+  void hold_submitted() { ++holds_pending_; }
+  void hold_acked() { --holds_pending_; }
+
+  // A held row was read, and is not finished yet; it is.
+  void held_row_read() { ++read_back_; }
+  void held_row_left() { --read_back_; }
+
+  // Held rows are not to be read before that time, nor before the shard has been read that far.
+  void read_not_before(Clock::Steady due) { due_ = due; }
+  void read_after(Seq seq) { open_after_ = std::max(open_after_, seq); }
+
+ private:
+  friend class Lanes;
+
+  void begin_anew(LaneKey key, int shard);
+
+  LaneKey key_ = kNoLane;
+  int shard_ = 0;
+  State state_ = State::idle;
+  Tail tail_ = Tail::none;
+  bool failing_ = false;
+  bool rechecked_ = false;  // a DEAD event stood first when it was last read
+  std::size_t holds_pending_ = 0;
+  std::size_t read_back_ = 0;
+  Clock::Steady due_{};
+  Seq open_after_ = 0;
+
+  std::optional<Clock::Steady> listed_{};  // under which time in Lanes::readable_
+  std::uint64_t turn_ = 0;                 // while it is blocked: its place in Lanes::blocked_
+
+  std::deque<Job> jobs_{};
+};
+
+// All lanes, and which of them want their rows back that were held.
+//
+// Invariants, for every lane:
+//   1. Rows enter it in the order in which they may be delivered, and only the
+//      first may run.
+//   2. While it is frozen nothing of it runs. DONE does not freeze a lane: the
+//      next event follows at once.
+//   3. While it has held rows, a row that the reader meets is held too,
+//      never past them. They are read back only when the lane is empty, not
+//      frozen, and every `hold` update has been acknowledged.
+//   4. Rows that were held under another kind of order, before a restart,
+//      come first: while the only lane of a total order is there, everything
+//      goes through it; and the only lane waits until all others are gone.
+//   5. The update of a failing head is submitted before the `hold` updates of its
+//      followers, and updates land in the order of their submission; so a crash
+//      cannot leave followers held without the head that they wait for.
+//
+// Not thread-safe: guarded by the WorkQueue.
+class Lanes {
+ public:
+  Lane& at(LaneKey key, int shard);
+  Lane* find(LaneKey key);
+  const Lane* find(LaneKey key) const;
+  std::vector<Lane*> of_shard(int shard);
+
+  // Invariant 4.
+  LaneKey lane_for(LaneKey key) const { return lanes_.contains(kOnlyLane) ? kOnlyLane : key; }
+  bool behind_others(const Lane& lane) const { return lane.key_ == kOnlyLane && lanes_.size() > 1; }
+
+  // To be called after every change to a lane: lists it if it wants its rows
+  // back, and forgets it if it is of no use any more. True if its first event
+  // may now stand in line.
+  [[nodiscard]] bool update(Lane& lane);
+
+  void restore(const HeldLane& held, Clock::Steady now);
+
+  // The next lane whose held rows should be read, given how far each shard
+  // has been read; null if none.
+  Lane* next_readable(std::span<const Seq> read_through, Clock::Steady now);
+  std::optional<Clock::Steady> next_due() const;
+
+  // A DEAD event stands first in it: nothing of it is read until an operator has
+  // acted. unblock() has one such lane looked at again (null: it is none), and
+  // recheck_blocked() up to `n` of them, in turns; was_rechecked() tells, once, whether this one
+  // was among them.
+  void block(Lane& lane);
+  void unblock(Lane* lane);
+  void recheck_blocked(std::size_t n);
+  bool was_rechecked(Lane& lane) { return std::exchange(lane.rechecked_, false); }
+  bool any_blocked() const { return !blocked_.empty(); }
+
+  // Forget lanes, with all that is queued in them.
+  std::vector<Job> clear();
+  void forget_shard(int shard);
+
+  // How many jobs are in lanes that are frozen or one of these.
+  std::size_t jobs_that_wait(const std::set<LaneKey>& waiting) const;
+
+  // Whether no lane has anything of an event that is in flight.
+  bool at_rest() const;
+
+  std::size_t size() const { return lanes_.size(); }
+
+ private:
+  using Map = std::unordered_map<LaneKey, Lane>;
+
+  void unlist(Lane& lane);
+  void take_from_blocked(Lane& lane);
+  void forget(LaneKey key);
+
+  Map lanes_;
+
+  // Lanes come and go with every event of an aggregate that has no other: the
+  // memory of those that went serves those that come.
+  std::vector<Map::node_type> spare_;
+  std::set<std::pair<Clock::Steady, LaneKey>> readable_;
+  std::map<std::uint64_t, LaneKey> blocked_;  // by turn
+  std::uint64_t last_turn_ = 0;
+};
+
+}  // namespace outbox::internal
