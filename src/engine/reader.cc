@@ -22,15 +22,6 @@ constexpr std::chrono::milliseconds kLookForUnblocked{500};
 // is found by a sweep.
 constexpr std::size_t kDueTimes = 10'000;
 
-// How many candidates are tried together, by the deaths that they have seen:
-// first many, then few, then each alone.
-constexpr int kDeathsInCompany = 2;
-std::size_t group_size(int crashes) {
-  if (crashes == 0) return 64;
-  if (crashes < kDeathsInCompany) return 8;
-  return 1;
-}
-
 // Brackets a read and the handling of its rows, also when either throws.
 class Bracket {
  public:
@@ -52,7 +43,8 @@ Reader::Reader(std::shared_ptr<Instance> instance, PollHandler& handler,
     : instance_(std::move(instance)),
       handler_(handler),
       options_(options),
-      clock_(options.clock != nullptr ? *options.clock : host_clock()) {}
+      clock_(options.clock != nullptr ? *options.clock : host_clock()),
+      recovery_(handler, options.max_solo_crashes) {}
 
 // --- Orders ---
 
@@ -166,7 +158,7 @@ bool Reader::round() {
     if (options_.row_claims) return read_claims();
     bool more = orders.unblocked && look_for_unblocked();
     if (orders.everything) handler_.recheck_blocked();
-    if (recovering_ && !read_candidates()) {
+    if (recovery_.under_way() && !read_candidates()) {
       // What is due waits for the end of the candidates, which wakes the reader; a time that has
       // come already would have it look again and again until then.
       if (orders.due) look_at_due();
@@ -206,7 +198,7 @@ bool Reader::enter(const Lease& lease) {
     epoch_ = lease.epoch;
     shards_.clear();
     read_through_.clear();
-    end_suspicion();
+    recovery_.end();
     instance_->rewind(0);
   }
   std::vector<int> gained;
@@ -228,7 +220,7 @@ bool Reader::enter(const Lease& lease) {
   }
   if (!gained.empty()) instance_->rewind(0);
   for (const Lease::Inherited& inherited : lease.inherited) {
-    candidate(inherited.candidates);
+    recovery_.add(inherited.candidates);
   }
   shards_ = lease.shards;
   MutexLock lock(mutex_);
@@ -302,7 +294,7 @@ Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
 }
 
 bool Reader::hand(Row row) {
-  const bool taken = handler_.handle(checked_for_poison(std::move(row)));
+  const bool taken = handler_.handle(recovery_.checked_for_poison(std::move(row)));
   if (!taken) refused_ = true;
   return taken;
 }
@@ -385,15 +377,15 @@ void Reader::read_lane(const PollHandler::LaneRead& lane, bool candidate) {
     handler_.load_lane(lane, {.more = true}, false);
     throw;
   }
-  for (Row& row : rows.rows) row = checked_for_poison(std::move(row));
+  for (Row& row : rows.rows) row = recovery_.checked_for_poison(std::move(row));
   handler_.load_lane(lane, std::move(rows), candidate);
 }
 
 bool Reader::read_claims() {
-  if (recovering_) {
+  if (recovery_.under_way()) {
     if (handler_.active() > 0) return false;
-    if (!claimed_candidates_.empty()) return try_claimed_candidates();
-    end_suspicion();
+    if (recovery_.any_claimed()) return try_claimed_candidates();
+    recovery_.end();
   }
   const std::size_t limit = std::min(options_.batch, handler_.room());
   if (limit == 0) return true;
@@ -404,132 +396,70 @@ bool Reader::read_claims() {
 
 // What is not handed over is given back.
 bool Reader::hand_over_claims(Rows read) {
-  // Whoever claimed such a row before may have died of it; until it has been
-  // answered for, it is isolated at every claim.
-  const auto isolated = [](const Row& row) { return row.reclaimed || row.crashes > 0; };
-  const bool candidates = std::any_of(read.rows.begin(), read.rows.end(), isolated);
+  const bool any = std::any_of(read.rows.begin(), read.rows.end(), Recovery::is_candidate);
+  std::vector<Row> candidates;
   std::vector<RowRef> refused;
   for (Row& row : read.rows) {
     const RowRef ref = row.ref;
-    if (isolated(row)) {
-      claimed_candidates_.push_back(std::move(row));
-    } else if (candidates || !refused.empty() || !hand(std::move(row))) {
+    if (Recovery::is_candidate(row)) {
+      candidates.push_back(std::move(row));
+    } else if (any || !refused.empty() || !hand(std::move(row))) {
       refused.push_back(ref);
     }
   }
+  // Whatever becomes of the others, these are claimed, and to be tried.
+  recovery_.add_claimed(std::move(candidates));
   try {
     if (!refused.empty()) instance_->unclaim(refused);
   } catch (...) {
     for (const RowRef& row : refused) leave_behind(row);
     throw;
   }
-  if (!candidates) return read.more || !refused.empty();
-  candidate(claimed_candidates_.size());
+  if (!any) return read.more || !refused.empty();
   return handler_.active() == 0;
 }
 
-// Delivers the first group and gives the others back: their count, if they have
-// one, is in the store.
 bool Reader::try_claimed_candidates() {
-  std::vector<Row> rows = std::exchange(claimed_candidates_, {});
-  const std::size_t size = group_size(rows.front().crashes);
-  std::vector<Row> group;
-  std::vector<RowRef> others;
-  for (Row& row : rows) {
-    const bool joins = group.empty() || (group.size() < size && group_size(row.crashes) == size);
-    if (joins) {
-      group.push_back(checked_for_poison(std::move(row)));
-    } else {
-      others.push_back(row.ref);
-    }
-  }
-  for (const RowRef& row : others) leave_behind(row);
+  Recovery::Group group = recovery_.take_claimed();
+  for (const RowRef& row : group.others) leave_behind(row);
   const Bracket bracket(handler_, epoch_);
-  handler_.deliver_isolated(std::move(group));
+  handler_.deliver_isolated(std::move(group.rows));
   return handler_.active() == 0;
 }
 
 // --- Poison candidates ---
 
-// An event that has killed the process too often is not tried again.
-Row Reader::checked_for_poison(Row row) const {
-  const int limit = kDeathsInCompany + options_.max_solo_crashes;
-  if (row.crashes >= limit && row.defect.empty()) {
-    row.defect = "the process died " + std::to_string(row.crashes) +
-                 " times while it was being delivered, the last " +
-                 std::to_string(options_.max_solo_crashes) + " times alone";
-  }
-  return row;
-}
-
-// True once there are no candidates left. While a group is under way nothing else
-// is: if the process dies again, one of the group did it.
+// True once there are no candidates left.
 bool Reader::read_candidates() {
   if (handler_.active() > 0) return false;
-  if (candidates_left_ == 0) {
-    end_suspicion();
+  if (recovery_.left() == 0) {
+    recovery_.end();
     return true;
   }
-  const std::size_t limit = std::min(group_size(0), handler_.room());
+  const std::size_t limit = std::min(Recovery::group_size(0), handler_.room());
   if (limit == 0) return false;
   {
     const Bracket bracket(handler_, epoch_);
     Rows ready = of_this_epoch(
         instance_->ready(shards_, 0, limited(limit + handler_.in_flight(), handler_.room_bytes())));
     instance_->rewind(0);
-    if (try_candidates(std::move(ready.rows))) return false;
+    if (recovery_.try_group(std::move(ready.rows))) return false;
     if (!ready.more) read_everything();
   }
   {
     const Bracket bracket(handler_, epoch_);
     DueRows due = of_this_epoch(
         instance_->due(shards_, limited(limit + handler_.in_flight(), handler_.room_bytes())));
-    if (try_candidates(std::move(due.rows))) return false;
+    if (recovery_.try_group(std::move(due.rows))) return false;
   }
   if (PollHandler::LaneRead lane = next_lane(); lane.key != kNoLane) {
-    // Only the head of a lane can have been under way.
-    const bool first_time = probed_.insert(lane.key).second;
+    const bool first_time = recovery_.probe(lane.key);
     if (first_time) lane.limit = 1;
-    candidates_left_ -= first_time ? 1 : 0;
     read_lane(lane, first_time);
     return false;
   }
-  end_suspicion();
+  recovery_.end();
   return true;
-}
-
-void Reader::candidate(std::size_t n) {
-  candidates_left_ += n;
-  if (n == 0) return;
-  recovering_ = true;
-  handler_.isolate(true);
-}
-
-void Reader::end_suspicion() {
-  candidates_left_ = 0;
-  claimed_candidates_.clear();
-  probed_.clear();
-  recovering_ = false;
-  handler_.isolate(false);
-}
-
-// Starts the first group of these; false if there is none. One that is in flight, because its
-// call hangs, is no group: it has been tried.
-bool Reader::try_candidates(std::vector<Row> rows) {
-  for (auto row = rows.begin(); row != rows.end();) {
-    const std::size_t size = std::min(group_size(row->crashes), candidates_left_);
-    const int crashes = row->crashes;
-    std::vector<Row> group;
-    while (row != rows.end() && group.size() < size &&
-           group_size(row->crashes) == group_size(crashes)) {
-      group.push_back(checked_for_poison(std::move(*row++)));
-    }
-    const std::size_t tried = group.size();
-    const std::size_t known = handler_.deliver_isolated(std::move(group));
-    candidates_left_ -= tried - known;
-    if (known < tried) return true;
-  }
-  return false;
 }
 
 }  // namespace outbox::internal

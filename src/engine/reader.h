@@ -11,15 +11,15 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/thread.h"
+#include "engine/recovery.h"
 #include "outbox/spi/poller.h"
 #include "outbox/spi/store.h"
 
 namespace outbox::internal {
 
 // Reads ready rows, rows that are due, and lanes that were held, in this
-// order; after a take-over from an owner that died, first its candidates, in
-// groups that shrink with every death (see docs/architecture.md).
+// order; after a take-over from an owner that died, first its poison candidates
+// (see Recovery).
 //
 // round() is called by one thread at a time; all else is thread-safe.
 class Reader {
@@ -54,7 +54,7 @@ class Reader {
 
   // Whether it waits for a group of candidates before it reads on; to be called
   // again once nothing is in flight.
-  bool recovering() const { return recovering_; }
+  bool recovering() const { return recovery_.under_way(); }
 
   // The next round also looks at rows that are due: somebody else may have
   // written some.
@@ -90,7 +90,6 @@ class Reader {
   bool hand_over_claims(Rows read);
   bool try_claimed_candidates();
   bool read_candidates();
-  bool try_candidates(std::vector<Row> rows);
   enum class Handed {
     all,
     not_recent,  // all but those that are too recent
@@ -100,11 +99,8 @@ class Reader {
   ReadLimit limited(std::size_t rows, std::size_t bytes) const;
   template <class Read>
   Read of_this_epoch(Read read);
-  Row checked_for_poison(Row row) const;
   bool hand(Row row);
   bool too_recent(const Row& row);
-  void candidate(std::size_t n);
-  void end_suspicion();
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
@@ -116,11 +112,8 @@ class Reader {
   std::int64_t epoch_ = 0;
   std::vector<int> shards_;
   bool refused_ = false;
-  std::vector<Seq> read_through_;        // by shard: ready rows up to here have been met
-  std::size_t candidates_left_ = 0;      // not yet tried
-  std::vector<Row> claimed_candidates_;  // with row claims: to be tried next
-  std::set<LaneKey> probed_;             // lanes whose head has been tried
-  Atomic<bool> recovering_{false};
+  std::vector<Seq> read_through_;  // by shard: ready rows up to here have been met
+  Recovery recovery_;
 
   mutable Mutex mutex_;
   Lease known_ OUTBOX_GUARDED_BY(mutex_);
