@@ -60,17 +60,15 @@ void run(const std::string& path) {
   box.start();
 
   const auto draft = [](const char* type) {
-    return outbox::Draft{.type = type,
-                         .aggregate_type = "Order",
-                         .aggregate_id = "7",
-                         .payload = outbox::json("{}")};
+    return outbox::Draft{
+        .type = type, .aggregate_type = "Order", .aggregate_id = 7, .payload = outbox::json("{}")};
   };
   auto tx = box.begin();
   tx.write(draft("OrderPlaced"));
 
   // A time of day: what a calendar says.
   outbox::Draft expired = draft("OrderExpired");
-  expired.deliver_at = outbox::host_clock().now() + 2s;
+  expired.deliver_at = std::chrono::system_clock::now() + 2s;
   tx.write(expired);
 
   // A span from now on: what a rule says. Here it is due before the one above,

@@ -35,6 +35,7 @@ concept NamedEnum = std::is_enum_v<E> && requires(E value) {
 class Name {
  public:
   Name() = default;
+  Name(std::nullptr_t) = delete;
   Name(const char* name) : text_(name) {}             // NOLINT(google-explicit-constructor)
   Name(std::string name) : text_(std::move(name)) {}  // NOLINT(google-explicit-constructor)
   Name(std::string_view name) : text_(name) {}        // NOLINT(google-explicit-constructor)
@@ -98,36 +99,309 @@ OUTBOX_EXPORT Payload bytes(std::string data,
 OUTBOX_EXPORT Payload bytes(std::span<const std::byte> data,
                             std::string content_type = "application/octet-stream");
 
+// The fields of a Draft. Each takes whatever can be meant by it; anything else fails to compile,
+// with the field's name.
+namespace draft_field {
+
+template <class T>
+concept NameLike = std::convertible_to<T, Name>;
+template <class T>
+concept TextLike =
+    !std::is_null_pointer_v<T> && std::constructible_from<std::string, T> &&
+    (std::convertible_to<T, std::string> || std::convertible_to<T, std::string_view>);
+// No bool and no character: they would become text that nobody expects.
+template <class T>
+concept IntegerLike = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
+                      !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
+                      !std::same_as<T, char16_t> && !std::same_as<T, char32_t>;
+template <class T>
+concept IdLike = TextLike<T> || IntegerLike<T> || NamedEnum<T>;
+
+template <class T>
+Name name_of(T value) {
+  if constexpr (NameLike<T>) return Name(std::move(value));
+  return {};
+}
+
+template <class T>
+std::string text_of(T value) {
+  if constexpr (IntegerLike<T>) return std::to_string(value);
+  if constexpr (NamedEnum<T>) return std::string(std::string_view(outbox_name(value)));
+  if constexpr (TextLike<T>) return std::string(std::move(value));
+  return {};
+}
+
+// Up to a whole microsecond, so that nothing comes early; or down. What no calendar has is cut
+// off at the end of the range, and refused when the event is made.
+enum class Round : std::uint8_t { up, down };
+
+template <Round round, class Rep, class Period>
+constexpr std::chrono::microseconds microseconds_of(std::chrono::duration<Rep, Period> span) {
+  using std::chrono::microseconds;
+  constexpr double kRange = 9.2e18;
+  const std::chrono::duration<double, std::micro> about(span);
+  if (!(about.count() < kRange)) return microseconds::max();
+  if (about.count() < -kRange) return microseconds::min();
+  const auto in_whole = [](auto exact) {
+    if constexpr (round == Round::up) return std::chrono::ceil<microseconds>(exact);
+    if constexpr (round == Round::down) return std::chrono::floor<microseconds>(exact);
+  };
+  if constexpr (std::chrono::treat_as_floating_point_v<Rep>) {
+    return in_whole(about);
+  } else {
+    return in_whole(span);
+  }
+}
+
+template <Round round, class D>
+constexpr std::optional<Time> time_of(const std::chrono::sys_time<D>& time) {
+  return Time(microseconds_of<round>(time.time_since_epoch()));
+}
+template <Round round, class D>
+constexpr std::optional<Time> time_of(const std::optional<std::chrono::sys_time<D>>& time) {
+  return time ? time_of<round>(*time) : std::nullopt;
+}
+template <Round round>
+constexpr std::optional<Time> time_of(std::nullopt_t /*none*/) {
+  return std::nullopt;
+}
+
+template <class Rep, class Period>
+constexpr std::optional<std::chrono::microseconds> span_of(
+    const std::chrono::duration<Rep, Period>& span) {
+  return microseconds_of<Round::up>(span);
+}
+template <class Rep, class Period>
+constexpr std::optional<std::chrono::microseconds> span_of(
+    const std::optional<std::chrono::duration<Rep, Period>>& span) {
+  return span ? span_of(*span) : std::nullopt;
+}
+constexpr std::optional<std::chrono::microseconds> span_of(std::nullopt_t /*none*/) {
+  return std::nullopt;
+}
+
+template <class T>
+concept TimeLike = requires(const T& time) {
+  time_of<Round::up>(time);
+};
+template <Round round, class T>
+constexpr std::optional<Time> time_or_none(const T& time) {
+  if constexpr (TimeLike<T>) return time_of<round>(time);
+  return std::nullopt;
+}
+
+template <class T>
+concept SpanLike = requires(const T& span) {
+  span_of(span);
+};
+template <class T>
+constexpr std::optional<std::chrono::microseconds> span_or_none(const T& span) {
+  if constexpr (SpanLike<T>) return span_of(span);
+  return std::nullopt;
+}
+
+class Type : public Name {
+ public:
+  Type() = default;
+  template <class T>
+  Type(T name) : Name(name_of(std::move(name))) {  // NOLINT(google-explicit-constructor)
+    static_assert(NameLike<T>, "`type` takes text, or an enum that has an outbox_name()");
+  }
+};
+
+class AggregateType : public Name {
+ public:
+  template <class T>
+  AggregateType(T name) : Name(name_of(std::move(name))) {  // NOLINT(google-explicit-constructor)
+    static_assert(NameLike<T>, "`aggregate_type` takes text, or an enum that has an outbox_name()");
+  }
+};
+
+class Text {
+ public:
+  Text() = default;
+  explicit Text(std::string text) : text_(std::move(text)) {}
+
+  const std::string& str() const noexcept { return text_; }
+
+  friend bool operator==(const Text&, const Text&) = default;
+  friend bool operator==(const Text& text, std::string_view other) { return text.text_ == other; }
+
+ private:
+  std::string text_;
+};
+
+class AggregateId : public Text {
+ public:
+  AggregateId() = default;
+  template <class T>
+  AggregateId(T id) : Text(text_of(std::move(id))) {  // NOLINT(google-explicit-constructor)
+    static_assert(IdLike<T>,
+                  "`aggregate_id` takes text, an integer, or an enum that has an outbox_name()");
+  }
+};
+
+class TenantId : public Text {
+ public:
+  TenantId() = default;
+  template <class T>
+  TenantId(T id) : Text(text_of(std::move(id))) {  // NOLINT(google-explicit-constructor)
+    static_assert(IdLike<T>,
+                  "`tenant_id` takes text, an integer, or an enum that has an outbox_name()");
+  }
+};
+
+class Id : public std::optional<std::string> {
+ public:
+  Id() = default;
+  Id(std::nullopt_t /*none*/) {}  // NOLINT(google-explicit-constructor)
+  Id(std::optional<std::string> id)
+      : optional(std::move(id)) {}  // NOLINT(google-explicit-constructor)
+  template <class T>
+  Id(T id) : optional(text_of(std::move(id))) {  // NOLINT(google-explicit-constructor)
+    static_assert(IdLike<T>, "`id` takes text, an integer, or an enum that has an outbox_name()");
+  }
+};
+
+class DeliverAt : public std::optional<Time> {
+ public:
+  DeliverAt() = default;
+  template <class T>
+  DeliverAt(T time)
+      : optional(time_or_none<Round::up>(time)) {  // NOLINT(google-explicit-constructor)
+    static_assert(TimeLike<T>, "`deliver_at` takes a time of std::chrono::system_clock");
+  }
+};
+
+class OccurredAt : public std::optional<Time> {
+ public:
+  OccurredAt() = default;
+  template <class T>
+  OccurredAt(T time)
+      : optional(time_or_none<Round::down>(time)) {  // NOLINT(google-explicit-constructor)
+    static_assert(TimeLike<T>, "`occurred_at` takes a time of std::chrono::system_clock");
+  }
+};
+
+class DeliverAfter : public std::optional<std::chrono::microseconds> {
+ public:
+  DeliverAfter() = default;
+  template <class T>
+  DeliverAfter(T span) : optional(span_or_none(span)) {  // NOLINT(google-explicit-constructor)
+    static_assert(SpanLike<T>, "`deliver_after` takes a span of time, such as 5min or 200ms");
+  }
+};
+
+}  // namespace draft_field
+
 // An event before it is written. Only `type` and `payload` are needed:
 //
-//   tx.write({.type = "OrderPlaced", .aggregate_type = "Order", .aggregate_id = "42",
+//   tx.write({.type = "OrderPlaced", .aggregate_type = "Order", .aggregate_id = 42,
 //             .payload = outbox::json(R"({"cents":1999})")});
+//
+// event() makes one call by call.
 struct Draft {
-  Name type{};
-  Name aggregate_type{kGlobalAggregate};
+  draft_field::Type type{};
+  draft_field::AggregateType aggregate_type{kGlobalAggregate};
 
-  // Events of one aggregate are delivered in order. Empty: no order.
-  std::string aggregate_id{};
+  // Events of one aggregate are delivered in order. Text or an integer. Empty: no order.
+  draft_field::AggregateId aggregate_id{};
 
   Payload payload{};
   Headers headers{};
 
   // Passed through to the listener; no part of the routing or of the order.
-  std::string tenant_id{};
+  draft_field::TenantId tenant_id{};
 
-  // Not delivered before: a time, or a span from now on. At most one of the two;
-  // neither means at once. A delayed event does not hold back its aggregate. Whose clock
-  // counts is said in docs/databases.md ("Clocks").
-  std::optional<Time> deliver_at{};
-  std::optional<std::chrono::microseconds> deliver_after{};
+  // Not delivered before: a time of std::chrono::system_clock, or a span from now on, of any
+  // unit. At most one of the two; neither means at once. A delayed event does not hold back its
+  // aggregate. Whose clock counts is said in docs/databases.md ("Clocks").
+  draft_field::DeliverAt deliver_at{};
+  draft_field::DeliverAfter deliver_after{};
 
   // Unique in the table. Absent: a ULID that is greater than all that this
   // process made before.
-  std::optional<std::string> id{};
+  draft_field::Id id{};
 
   // Absent: now.
-  std::optional<Time> occurred_at{};
+  draft_field::OccurredAt occurred_at{};
 };
+
+// A Draft, call by call; made by event(). Each call says what a field of Draft does.
+class DraftBuilder {
+ public:
+  explicit DraftBuilder(draft_field::Type type) { draft_.type = std::move(type); }
+
+  DraftBuilder& aggregate(draft_field::AggregateType type, draft_field::AggregateId id) & {
+    draft_.aggregate_type = std::move(type);
+    draft_.aggregate_id = std::move(id);
+    return *this;
+  }
+  DraftBuilder& json(std::string text) & { return payload(outbox::json(std::move(text))); }
+  DraftBuilder& bytes(std::string data) & { return payload(outbox::bytes(std::move(data))); }
+  DraftBuilder& payload(Payload payload) & {
+    draft_.payload = std::move(payload);
+    return *this;
+  }
+  // The last one of a key counts.
+  DraftBuilder& header(std::string key, std::string value) & {
+    draft_.headers.insert_or_assign(std::move(key), std::move(value));
+    return *this;
+  }
+  DraftBuilder& tenant_id(draft_field::TenantId id) & {
+    draft_.tenant_id = std::move(id);
+    return *this;
+  }
+  DraftBuilder& deliver_at(draft_field::DeliverAt time) & {
+    draft_.deliver_at = time;
+    return *this;
+  }
+  DraftBuilder& deliver_after(draft_field::DeliverAfter span) & {
+    draft_.deliver_after = span;
+    return *this;
+  }
+  DraftBuilder& id(draft_field::Id id) & {
+    draft_.id = std::move(id);
+    return *this;
+  }
+  DraftBuilder& occurred_at(draft_field::OccurredAt time) & {
+    draft_.occurred_at = time;
+    return *this;
+  }
+
+  // The same for a temporary, which is not copied on the way.
+  DraftBuilder aggregate(draft_field::AggregateType type, draft_field::AggregateId id) && {
+    return std::move(aggregate(std::move(type), std::move(id)));
+  }
+  DraftBuilder json(std::string text) && { return std::move(json(std::move(text))); }
+  DraftBuilder bytes(std::string data) && { return std::move(bytes(std::move(data))); }
+  DraftBuilder payload(Payload value) && { return std::move(payload(std::move(value))); }
+  DraftBuilder header(std::string key, std::string value) && {
+    return std::move(header(std::move(key), std::move(value)));
+  }
+  DraftBuilder tenant_id(draft_field::TenantId id) && {
+    return std::move(tenant_id(std::move(id)));
+  }
+  DraftBuilder deliver_at(draft_field::DeliverAt time) && { return std::move(deliver_at(time)); }
+  DraftBuilder deliver_after(draft_field::DeliverAfter span) && {
+    return std::move(deliver_after(span));
+  }
+  DraftBuilder id(draft_field::Id value) && { return std::move(id(std::move(value))); }
+  DraftBuilder occurred_at(draft_field::OccurredAt time) && { return std::move(occurred_at(time)); }
+
+  operator Draft() const& { return draft_; }         // NOLINT(google-explicit-constructor)
+  operator Draft() && { return std::move(draft_); }  // NOLINT(google-explicit-constructor)
+
+ private:
+  Draft draft_;
+};
+
+// The beginning of a Draft:
+//
+//   tx.write(outbox::event("OrderPlaced").aggregate("Order", 42).json(R"({"cents":1999})"));
+//
+// (With a type in angle brackets it describes a struct instead: typed/describe.h.)
+inline DraftBuilder event(draft_field::Type type) { return DraftBuilder(std::move(type)); }
 
 // Everything an event holds; how stores take one apart and put it together.
 struct EventFields {

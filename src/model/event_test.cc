@@ -3,7 +3,14 @@
 #include <gtest/gtest.h>
 
 #include <array>
+#include <chrono>
+#include <cstdint>
 #include <functional>
+#include <limits>
+#include <optional>
+#include <ratio>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "outbox/error.h"
@@ -130,6 +137,135 @@ TEST(Event, IsAvailableAtOnceWhenItOccurredUnlessDelayed) {
   EXPECT_EQ(make_event(draft, kClock).available_at(), kNow - 24h);
   draft.deliver_at = *draft.occurred_at;
   EXPECT_EQ(make_event(draft, kClock).available_at(), kNow - 24h);
+}
+
+// --- What a field takes ---
+
+TEST(Draft, TakesATimeOfTheSystemClockInAnyUnitAndNeverRoundsItToBeEarlier) {
+  using std::chrono::sys_time;
+  const std::chrono::system_clock::time_point in_nanoseconds{1'800'000'000'000'000'001ns};
+  Draft draft = good();
+  draft.deliver_at = in_nanoseconds;
+  EXPECT_EQ(draft.deliver_at, Time{1'800'000'000'000'001us});
+  draft.deliver_at = sys_time<std::chrono::hours>{10h};
+  EXPECT_EQ(draft.deliver_at, Time{10h});
+  draft.deliver_at = sys_time<std::chrono::duration<double>>{std::chrono::duration<double>{0.5}};
+  EXPECT_EQ(draft.deliver_at, Time{500ms});
+  draft.deliver_at = sys_time<std::chrono::nanoseconds>{-1'500ns};
+  EXPECT_EQ(draft.deliver_at, Time{-1us});
+  draft.deliver_at = std::optional(in_nanoseconds);
+  EXPECT_EQ(draft.deliver_at, Time{1'800'000'000'000'001us});
+  draft.deliver_at = std::nullopt;
+  EXPECT_FALSE(draft.deliver_at);
+
+  // What happened did not happen later than it did.
+  draft.occurred_at = in_nanoseconds;
+  EXPECT_EQ(draft.occurred_at, Time{1'800'000'000'000'000us});
+  draft.occurred_at = draft.deliver_at = in_nanoseconds + 1h;
+  EXPECT_EQ(draft.occurred_at, Time{1'800'003'600'000'001us});
+}
+
+TEST(Draft, TakesASpanOfAnyUnitAndNeverRoundsItToBeShorter) {
+  Draft draft = good();
+  draft.deliver_after = 1ns;
+  EXPECT_EQ(draft.deliver_after, 1us);
+  draft.deliver_after = 1.5us;
+  EXPECT_EQ(draft.deliver_after, 2us);
+  draft.deliver_after = 0.1s;
+  EXPECT_EQ(draft.deliver_after, 100ms);
+  draft.deliver_after = std::chrono::duration<std::uint8_t, std::ratio<60>>{5};
+  EXPECT_EQ(draft.deliver_after, 5min);
+  draft.deliver_after = -1ns;
+  EXPECT_EQ(draft.deliver_after, 0us);
+  draft.deliver_after = std::optional<std::chrono::minutes>{};
+  EXPECT_FALSE(draft.deliver_after);
+}
+
+TEST(Draft, CutsOffWhatIsBeyondAllCalendars) {
+  Draft draft = good();
+  draft.deliver_after = std::chrono::hours::max();
+  EXPECT_EQ(draft.deliver_after, std::chrono::microseconds::max());
+  draft.deliver_after = std::chrono::duration<double>(std::numeric_limits<double>::quiet_NaN());
+  EXPECT_EQ(draft.deliver_after, std::chrono::microseconds::max());
+  draft.deliver_after = std::chrono::hours::min();
+  EXPECT_EQ(draft.deliver_after, std::chrono::microseconds::min());
+  draft.deliver_at = std::chrono::sys_time<std::chrono::hours>::max();
+  EXPECT_EQ(draft.deliver_at, Time::max());
+}
+
+TEST(Draft, TakesIntegersAndEnumsAndEverySortOfTextForAnId) {
+  const std::string text = "42";
+  const std::string_view view = text;
+  const auto id_of = [](auto value) {
+    Draft draft = good();
+    draft.aggregate_id = value;
+    draft.tenant_id = value;
+    draft.id = value;
+    EXPECT_EQ(draft.tenant_id.str(), draft.aggregate_id.str());
+    EXPECT_EQ(draft.id, draft.aggregate_id.str());
+    return draft.aggregate_id.str();
+  };
+  EXPECT_EQ(id_of(42), "42");
+  EXPECT_EQ(id_of(-1L), "-1");
+  EXPECT_EQ(id_of(std::uint8_t{42}), "42");
+  EXPECT_EQ(id_of(std::numeric_limits<std::uint64_t>::max()), "18446744073709551615");
+  EXPECT_EQ(id_of(text), "42");
+  EXPECT_EQ(id_of(view), "42");
+  EXPECT_EQ(id_of("42"), "42");
+  EXPECT_EQ(id_of(OrderEvent::shipped), "OrderShipped");
+}
+
+TEST(Draft, LeavesItsIdOpenUnlessItIsSaid) {
+  Draft draft = good();
+  EXPECT_FALSE(draft.id);
+  draft.id = "";
+  EXPECT_EQ(draft.id, "");
+  draft.id = std::optional<std::string>{};
+  EXPECT_FALSE(draft.id);
+}
+
+TEST(Draft, IsAlsoMadeCallByCall) {
+  const Draft draft = event(OrderEvent::placed)
+                          .aggregate("Order", 42)
+                          .json("{}")
+                          .header("a", "1")
+                          .header("b", "1")
+                          .header("b", "2")
+                          .tenant_id("acme")
+                          .deliver_at(kNow)
+                          .deliver_after(5min)
+                          .id("my-id")
+                          .occurred_at(kNow - 1h);
+  EXPECT_EQ(draft.type, "OrderPlaced");
+  EXPECT_EQ(draft.aggregate_type, "Order");
+  EXPECT_EQ(draft.aggregate_id, "42");
+  EXPECT_EQ(draft.payload.data(), "{}");
+  EXPECT_EQ(draft.headers, (Headers{{"a", "1"}, {"b", "2"}}));
+  EXPECT_EQ(draft.tenant_id, "acme");
+  EXPECT_EQ(draft.deliver_at, kNow);
+  EXPECT_EQ(draft.deliver_after, 5min);
+  EXPECT_EQ(draft.id, "my-id");
+  EXPECT_EQ(draft.occurred_at, kNow - 1h);
+}
+
+TEST(Draft, MadeCallByCallLeavesOpenWhatItDoesNotSay) {
+  const Event made = make_event(event("OrderPlaced").bytes("\xFF"), kClock);
+  EXPECT_EQ(made.aggregate_type(), "__GLOBAL__");
+  EXPECT_EQ(made.aggregate_id(), "");
+  EXPECT_EQ(made.payload(), "\xFF");
+  EXPECT_EQ(made.available_at(), kNow);
+}
+
+TEST(Draft, CanBeMadeStepByStepAndUsedSeveralTimes) {
+  auto order = event("OrderPlaced");
+  order.aggregate("Order", 42);
+  order.json("{}").header("k", "v");
+  const Draft first = order;
+  const Draft second = order.header("k", "w");
+  const Draft last = std::move(order);
+  EXPECT_EQ(first.headers, (Headers{{"k", "v"}}));
+  EXPECT_EQ(second.headers, (Headers{{"k", "w"}}));
+  EXPECT_EQ(last.payload.data(), "{}");
 }
 
 // --- Limits ---

@@ -320,7 +320,7 @@ void Workload::by_plain_sql() {
       "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"
       " VALUES (" +
       in_quotes(id) + ", " + in_quotes(kEventType) + ", " + in_quotes(kAggregateType) + ", " +
-      (event.aggregate_id.empty() ? "NULL" : in_quotes(event.aggregate_id)) + ", " +
+      (event.aggregate_id.str().empty() ? "NULL" : in_quotes(event.aggregate_id.str())) + ", " +
       in_quotes(event.payload.data()) + ")");
   record(connection, id, event);
   try_to_commit([&] { own_->commit(); });

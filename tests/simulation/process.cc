@@ -230,7 +230,7 @@ void Process::write_events(Transaction& transaction, const std::string& prefix) 
   const auto events = 1 + environment_.choices.below(3);
   for (std::uint32_t i = 0; i < events; ++i) {
     Draft draft = draw_event(prefix + std::to_string(i));
-    say("writes " + *draft.id + " of " + draft.aggregate_id);
+    say("writes " + *draft.id + " of " + draft.aggregate_id.str());
     transaction.write(std::move(draft));
   }
 }

@@ -35,10 +35,10 @@ struct PublishOptions {
   Headers headers{};
 
   // As in Draft.
-  std::optional<Time> deliver_at{};
-  std::optional<std::chrono::microseconds> deliver_after{};
-  std::optional<std::string> id{};
-  std::optional<Time> occurred_at{};
+  draft_field::DeliverAt deliver_at{};
+  draft_field::DeliverAfter deliver_after{};
+  draft_field::Id id{};
+  draft_field::OccurredAt occurred_at{};
 };
 
 // The event as it is written, with the headers of the current request (request.h) and

@@ -76,7 +76,7 @@ class OUTBOX_EXPORT DomainEventPublisher {
 
   template <class T>
   static Draft draft_of(const T& event, PublishOptions options = {}) {
-    if constexpr (std::same_as<T, Draft>) {
+    if constexpr (std::convertible_to<const T&, Draft>) {
       return event;
     } else {
       return to_draft(event, std::move(options));
@@ -85,7 +85,7 @@ class OUTBOX_EXPORT DomainEventPublisher {
 
   template <class T>
   static std::vector<Draft> one(const T& event, PublishOptions options) {
-    static_assert(!std::same_as<T, Draft>,
+    static_assert(!std::convertible_to<const T&, Draft>,
                   "publish() makes the draft; for one that is made already use publish_all()");
     std::vector<Draft> drafts;
     drafts.push_back(to_draft(event, std::move(options)));
