@@ -10,24 +10,30 @@
 #include <chrono>
 #include <cstdint>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <variant>
 
-#include "../scratch.h"
 #include "outbox/consumer/consumption.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 #include "outbox/typed/domain_event.h"
 #include "outbox/typed/publisher.h"
 
 namespace {
 
 using namespace std::chrono_literals;
-using example::expect;
-using example::say;
+
+// One string a line, because several workers print side by side.
+void say(const std::string& line) { std::cout << line + "\n" << std::flush; }
+
+void expect(bool condition, const std::string& otherwise) {
+  if (!condition) throw std::runtime_error(otherwise);
+}
 
 struct ArticlePublished {
   std::string article;
@@ -130,5 +136,6 @@ void run(const std::filesystem::path& folder) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run_in_folder(argc, argv, "article_publishing", run);
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.path());
 }

@@ -13,7 +13,9 @@
 #include <chrono>
 #include <csignal>
 #include <cstdint>
+#include <cstdlib>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -21,20 +23,25 @@
 #include <thread>
 #include <variant>
 
-#include "../scratch.h"
 #include "outbox/consumer/idempotent_create.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 #include "outbox/typed/domain_event.h"
 #include "outbox/typed/publisher.h"
 
 namespace {
 
 using namespace std::chrono_literals;
-using example::expect;
-using example::say;
 namespace fs = std::filesystem;
+
+// One string a line, because several workers print side by side.
+void say(const std::string& line) { std::cout << line + "\n" << std::flush; }
+
+void expect(bool condition, const std::string& otherwise) {
+  if (!condition) throw std::runtime_error(otherwise);
+}
 
 constexpr int kAccounts = 10;
 constexpr int kTransfers = 400;
@@ -297,7 +304,10 @@ void run(const fs::path& folder) {
 
 int main(int argc, char** argv) {
   if (argc == 3 && std::string(argv[1]) == "--work") {
-    return example::run_in_folder(2, argv + 1, "bank_transfer", work);
+    work(argv[2]);
+    return EXIT_SUCCESS;
   }
-  return example::run_in_folder(argc, argv, "bank_transfer", run);
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.path());
+  return EXIT_SUCCESS;
 }

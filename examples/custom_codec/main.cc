@@ -12,15 +12,18 @@
 #include <string>
 #include <string_view>
 
-#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/spi/json_codec.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 
 namespace {
 
 using namespace std::chrono_literals;
 using Json = nlohmann::json;
+
+// One string a line, because several workers print side by side.
+void say(const std::string& line) { std::cout << line + "\n" << std::flush; }
 
 // Has no state, and is thread-safe for that reason, as a codec must be.
 class NlohmannCodec final : public outbox::JsonCodec {
@@ -49,13 +52,13 @@ void run(const std::string& path) {
   const auto codec = std::make_shared<NlohmannCodec>();
   outbox::Listeners on;
   on.add("Customer", "CustomerRenamed", [](const outbox::Event& event) {
-    example::say("from " + std::string(event.header("source").value_or("nobody")) + ": " +
-                 Json::parse(event.payload()).at("name").dump());
+    say("from " + std::string(event.header("source").value_or("nobody")) + ": " +
+        Json::parse(event.payload()).at("name").dump());
   });
   outbox::Outbox box{outbox::sqlite::open(path, {.codec = codec}),
                      on,
                      {.on_dead_event = [](const outbox::Event& event, std::string_view error) {
-                       example::say("dead: " + event.id() + ": " + std::string(error));
+                       say("dead: " + event.id() + ": " + std::string(error));
                      }}};
 
   auto tx = box.begin();
@@ -78,4 +81,7 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::run_on_file(argc, argv, "custom_codec", run); }
+int main(int argc, char** argv) {
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.file("shop.db"));
+}

@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
-#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 
 namespace {
 
@@ -88,4 +88,7 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::run_on_file(argc, argv, "delayed_events", run); }
+int main(int argc, char** argv) {
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.file("shop.db"));
+}

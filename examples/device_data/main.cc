@@ -10,24 +10,31 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <iostream>
 #include <memory>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <variant>
 #include <vector>
 
-#include "../scratch.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 #include "outbox/typed/domain_event.h"
 #include "outbox/typed/publisher.h"
 
 namespace {
 
 using namespace std::chrono_literals;
-using example::expect;
-using example::say;
+
+// One string a line, because several workers print side by side.
+void say(const std::string& line) { std::cout << line + "\n" << std::flush; }
+
+void expect(bool condition, const std::string& otherwise) {
+  if (!condition) throw std::runtime_error(otherwise);
+}
 
 constexpr double kHot = 90.0;
 
@@ -159,4 +166,7 @@ void run(const std::filesystem::path& folder) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::run_in_folder(argc, argv, "device_data", run); }
+int main(int argc, char** argv) {
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.path());
+}

@@ -8,10 +8,10 @@
 #include <string>
 #include <string_view>
 
-#include "../scratch.h"
 #include "outbox/consumer/idempotent_create.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 
 namespace {
 
@@ -87,5 +87,6 @@ void run(const std::string& path) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run_on_file(argc, argv, "idempotent_create", run);
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.file("shop.db"));
 }

@@ -9,10 +9,10 @@
 #include <string>
 #include <variant>
 
-#include "../scratch.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 
 namespace {
 
@@ -96,4 +96,7 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::run_on_file(argc, argv, "inbox", run); }
+int main(int argc, char** argv) {
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.file("shop.db"));
+}

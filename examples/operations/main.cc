@@ -10,12 +10,12 @@
 #include <string>
 #include <variant>
 
-#include "../scratch.h"
 #include "outbox/admin/dead_events.h"
 #include "outbox/admin/purge.h"
 #include "outbox/error.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 
 namespace {
 
@@ -90,4 +90,7 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::run_on_file(argc, argv, "operations", run); }
+int main(int argc, char** argv) {
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.file("shop.db"));
+}

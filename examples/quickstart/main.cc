@@ -6,9 +6,9 @@
 #include <stdexcept>
 #include <string>
 
-#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 
 namespace {
 
@@ -61,4 +61,7 @@ void run(const std::string& path) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::run_on_file(argc, argv, "quickstart", run); }
+int main(int argc, char** argv) {
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.file("shop.db"));
+}

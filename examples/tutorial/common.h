@@ -1,43 +1,24 @@
-// What the programs of the tutorial share: a place for their databases, and a
-// way to fail loudly.
+// What the programs of the tutorial share: a place for their databases, and a way to fail
+// loudly.
 #pragma once
 
 #include <chrono>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <functional>
 #include <iostream>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "outbox/outbox.h"
+#include "outbox/testing.h"
 
 namespace tutorial {
 
 using namespace std::chrono_literals;
 
-// A folder that is gone at the end.
-class Scratch {
- public:
-  Scratch()
-      : folder_(std::filesystem::temp_directory_path() / ("outbox-tutorial-" + outbox::new_id())) {
-    std::filesystem::create_directory(folder_);
-  }
-  ~Scratch() {
-    std::error_code ignored;
-    std::filesystem::remove_all(folder_, ignored);
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-
-  std::string file(const std::string& name) const { return (folder_ / name).string(); }
-
- private:
-  const std::filesystem::path folder_;
-};
+using Scratch = outbox::testing::TemporaryFolder;
 
 inline void expect(bool holds, const std::string& what) {
   if (!holds) throw std::runtime_error("not so: " + what);

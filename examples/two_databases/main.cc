@@ -11,10 +11,10 @@
 #include <stdexcept>
 #include <string>
 
-#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 #include "outbox/telemetry/prometheus.h"
+#include "outbox/testing.h"
 
 namespace {
 
@@ -92,4 +92,7 @@ void run(const fs::path& folder) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return example::run_in_folder(argc, argv, "two_databases", run); }
+int main(int argc, char** argv) {
+  const outbox::testing::TemporaryFolder scratch;
+  run(argc > 1 ? argv[1] : scratch.path());
+}

@@ -3,15 +3,15 @@
 //   example_typed_events [transactional|in_memory]      default: transactional
 #include <chrono>
 #include <cstdint>
-#include <filesystem>
+#include <iostream>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 #include "outbox/typed/publisher.h"
 
 namespace shop {
@@ -55,11 +55,14 @@ namespace {
 using namespace std::chrono_literals;
 using shop::OrderPlaced;
 
+// One string a line, because several workers print side by side.
+void say(const std::string& line) { std::cout << line + "\n" << std::flush; }
+
 // May be called more than once for the same event after a crash; see docs/patterns.md.
 void bill(const OrderPlaced& order, const outbox::Event& event) {
-  example::say("billed order " + order.order + ": " + std::to_string(order.cents) + " cents, " +
-               std::to_string(order.items.size()) + " items, request " +
-               std::string(event.header("request-id").value_or("unknown")));
+  say("billed order " + order.order + ": " + std::to_string(order.cents) + " cents, " +
+      std::to_string(order.items.size()) + " items, request " +
+      std::string(event.header("request-id").value_or("unknown")));
 }
 
 // What a program of last year wrote, and nobody has delivered since.
@@ -99,7 +102,6 @@ void run(const std::string& path, const std::string& kind) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  return example::run_in_temporary_folder("typed_events", [&](const std::filesystem::path& folder) {
-    run((folder / "shop.db").string(), argc > 1 ? argv[1] : "transactional");
-  });
+  const outbox::testing::TemporaryFolder scratch;
+  run(scratch.file("shop.db"), argc > 1 ? argv[1] : "transactional");
 }

@@ -8,12 +8,14 @@
 // only records.
 #include <chrono>
 #include <filesystem>
+#include <iostream>
 #include <memory>
+#include <stdexcept>
 #include <string>
 
-#include "../scratch.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
+#include "outbox/testing.h"
 #include "outbox/typed/domain_event.h"
 #include "outbox/typed/publisher.h"
 #include "outbox/typed/recording_publisher.h"
@@ -21,8 +23,13 @@
 namespace {
 
 using namespace std::chrono_literals;
-using example::expect;
-using example::say;
+
+// One string a line, because several workers print side by side.
+void say(const std::string& line) { std::cout << line + "\n" << std::flush; }
+
+void expect(bool condition, const std::string& otherwise) {
+  if (!condition) throw std::runtime_error(otherwise);
+}
 
 // --- the domain ---
 
@@ -163,10 +170,9 @@ void test_of_the_domain() {
 
 int main(int argc, char** argv) {
   const std::string configured = argc > 2 ? argv[2] : "transactional";
-  return example::run_in_folder(argc, argv, "user_lifecycle",
-                                [&](const std::filesystem::path& folder) {
-                                  live(folder, configured);
-                                  old_event(folder);
-                                  test_of_the_domain();
-                                });
+  const outbox::testing::TemporaryFolder scratch;
+  const std::filesystem::path folder = argc > 1 ? argv[1] : scratch.path();
+  live(folder, configured);
+  old_event(folder);
+  test_of_the_domain();
 }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstddef>
+#include <filesystem>
 #include <functional>
 #include <memory>
 #include <mutex>
@@ -82,6 +83,22 @@ class OUTBOX_EXPORT RecordingListener final : public Listener {
   mutable std::mutex mutex_;
   std::condition_variable called_;
   std::vector<Call> calls_;
+};
+
+// A new folder among the system's temporary ones, for the databases of a test. Removed at
+// the end with everything in it.
+class OUTBOX_EXPORT TemporaryFolder {
+ public:
+  TemporaryFolder();
+  ~TemporaryFolder();
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+
+  const std::filesystem::path& path() const { return path_; }
+  std::string file(const std::string& name) const;
+
+ private:
+  const std::filesystem::path path_;
 };
 
 // Keeps what was logged. Copies of log() may outlive it. Thread-safe.

@@ -1,6 +1,7 @@
 #include "outbox/testing.h"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 namespace outbox::testing {
@@ -91,6 +92,20 @@ std::size_t RecordingListener::count() const {
   std::lock_guard lock(mutex_);
   return calls_.size();
 }
+
+// --- TemporaryFolder ---
+
+TemporaryFolder::TemporaryFolder()
+    : path_(std::filesystem::temp_directory_path() / ("outbox-" + new_id())) {
+  std::filesystem::create_directory(path_);
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  std::filesystem::remove_all(path_, ignored);
+}
+
+std::string TemporaryFolder::file(const std::string& name) const { return (path_ / name).string(); }
 
 // --- RecordingLog ---
 

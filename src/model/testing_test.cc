@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <fstream>
 #include <thread>
 
 namespace outbox::testing {
@@ -64,6 +65,19 @@ TEST(RecordingListener, GivesTheAnswerThatItWasTold) {
   EXPECT_EQ(listener.on_event(event("a"), {}).kind(), Outcome::Kind::retry_after);
   EXPECT_THROW(listener.on_event(event("bad"), {}), std::runtime_error);
   EXPECT_EQ(listener.count(), 2u) << "a call that failed is a call";
+}
+
+TEST(TemporaryFolder, IsNewEachTimeAndRemovedWithItsFiles) {
+  std::filesystem::path path;
+  {
+    const TemporaryFolder folder;
+    const TemporaryFolder another;
+    path = folder.path();
+    EXPECT_NE(path, another.path());
+    std::ofstream(folder.file("shop.db")) << "rows";
+    EXPECT_TRUE(std::filesystem::exists(path / "shop.db"));
+  }
+  EXPECT_FALSE(std::filesystem::exists(path));
 }
 
 TEST(RecordingLog, KeepsLinesAndItsLogMayOutliveIt) {
