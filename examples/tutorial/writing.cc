@@ -37,31 +37,6 @@ std::int64_t count_orders(outbox::Outbox& box) {
   return std::get<std::int64_t>(rows.at(0).at(0));
 }
 
-void first_event(const Scratch& scratch) {
-  const std::string path = scratch.file("shop.db");
-  create_orders(path);
-
-  // [first-event]
-  auto db = outbox::sqlite::open(path);  // makes the file and the tables if need be
-
-  outbox::Listeners on;
-  on.add("Order", "OrderPlaced", [](const outbox::Event& event) { bill(event); });
-
-  outbox::Outbox box{db, on};
-  box.start();
-
-  auto tx = box.begin();
-  tx.execute("INSERT INTO orders (id, cents) VALUES (?, ?)", 42, 1999);
-  tx.write({.type = "OrderPlaced",
-            .aggregate_type = "Order",
-            .aggregate_id = "42",
-            .payload = outbox::json(R"({"cents":1999})")});
-  tx.commit();
-  // [/first-event]
-  expect_idle(box);
-  expect(count_orders(box) == 1, "the order is there");
-}
-
 // [enums]
 enum class Aggregate { order, customer };
 enum class OrderEvent { placed, shipped };
@@ -196,4 +171,4 @@ void hooks(const Scratch& scratch) {
 
 }  // namespace
 
-int main() { return tutorial::run(first_event, what_an_event_holds, transactions, hooks); }
+int main() { return tutorial::run(what_an_event_holds, transactions, hooks); }
