@@ -212,7 +212,7 @@ void Completer::take_queued(std::vector<Completion>& batch) {
 void Completer::count_apart() {
   std::size_t count = 0;
   const auto add = [&](const Completion& one) {
-    if (one.ack != Completion::Ack::hand_over) ++count;
+    if (one.decision.kind != Decision::Kind::hand_over) ++count;
   };
   for (const Apart& apart : refused_) add(apart.head);
   for (const Aparts* aparts : {&refused_, &retried_}) {
@@ -227,7 +227,7 @@ Completer::Apart* Completer::in_front_of(const Completion& completion) {
   if (completion.job.lane == kNoLane) return nullptr;
   for (Aparts* aparts : {&unsure_, &refused_}) {
     for (Apart& apart : *aparts) {
-      const bool holds = apart.head.update.kind != StatusUpdate::Kind::done;
+      const bool holds = apart.head.decision.update.kind != StatusUpdate::Kind::done;
       if (holds && apart.head.job.lane == completion.job.lane) return &apart;
     }
   }
@@ -244,11 +244,12 @@ Completer::Flushed Completer::flush(std::vector<Completion>& batch, std::int64_t
   for (std::size_t i = 0; i < batch.size(); ++i) {
     batch[i].stale = batch[i].job.epoch != epoch || batch[i].given_up;
     if (batch[i].stale) continue;
-    updates.push_back(std::move(batch[i].update));
+    updates.push_back(std::move(batch[i].decision.update));
     sent.push_back(i);
   }
   const auto take_back = [&] {
-    for (std::size_t n = 0; n < sent.size(); ++n) batch[sent[n]].update = std::move(updates[n]);
+    for (std::size_t n = 0; n < sent.size(); ++n)
+      batch[sent[n]].decision.update = std::move(updates[n]);
   };
   bool fenced = false;
   if (!updates.empty()) {
@@ -341,8 +342,9 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
 
 // Nothing else is delivered before its group is: it must not wait.
 bool Completer::refuse_suspicion(std::vector<Completion>& batch) {
-  if (batch.front().update.kind != StatusUpdate::Kind::crashes) return false;
-  log_(LogLevel::error, "the store refuses to note that event " + batch.front().update.event_id +
+  if (batch.front().decision.update.kind != StatusUpdate::Kind::crashes) return false;
+  log_(LogLevel::error, "the store refuses to note that event " +
+                            batch.front().decision.update.event_id +
                             " may kill the process, it is delivered all the same: " + last_error_);
   events_.acked(batch);
   return true;
@@ -350,7 +352,7 @@ bool Completer::refuse_suspicion(std::vector<Completion>& batch) {
 
 // It waits until its time comes; the others go on.
 void Completer::refuse(Apart apart) {
-  apart.event_id = apart.head.update.event_id;
+  apart.event_id = apart.head.decision.update.event_id;
   const std::string& id = apart.event_id;
   const bool first = apart.pause.count() == 0;
   log_(LogLevel::error, "the store refuses to update event " + id +

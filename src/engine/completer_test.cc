@@ -60,7 +60,7 @@ class CompleterTest : public ::testing::Test {
 
   Completion completion(const std::string& id, std::int64_t epoch = 1) {
     return {.job = {.row = {.event = Event::restore({.id = id})}, .epoch = epoch},
-            .update = {.event_id = id}};
+            .decision = {.update = {.event_id = id}}};
   }
 
   void start() {
@@ -136,7 +136,7 @@ class RefusalTest : public CompleterTest {
   Completion of_lane(LaneKey lane, const std::string& id, StatusUpdate::Kind kind) {
     Completion result = completion(id);
     result.job.lane = lane;
-    result.update.kind = kind;
+    result.decision.update.kind = kind;
     return result;
   }
 

@@ -171,31 +171,31 @@ bool Core::admitted(Job& job, WorkQueue::Admission admission) {
 }
 
 void Core::hold(Job job) {
-  Completion completion{.job = std::move(job), .ack = Completion::Ack::hold};
-  const Row& row = completion.job.row;
-  completion.update = {.row = row.ref,
-                       .event_id = row.event.id(),
-                       .kind = StatusUpdate::Kind::hold,
-                       .lane = completion.job.lane};
-  if (completion.job.candidate) {
+  const Row& row = job.row;
+  StatusUpdate update{.row = row.ref,
+                      .event_id = row.event.id(),
+                      .kind = StatusUpdate::Kind::hold,
+                      .lane = job.lane};
+  if (job.candidate) {
     // Its count was raised for a delivery that does not begin now, and is raised again then.
-    completion.update.kind = StatusUpdate::Kind::defer;
-    completion.update.crashes = row.crashes;
-    completion.update.progress = row.progress;
+    update.kind = StatusUpdate::Kind::defer;
+    update.crashes = row.crashes;
+    update.progress = row.progress;
   }
-  completer_.submit(std::move(completion));
+  completer_.submit({.job = std::move(job),
+                     .decision = {.kind = Decision::Kind::hold, .update = std::move(update)}});
 }
 
 void Core::park(Job job) {
-  Completion completion{.job = std::move(job), .ack = Completion::Ack::hold};
-  completion.update = {.row = completion.job.row.ref,
-                       .event_id = completion.job.row.event.id(),
-                       .kind = StatusUpdate::Kind::dead,
-                       .lane = completion.job.lane,
-                       .attempts = completion.job.row.attempts,
-                       .error = "parked: an earlier event of its aggregate is dead",
-                       .progress = completion.job.row.progress};
-  completer_.submit(std::move(completion));
+  StatusUpdate update{.row = job.row.ref,
+                      .event_id = job.row.event.id(),
+                      .kind = StatusUpdate::Kind::dead,
+                      .lane = job.lane,
+                      .attempts = job.row.attempts,
+                      .error = "parked: an earlier event of its aggregate is dead",
+                      .progress = job.row.progress};
+  completer_.submit({.job = std::move(job),
+                     .decision = {.kind = Decision::Kind::hold, .update = std::move(update)}});
 }
 
 void Core::release(const Job& job) { tracker_->release(job.row.event.id()); }
@@ -302,15 +302,15 @@ void Core::hand_over_hung(std::optional<int> shard) {
       Completion completion{.job = {.row = {.ref = job.row.ref, .event = job.row.event},
                                     .lane = job.lane,
                                     .epoch = epoch},
-                            .ack = Completion::Ack::hand_over};
-      completion.update = {.row = job.row.ref,
-                           .event_id = job.row.event.id(),
-                           .kind = StatusUpdate::Kind::defer,
-                           .lane = job.lane,
-                           .attempts = job.row.attempts,
-                           .crashes = job.row.crashes,
-                           .delay = taken,
-                           .progress = worker->call.progress[i]};
+                            .decision = {.kind = Decision::Kind::hand_over}};
+      completion.decision.update = {.row = job.row.ref,
+                                    .event_id = job.row.event.id(),
+                                    .kind = StatusUpdate::Kind::defer,
+                                    .lane = job.lane,
+                                    .attempts = job.row.attempts,
+                                    .crashes = job.row.crashes,
+                                    .delay = taken,
+                                    .progress = worker->call.progress[i]};
       updates.push_back(std::move(completion));
     }
   }

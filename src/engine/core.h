@@ -149,23 +149,13 @@ class Core final : public PollHandler {
     const Breaker* route = nullptr;
     bool reported = false;
   };
-  struct Decision {
-    WorkQueue::After after = WorkQueue::After::next;
-    StatusUpdate update{};
-    Completion::Ack ack = Completion::Ack::done;
-    bool unavailable = false;  // the listener
-
-    bool is_marked() const {
-      return after != WorkQueue::After::drop && after != WorkQueue::After::again;
-    }
-  };
   struct Worker {
     Mutex mutex;
     Call call OUTBOX_GUARDED_BY(mutex);
 
     // Its thread's alone: their memory serves one delivery after the other.
     std::vector<Decision> decisions{};
-    std::vector<WorkQueue::Finished> finished{};
+    std::vector<Completion> finished{};
 
     Thread thread;
   };

@@ -113,7 +113,8 @@ std::size_t Core::deliver_isolated(std::vector<Row> rows) {
                         .kind = StatusUpdate::Kind::crashes,
                         .crashes = job.row.crashes + 1};
     completions.push_back(
-        {.job = std::move(job), .update = std::move(update), .ack = Completion::Ack::expected});
+        {.job = std::move(job),
+         .decision = {.kind = Decision::Kind::begin, .update = std::move(update)}});
   }
   completer_.submit(std::move(completions));
   return known;
@@ -163,8 +164,8 @@ bool Core::unblock(LaneKey lane, Row row, std::vector<Completion>& completions) 
                       .event_id = job.row.event.id(),
                       .kind = StatusUpdate::Kind::unblock,
                       .lane = lane};
-  completions.push_back(
-      {.job = std::move(job), .update = std::move(update), .ack = Completion::Ack::expected});
+  completions.push_back({.job = std::move(job),
+                         .decision = {.kind = Decision::Kind::begin, .update = std::move(update)}});
   return true;
 }
 

@@ -18,6 +18,8 @@ constexpr std::chrono::milliseconds kLongestPostponement{120'000};
 // Unrouted::kLongestWait.
 constexpr std::chrono::milliseconds kFirstUnroutable{1'000};
 
+using Kind = Decision::Kind;
+
 }  // namespace
 
 // --- Workers ---
@@ -62,7 +64,7 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   std::string away;  // why it paused
   const Breaker* route = jobs.front().route;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    Decision decision{.after = WorkQueue::After::drop};
+    Decision decision{.kind = Kind::drop};
     if (ours) decision = decide(jobs[i], outcomes[i]);
     if (decision.update.kind == StatusUpdate::Kind::dead && options_.dead_letter)
       write_dead_letter(jobs[i], decision);
@@ -75,12 +77,12 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
     worker.call.event.reset();
   }
   for (std::size_t i = 0; i < jobs.size(); ++i) {
-    worker.finished.push_back({.job = std::move(jobs[i]),
-                               .after = worker.decisions[i].after,
-                               .unavailable = worker.decisions[i].unavailable});
+    worker.finished.push_back(
+        {.job = std::move(jobs[i]), .decision = std::move(worker.decisions[i])});
   }
+  worker.decisions.clear();
   const bool paused = std::any_of(worker.finished.begin(), worker.finished.end(),
-                                  [](const auto& one) { return one.was_unavailable(); });
+                                  [](const auto& one) { return one.decision.unavailable; });
   WorkQueue::Followers followers = queue_.finish(worker.finished, clock_.steady());
   const bool just_paused = followers.paused;
   const bool closed_again = followers.closed_again;
@@ -117,12 +119,11 @@ void Core::postpone(Worker& worker, std::vector<Job>& jobs) {
   const bool ours = may_deliver(jobs);
   const Outcome later = Outcome::retry_after(postponement(jobs.front()));
   for (Job& job : jobs) {
-    worker.decisions.push_back(ours ? decide(job, later)
-                                    : Decision{.after = WorkQueue::After::drop});
-    StatusUpdate& update = worker.decisions.back().update;
+    Decision decision = ours ? decide(job, later) : Decision{.kind = Kind::drop};
+    StatusUpdate& update = decision.update;
     update.crashes = job.row.crashes;  // it has not answered
     if (job.route == nullptr) update.error = no_listener(job.row.event) + "; it waits for one";
-    worker.finished.push_back({.job = std::move(job), .after = worker.decisions.back().after});
+    worker.finished.push_back({.job = std::move(job), .decision = std::move(decision)});
   }
   settle(worker, queue_.postponed(worker.finished, clock_.steady()));
 }
@@ -155,27 +156,25 @@ std::chrono::milliseconds Core::postponement(const Job& job) {
 void Core::settle(Worker& worker, WorkQueue::Followers followers) {
   std::vector<Completion> updates;
   std::vector<Job> dropped;
-  for (std::size_t i = 0; i < worker.finished.size(); ++i) {
-    WorkQueue::Finished& finished = worker.finished[i];
-    switch (finished.after) {
-      case WorkQueue::After::next:
-      case WorkQueue::After::wait:
-      case WorkQueue::After::skip:
-      case WorkQueue::After::block:
-        updates.push_back({.job = std::move(finished.job),
-                           .update = std::move(worker.decisions[i].update),
-                           .ack = worker.decisions[i].ack});
+  for (Completion& finished : worker.finished) {
+    switch (finished.decision.kind) {
+      case Kind::done:
+      case Kind::wait:
+      case Kind::skip:
+      case Kind::block:
+        updates.push_back(std::move(finished));
         break;
-      case WorkQueue::After::again:
-        break;  // in the queue again
-      case WorkQueue::After::drop:
-        if (worker.decisions[i].is_marked()) count(Counter::stale_updates);
+      case Kind::drop:
         dropped.push_back(std::move(finished.job));
         break;
-      case WorkQueue::After::hold:
-        break;  // one of the followers
+      case Kind::again:  // in the queue again
+      case Kind::hold:   // one of the followers
+      case Kind::begin:  // these two come from elsewhere
+      case Kind::hand_over:
+        break;
     }
   }
+  if (followers.stale > 0) count(Counter::stale_updates, followers.stale);
   // Before the update of their head can land, after which the lane is read again:
   // whoever is still in the gate then is skipped, and never looked for again.
   for (const Job& job : followers.dropped) release(job);
@@ -186,7 +185,6 @@ void Core::settle(Worker& worker, WorkQueue::Followers followers) {
     MutexLock lock(ack_mutex_);
     give_back(std::move(dropped));
   }
-  worker.decisions.clear();
   worker.finished.clear();
 }
 
@@ -206,7 +204,7 @@ std::chrono::milliseconds Core::delay_of(const RetryPolicy& policy, int attempts
 }
 
 // What an outcome means for the event: its update, and what its lane does.
-Core::Decision Core::decide(const Job& job, const Outcome& outcome) const {
+Decision Core::decide(const Job& job, const Outcome& outcome) const {
   const Row& row = job.row;
   Decision result{.update = {.row = row.ref,
                              .event_id = row.event.id(),
@@ -217,16 +215,14 @@ Core::Decision Core::decide(const Job& job, const Outcome& outcome) const {
   const auto wait = [&](StatusUpdate::Kind kind, std::chrono::milliseconds delay) {
     update.kind = kind;
     update.delay = bounded(std::max(delay, std::chrono::milliseconds::zero()));
-    result.ack = Completion::Ack::head;
-    result.after = WorkQueue::After::wait;
+    result.kind = Kind::wait;
   };
   const auto die = [&] {
     update.kind = StatusUpdate::Kind::dead;
     update.error = cut_error_text(outcome.error());
-    result.ack = Completion::Ack::head;
     const bool blocks = options_.on_dead != OnDead::skip && job.lane != kNoLane;
     if (!blocks) update.lane = kNoLane;
-    result.after = blocks ? WorkQueue::After::block : WorkQueue::After::skip;
+    result.kind = blocks ? Kind::block : Kind::skip;
   };
 
   const ListenerOptions* own = job.route != nullptr ? &job.route->route().options : nullptr;
@@ -244,7 +240,7 @@ Core::Decision Core::decide(const Job& job, const Outcome& outcome) const {
         // else. It comes back at once, and waits for its listener in memory.
         wait(StatusUpdate::Kind::defer, std::chrono::milliseconds::zero());
       } else {
-        result.after = WorkQueue::After::again;
+        result.kind = Kind::again;
       }
       break;
     case Outcome::Kind::retry_after:
@@ -294,7 +290,7 @@ void Core::on_ack(std::span<Completion> completions) {
   for (const Completion& completion : completions) report(completion);
   // To hand over what hangs is no progress.
   if (stalls_ > 0 && std::any_of(completions.begin(), completions.end(), [](const Completion& one) {
-        return !one.stale && one.ack != Completion::Ack::hand_over;
+        return !one.stale && one.decision.kind != Kind::hand_over;
       })) {
     stalls_ = 0;
   }
@@ -311,7 +307,8 @@ void Core::on_ack(std::span<Completion> completions) {
     acked.reserve(completions.size());
     for (Completion& completion : completions) {
       const bool reclaimed = completion.job.epoch != epoch_;
-      if (completion.ack == Completion::Ack::hand_over) {
+      const StatusUpdate& update = completion.decision.update;
+      if (completion.decision.kind == Kind::hand_over) {
         // Its call is still running, or has returned and marked it by itself.
         queue_.handed_over(completion.job, !reclaimed);
         continue;
@@ -320,7 +317,7 @@ void Core::on_ack(std::span<Completion> completions) {
         not_ours.push_back(std::move(completion.job));
         continue;
       }
-      if (completion.update.kind == StatusUpdate::Kind::crashes && !completion.stale) {
+      if (update.kind == StatusUpdate::Kind::crashes && !completion.stale) {
         candidates.push_back(std::move(completion.job));
         continue;
       }
@@ -331,9 +328,9 @@ void Core::on_ack(std::span<Completion> completions) {
         events_.left_behind(completion.job.row.ref);
         left_behind = true;
       }
-      completion.due = now + completion.update.delay;
-      const bool alone = completion.update.lane == kNoLane;
-      switch (completion.update.kind) {
+      completion.due = now + update.delay;
+      const bool alone = update.lane == kNoLane;
+      switch (update.kind) {
         case StatusUpdate::Kind::hold:
           if (alone) completion.due = now + completion.job.row.available_in;
           [[fallthrough]];
@@ -395,7 +392,7 @@ void Core::report(const Completion& completion) const {
     count(Counter::stale_updates);
     return;
   }
-  switch (completion.update.kind) {
+  switch (completion.decision.update.kind) {
     case StatusUpdate::Kind::done:
       count(Counter::success);
       if (options_.metrics) {
@@ -407,7 +404,7 @@ void Core::report(const Completion& completion) const {
       count(Counter::failure);
       break;
     case StatusUpdate::Kind::defer:
-      if (completion.ack != Completion::Ack::hold) count(Counter::deferred);
+      if (completion.decision.kind != Kind::hold) count(Counter::deferred);
       break;
     case StatusUpdate::Kind::dead:
       report_dead(completion);
@@ -422,12 +419,13 @@ void Core::report(const Completion& completion) const {
 void Core::report_dead(const Completion& completion) const {
   count(Counter::dead);
   const Event& event = completion.job.row.event;
+  const StatusUpdate& update = completion.decision.update;
   log_(LogLevel::error, "event " + event.id() + " (" + event.aggregate_type() + "/" + event.type() +
-                            ") is dead after " + std::to_string(completion.update.attempts) +
-                            " attempts: " + completion.update.error);
+                            ") is dead after " + std::to_string(update.attempts) +
+                            " attempts: " + update.error);
   if (!options_.on_dead_event) return;
   try {
-    options_.on_dead_event(event, completion.update.error);
+    options_.on_dead_event(event, update.error);
   } catch (...) {
     log_(LogLevel::error, "the on-dead callback failed for event " + event.id() + ": " +
                               outcome_of(std::current_exception()).error());

@@ -34,17 +34,37 @@ inline constexpr std::int64_t kHandedOver = -1;
 // The lane of all events when there is one total order.
 inline constexpr LaneKey kOnlyLane = 1;
 
-// A update on its way to the store, with the job that it is about.
-struct Completion {
-  // What it means to the job's lane: nothing, because the lane did not wait
-  // for it; that its head, or a row behind the head, is where it should be;
-  // that a row has come which WorkQueue::reserve() announced; or that a call that
-  // hangs may be left behind with its shard, and is still running.
-  enum class Ack : std::uint8_t { done, head, hold, expected, hand_over };
+// What becomes of an event. Decided once, after its call or instead of one; from there the worker,
+// the queue and the completer carry it to the store and back to the event's lane.
+//
+// Invariants:
+//   1. Only the queue changes a decision, and only to `drop` or `hold`: the lease may have ended
+//      meanwhile, or an earlier event of the lane failed in the same batch.
+//   2. `again` and `drop` have no update in the store; all others have exactly one.
+struct Decision {
+  enum class Kind : std::uint8_t {
+    done,   // the lane has gone on already, or never waited for it
+    wait,   // retry or deferred: the lane waits for its head
+    skip,   // DEAD: the lane goes on once that has been acknowledged
+    block,  // DEAD: the lane is blocked
+    again,  // the listener is unavailable: the same job once more, later
+    hold,   // behind others of its lane: to be held, or DEAD as well
+    drop,   // no longer ours: see WorkQueue::reclaim()
 
-  Job job;
+    // Without a call before it.
+    begin,      // the update brings in what WorkQueue::reserve() has announced
+    hand_over,  // its call hangs, and may be left behind with its shard
+  };
+
+  Kind kind = Kind::done;
   StatusUpdate update{};
-  Ack ack = Ack::done;
+  bool unavailable = false;  // the listener was
+};
+
+// A job that is over, and then its update on the way to the store.
+struct Completion {
+  Job job;
+  Decision decision{};
   Clock::Steady due{};        // of what waits now
   bool stale = false;         // it changed nothing: the row is no longer ours
   bool failed_alone = false;  // before others acked; see Completer

@@ -42,7 +42,7 @@ class World {
       rows_.push_back({.seq = static_cast<Seq>(rows_.size()) + 1, .lane = 101 + draw(3)});
       return;
     }
-    go_on(draw(4) > 0 ? After::next : draw(2) > 0 ? After::wait : After::skip);
+    go_on(draw(4) > 0 ? Kind::done : draw(2) > 0 ? Kind::wait : Kind::skip);
   }
 
   // Nothing new happens: everything is to be delivered and marked in the end.
@@ -51,7 +51,7 @@ class World {
     if (epoch_ == 0 || draw(2) == 0) begin_lease(++last_epoch_);
     shares_.fill(1);
     for (int n = 0; n < 50'000; ++n) {
-      go_on(After::next);
+      go_on(Kind::done);
       if (std::all_of(rows_.begin(), rows_.end(), [](const Stored& row) { return row.done; }) &&
           queue_.in_flight() == 0 && !read_ && gate_.size() == 0) {
         return true;
@@ -63,8 +63,7 @@ class World {
   const std::string& overtaken() const { return overtaken_; }
 
  private:
-  using After = WorkQueue::After;
-  using Ack = Completion::Ack;
+  using Kind = Decision::Kind;
 
   struct Stored {
     Seq seq = 0;
@@ -87,7 +86,7 @@ class World {
 
   int draw(int n) { return static_cast<int>(random_() % static_cast<unsigned>(n)); }
 
-  void go_on(After after) {
+  void go_on(Kind kind) {
     switch (draw_by_share()) {
       case 0:
         return enter();
@@ -98,7 +97,7 @@ class World {
       case 3:
         return work();
       case 4:
-        return finish(after);
+        return finish(kind);
       case 5:
         return apply();
       default:
@@ -146,7 +145,7 @@ class World {
       if (!queue_.begin_hand_over(job)) continue;
       Job copy = job;
       copy.epoch = epoch_;
-      send(copy, Ack::hand_over, false);
+      send(copy, Kind::hand_over, false);
     }
   }
 
@@ -273,26 +272,26 @@ class World {
     queue_.hangs(running_[static_cast<std::size_t>(draw(static_cast<int>(running_.size())))]);
   }
 
-  void finish(After after) {
+  void finish(Kind kind) {
     if (running_.empty()) return;
     std::swap(running_[static_cast<std::size_t>(draw(static_cast<int>(running_.size())))],
               running_.back());
-    std::array finished{WorkQueue::Finished{.job = std::move(running_.back()), .after = after}};
+    std::array finished{Completion{.job = std::move(running_.back()), .decision = {.kind = kind}}};
     running_.pop_back();
     WorkQueue::Followers followers = queue_.finish(finished, kNow);
     for (const Job& job : followers.dropped) release(job);
     Job& job = finished[0].job;
-    switch (finished[0].after) {
-      case After::next:
-        send(job, Ack::done, true);
+    switch (finished[0].decision.kind) {
+      case Kind::done:
+        send(job, Kind::done, true);
         break;
-      case After::wait:
-        send(job, Ack::head, false);
+      case Kind::wait:
+        send(job, Kind::wait, false);
         break;
-      case After::skip:
-        send(job, Ack::head, true);
+      case Kind::skip:
+        send(job, Kind::skip, true);
         break;
-      case After::drop:
+      case Kind::drop:
         give_back(job);
         break;
       default:
@@ -303,10 +302,10 @@ class World {
 
   // --- The updates ---
 
-  void send(const Job& job, Ack ack, bool finishes) {
-    sent_.push_back({.completion = {.job = job, .ack = ack}, .finishes = finishes});
+  void send(const Job& job, Kind kind, bool finishes) {
+    sent_.push_back({.completion = {.job = job, .decision = {.kind = kind}}, .finishes = finishes});
   }
-  void hold(const Job& job) { send(job, Ack::hold, false); }
+  void hold(const Job& job) { send(job, Kind::hold, false); }
 
   void give_back(Job& job) {
     const bool released = job.epoch == kHandedOver;
@@ -328,7 +327,7 @@ class World {
       if (over(*one)) continue;
       const LaneKey lane = one->completion.job.lane;
       if (!waiting.contains(lane) && ready(*one) && skip-- <= 0) return one;
-      if (one->completion.ack != Ack::done) waiting.insert(lane);
+      if (one->completion.decision.kind != Kind::done) waiting.insert(lane);
     }
     return sent_.end();
   }
@@ -345,7 +344,7 @@ class World {
     Stored& row = rows_[static_cast<std::size_t>(next->completion.job.row.ref.seq) - 1];
     row.done = row.done || next->finishes;
     row.hold = row.lane;
-    row.postponed = next->completion.ack == Ack::hand_over;
+    row.postponed = next->completion.decision.kind == Kind::hand_over;
   }
 
   void answer() {
@@ -357,7 +356,7 @@ class World {
     sent_.erase(next);
     Job& job = one.completion.job;
     const bool reclaimed = job.epoch != epoch_;
-    if (one.completion.ack == Ack::hand_over) return queue_.handed_over(job, !reclaimed);
+    if (one.completion.decision.kind == Kind::hand_over) return queue_.handed_over(job, !reclaimed);
     if (reclaimed && (!one.applied || one.stale)) return give_back(job);
     release(job);
     if (reclaimed) rewind_ = std::min(rewind_, job.row.ref.seq);

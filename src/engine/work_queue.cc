@@ -12,6 +12,8 @@ constexpr std::size_t kRecheckMore = 20;
 
 constexpr std::size_t kHeadAndNext = 2;
 
+using Kind = Decision::Kind;
+
 std::size_t lane_limit_of(const WorkQueueOptions& options) {
   if (options.lane_limit > 0) return options.lane_limit;
   return std::max<std::size_t>(1, options.cold_capacity / 4);
@@ -375,31 +377,32 @@ void WorkQueue::gather(Ticket& ticket, Work& work) {
   }
 }
 
-WorkQueue::Followers WorkQueue::finish(std::span<Finished> finished, Clock::Steady now) {
+WorkQueue::Followers WorkQueue::finish(std::span<Completion> finished, Clock::Steady now) {
   Followers followers;
   MutexLock lock(mutex_);
   end_call(finished, followers, now);
   return leave_lanes(finished, std::move(followers), now);
 }
 
-WorkQueue::Followers WorkQueue::postponed(std::span<Finished> finished, Clock::Steady now) {
+WorkQueue::Followers WorkQueue::postponed(std::span<Completion> finished, Clock::Steady now) {
   MutexLock lock(mutex_);
   return leave_lanes(finished, {}, now);
 }
 
-WorkQueue::Followers WorkQueue::leave_lanes(std::span<Finished> finished, Followers followers,
+WorkQueue::Followers WorkQueue::leave_lanes(std::span<Completion> finished, Followers followers,
                                             Clock::Steady now) {
   running_ -= finished.size();
   if (!hung_.empty()) {
-    for (Finished& one : finished) returned(one.job);
+    for (Completion& one : finished) returned(one.job);
   }
-  for (Finished& one : finished) leave_lane(one, followers);
+  for (Completion& one : finished) leave_lane(one, followers);
   // From the last to the first, so that the first stands in front again.
   for (auto one = finished.rbegin(); one != finished.rend(); ++one) {
-    if (one->after == After::again) take_back(one->job);
+    if (one->decision.kind == Kind::again) take_back(one->job);
   }
-  for (const Finished& one : finished) {
-    if (one.after == After::again || one.after == After::hold) continue;  // moved away
+  for (const Completion& one : finished) {
+    const Kind kind = one.decision.kind;
+    if (kind == Kind::again || kind == Kind::hold) continue;  // moved away
     if (Lane* lane = current_lane(one.job); lane != nullptr) settle(*lane);
   }
   poll_for_lanes(now);
@@ -407,31 +410,34 @@ WorkQueue::Followers WorkQueue::leave_lanes(std::span<Finished> finished, Follow
   return followers;
 }
 
-void WorkQueue::leave_lane(Finished& finished, Followers& followers) {
+void WorkQueue::leave_lane(Completion& finished, Followers& followers) {
   Job& job = finished.job;
-  After& after = finished.after;
-  if (job.epoch != epoch_) after = After::drop;
+  Kind& kind = finished.decision.kind;
+  if (job.epoch != epoch_) {
+    if (kind != Kind::again && kind != Kind::drop) ++followers.stale;
+    kind = Kind::drop;
+  }
   Lane* lane = current_lane(job);
   if (lane == nullptr) return;
 
   lane->end_call();
-  if (after == After::drop) return;
-  if (lane->frozen() && after != After::next) {
+  if (kind == Kind::drop) return;
+  if (lane->frozen() && kind != Kind::done) {
     // Of a batch, behind one that failed. Those that were not in it stand behind this one.
-    after = After::hold;
+    kind = Kind::hold;
     check_in(job);
     push_held(*lane, job, followers);
     push_jobs_held(*lane, followers);
-  } else if (after == After::next) {
+  } else if (kind == Kind::done) {
     lane->head_finished();
-  } else if (after == After::skip) {
+  } else if (kind == Kind::skip) {
     lane->head_finished();
     lane->await_ack();
-  } else if (after == After::wait || after == After::block) {
+  } else if (kind == Kind::wait || kind == Kind::block) {
     lane->head_failed();
     lane->await_ack();
     lane->hold();
-    if (after == After::block) lanes_.block(*lane);
+    if (kind == Kind::block) lanes_.block(*lane);
     push_jobs_held(*lane, followers);
   }
 }
@@ -465,11 +471,12 @@ void WorkQueue::acked(std::span<const Completion> completions, Clock::Steady now
     Lane* lane = current_lane(completion.job);
     if (lane == nullptr) continue;
     const bool was_held = lane->was_held(completion.job);
-    if (was_held && completion.ack != Completion::Ack::expected) lane->held_row_left();
-    switch (completion.ack) {
-      case Completion::Ack::done:
-        break;
-      case Completion::Ack::head:
+    const Kind kind = completion.decision.kind;
+    if (was_held && kind != Kind::begin) lane->held_row_left();
+    switch (kind) {
+      case Kind::wait:
+      case Kind::skip:
+      case Kind::block:
         lane->acked(completion.due);
         if (completion.stale && lane->blocked()) {
           // Somebody else has finished it: no DEAD event stands first.
@@ -477,14 +484,17 @@ void WorkQueue::acked(std::span<const Completion> completions, Clock::Steady now
           continue;
         }
         break;
-      case Completion::Ack::hold:
+      case Kind::hold:
         lane->hold_acked();
         break;
-      case Completion::Ack::expected:
+      case Kind::begin:
         if (was_held) lane->hold_acked();
         break;
-      case Completion::Ack::hand_over:
-        break;  // see handed_over()
+      case Kind::done:
+      case Kind::hand_over:  // see handed_over()
+      case Kind::again:      // these two are no updates
+      case Kind::drop:
+        break;
     }
     settle(*lane);
   }

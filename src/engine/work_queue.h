@@ -82,7 +82,7 @@ class WorkQueue {
   // The same in two steps, for a job that is marked in between. False: not
   // admitted; `full`: its lease has ended meanwhile, see reclaim(). A lane set
   // held is not read before its row has come: through begin(), or through
-  // acked() as `expected`.
+  // acked() with Decision::Kind::begin.
   bool reserve(Job& job);
   Admission begin(Job& job);
 
@@ -125,23 +125,6 @@ class WorkQueue {
   // Waits for work. False: stopped.
   bool take(Work& work);
 
-  enum class After {
-    next,   // done: the lane goes on
-    wait,   // retry or deferred: the lane waits for its head
-    skip,   // dead: the lane goes on once the update has been acknowledged
-    block,  // dead: the lane is blocked
-    again,  // the listener is unavailable: the same job once more, later
-    hold,   // not tried, because an earlier one of its lane failed in the batch
-    drop,   // no longer ours: see reclaim()
-  };
-  struct Finished {
-    Job job;
-    After after = After::next;
-    bool unavailable = false;  // the listener was, though the job is not to come again from here
-
-    bool was_unavailable() const { return unavailable || after == After::again; }
-  };
-
   // Jobs that have to leave the queue because an earlier one of their lane waits;
   // and what became of the listener.
   struct Followers {
@@ -149,18 +132,20 @@ class WorkQueue {
     std::vector<Job> park{};     // to be marked DEAD as well,
     std::vector<Job> dropped{};  // to be read again: held in the store already
 
+    std::size_t stale = 0;  // updates that came to nothing, because their lease has ended
+
     // The listener has just been paused, or is well again.
     bool paused = false;
     bool closed_again = false;
   };
 
-  // All jobs of a take() are over. Rewrites `after` where the outcome counts
-  // differently. The caller submits a update for next, wait, skip and block, and
+  // All jobs of a take() are over. Rewrites a decision that counts differently by now; see
+  // Decision. The caller submits the updates of those that are done, wait, skip or block, and
   // after these the updates of the followers; what is dropped it hands to reclaim().
-  Followers finish(std::span<Finished> finished, Clock::Steady now);
+  Followers finish(std::span<Completion> finished, Clock::Steady now);
 
   // The same for a job that was to be postponed: no listener was called.
-  Followers postponed(std::span<Finished> finished, Clock::Steady now);
+  Followers postponed(std::span<Completion> finished, Clock::Steady now);
 
   // The updates of admitted jobs have been acknowledged, or were found stale. (What is stale
   // because its lease has ended goes to reclaim() instead.)
@@ -285,13 +270,13 @@ class WorkQueue {
   bool pop_ticket(Ticket& ticket) OUTBOX_REQUIRES(mutex_);
   bool start(Ticket ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   bool in_the_way(bool hot) const OUTBOX_REQUIRES(mutex_);
-  Followers leave_lanes(std::span<Finished> finished, Followers followers, Clock::Steady now)
+  Followers leave_lanes(std::span<Completion> finished, Followers followers, Clock::Steady now)
       OUTBOX_REQUIRES(mutex_);
   void take_first(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
   void gather(Ticket& ticket, Work& work) OUTBOX_REQUIRES(mutex_);
-  void end_call(std::span<const Finished> finished, Followers& followers, Clock::Steady now)
+  void end_call(std::span<const Completion> finished, Followers& followers, Clock::Steady now)
       OUTBOX_REQUIRES(mutex_);
-  void leave_lane(Finished& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void leave_lane(Completion& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
   void check_out(const Job& job) OUTBOX_REQUIRES(mutex_);
   void check_in(const Job& job) OUTBOX_REQUIRES(mutex_);
   void await_reclaimed() OUTBOX_REQUIRES(mutex_);

@@ -6,15 +6,16 @@
 
 namespace outbox::internal {
 
-void WorkQueue::end_call(std::span<const Finished> finished, Followers& followers,
+void WorkQueue::end_call(std::span<const Completion> finished, Followers& followers,
                          Clock::Steady now) {
   Breaker* route = finished.front().job.route;
   if (route == nullptr) return;
   const bool away = std::any_of(finished.begin(), finished.end(),
-                                [](const Finished& one) { return one.was_unavailable(); });
+                                [](const Completion& one) { return one.decision.unavailable; });
   const bool was_well = route->well();
-  const bool called = std::any_of(finished.begin(), finished.end(),
-                                  [](const Finished& one) { return one.after != After::drop; });
+  const bool called = std::any_of(finished.begin(), finished.end(), [](const Completion& one) {
+    return one.decision.kind != Decision::Kind::drop;
+  });
   if (!called) {
     route->not_called();
   } else if (away) {

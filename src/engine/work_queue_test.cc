@@ -15,7 +15,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using Admission = WorkQueue::Admission;
-using After = WorkQueue::After;
+using Kind = Decision::Kind;
 
 constexpr LaneKey kLane = 77;
 const Clock::Steady kNow{std::chrono::hours{1}};
@@ -47,29 +47,29 @@ class WorkQueueTest : public ::testing::Test {
     return ids;
   }
 
+  static Completion over(Job job, Kind kind) {
+    return {.job = std::move(job), .decision = {.kind = kind, .unavailable = kind == Kind::again}};
+  }
+
   // Ends what was taken last, all with the same outcome.
-  WorkQueue::Followers finish(WorkQueue& queue, After after) {
+  WorkQueue::Followers finish(WorkQueue& queue, Kind kind) {
     finished_.clear();
-    for (Job& one : work_.jobs) finished_.push_back({.job = std::move(one), .after = after});
+    for (Job& one : work_.jobs) finished_.push_back(over(std::move(one), kind));
     return queue.finish(finished_, kNow);
   }
 
-  Completion ack(Completion::Ack ack, std::size_t n = 0) {
-    return {.job = finished_.at(n).job, .ack = ack};
-  }
+  Completion ack(Kind kind, std::size_t n = 0) { return over(finished_.at(n).job, kind); }
   void land(WorkQueue& queue, const Completion& completion) {
     queue.acked(std::span(&completion, 1), kNow);
   }
-  void land(WorkQueue& queue, Job acked, Completion::Ack ack) {
-    land(queue, Completion{.job = std::move(acked), .ack = ack});
-  }
+  void land(WorkQueue& queue, Job acked, Kind kind) { land(queue, over(std::move(acked), kind)); }
 
   Route plain_route_{.listener = listener([](const Event&) {})};
   Route batch_route_{.batch = std::make_shared<BatchEverything>(), .options = {.max_batch = 3}};
   Breaker plain_{plain_route_, 4, {}};
   Breaker batch_{batch_route_, 4, {}};
   WorkQueue::Work work_;
-  std::vector<WorkQueue::Finished> finished_;
+  std::vector<Completion> finished_;
   Seq seq_ = 0;
 };
 
@@ -110,10 +110,10 @@ TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheMarkIsAcknowledged) {
   admit(queue, job("a"));
   take(queue);
   EXPECT_EQ(queue.room(false), 0u);
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   EXPECT_EQ(queue.room(false), 0u) << "a crash would deliver it again";
   EXPECT_EQ(queue.in_flight(), 1u);
-  land(queue, ack(Completion::Ack::done));
+  land(queue, ack(Kind::done));
   EXPECT_EQ(queue.room(false), 1u);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
@@ -126,9 +126,9 @@ TEST_F(WorkQueueTest, ALaneRunsOneEventAtATimeInOrder) {
   EXPECT_EQ(take(queue), Ids{"a1"});
   auto first = std::move(work_);
   EXPECT_EQ(take(queue), Ids{"b1"}) << "a2 has to wait for a1";
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   work_ = std::move(first);
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   EXPECT_EQ(take(queue), Ids{"a2"}) << "a1's update need not have been acknowledged";
 }
 
@@ -137,18 +137,18 @@ TEST_F(WorkQueueTest, FollowersOfAFailingHeadAreHeldAndComeBackAfterItsMark) {
   admit(queue, job("a1", kLane));
   admit(queue, job("a2", kLane));
   take(queue);
-  auto followers = finish(queue, After::wait);
+  auto followers = finish(queue, Kind::wait);
   ASSERT_EQ(followers.held.size(), 1u);
   const std::vector<Seq> read_through{100};
   EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::hold) << "it must not pass a2";
   EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "the head is not marked yet";
-  auto head = ack(Completion::Ack::head);
+  auto head = ack(Kind::wait);
   head.due = kNow + 1s;
   land(queue, head);
   EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kNoLane)
       << "two rows are still on their way aside";
-  land(queue, followers.held.at(0), Completion::Ack::hold);
-  land(queue, job("a3", kLane), Completion::Ack::hold);
+  land(queue, followers.held.at(0), Kind::hold);
+  land(queue, job("a3", kLane), Kind::hold);
   EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "not before it is due";
   EXPECT_EQ(queue.next_due(), kNow + 1s);
   EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kLane);
@@ -159,10 +159,10 @@ TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheMarkIsAcknowledged) 
   admit(queue, job("a1", kLane));
   admit(queue, job("a2", kLane));
   take(queue);
-  finish(queue, After::skip);
+  finish(queue, Kind::skip);
   admit(queue, job("b", kNoLane));
   EXPECT_EQ(take(queue), Ids{"b"});
-  const auto b = ack(Completion::Ack::head);
+  const auto b = ack(Kind::wait);
   land(queue, b);
   EXPECT_EQ(take(queue), Ids{"a2"});
 }
@@ -172,7 +172,7 @@ TEST_F(WorkQueueTest, ParksFollowersOfADeadHead) {
   admit(queue, job("a1", kLane));
   admit(queue, job("a2", kLane));
   take(queue);
-  auto followers = finish(queue, After::block);
+  auto followers = finish(queue, Kind::block);
   EXPECT_EQ(followers.park.size(), 1u);
   EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::park);
 }
@@ -187,7 +187,7 @@ TEST_F(WorkQueueTest, ARowThatWasHeldAndIsParkedLeavesNoTraceInTheCounts) {
   behind.row.ref.hold = kLane;
   const Job copy = behind;
   ASSERT_EQ(queue.admit(behind), Admission::park);
-  land(queue, copy, Completion::Ack::hold);
+  land(queue, copy, Kind::hold);
   queue.recheck_blocked(10);
   EXPECT_EQ(queue.next_lane(read_through, kNow).limit, 2u);
 }
@@ -211,7 +211,7 @@ TEST_F(WorkQueueTest, ABatchTakesFromOneLaneInOrderAndFromThoseBehindIt) {
   }
   EXPECT_EQ(take(queue), (Ids{"a1", "a2", "b1"})) << "at most max_batch";
   EXPECT_EQ(queue.depth(false), 1u);
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   EXPECT_EQ(take(queue), Ids{"b2"});
 }
 
@@ -224,14 +224,14 @@ TEST_F(WorkQueueTest, WhatFollowsAFailureInABatchIsHeldUntried) {
   }
   ASSERT_EQ(take(queue).size(), 3u);
   finished_.clear();
-  const After said[] = {After::next, After::wait, After::wait};
+  const Kind said[] = {Kind::done, Kind::wait, Kind::wait};
   for (std::size_t i = 0; i < 3; ++i) {
-    finished_.push_back({.job = std::move(work_.jobs[i]), .after = said[i]});
+    finished_.push_back(over(std::move(work_.jobs[i]), said[i]));
   }
   const auto followers = queue.finish(finished_, kNow);
-  EXPECT_EQ(finished_[0].after, After::next);
-  EXPECT_EQ(finished_[1].after, After::wait);
-  EXPECT_EQ(finished_[2].after, After::hold);
+  EXPECT_EQ(finished_[0].decision.kind, Kind::done);
+  EXPECT_EQ(finished_[1].decision.kind, Kind::wait);
+  EXPECT_EQ(finished_[2].decision.kind, Kind::hold);
   EXPECT_EQ(followers.held.size(), 1u);
 }
 
@@ -245,15 +245,15 @@ TEST_F(WorkQueueTest, WhatComesAgainOfABatchWaitsForTheUpdateOfALaterOneOfItsLan
   }
   ASSERT_EQ(take(queue).size(), 2u);
   finished_.clear();
-  const After said[] = {After::again, After::wait};
+  const Kind said[] = {Kind::again, Kind::wait};
   for (std::size_t i = 0; i < 2; ++i) {
-    finished_.push_back({.job = std::move(work_.jobs[i]), .after = said[i]});
+    finished_.push_back(over(std::move(work_.jobs[i]), said[i]));
   }
   queue.finish(finished_, kNow);
   queue.tick(kNow + 1h);  // the listener is back
   admit(queue, job("other"));
   EXPECT_EQ(take(queue), Ids{"other"}) << "a2's update is on its way";
-  land(queue, ack(Completion::Ack::head, 1));
+  land(queue, ack(Kind::wait, 1));
   EXPECT_EQ(take(queue), Ids{"a1"});
 }
 
@@ -261,7 +261,7 @@ TEST_F(WorkQueueTest, AListenerThatIsAwayIsProbedByOneThenByMore) {
   WorkQueue queue{{}};
   for (int n = 0; n < 8; ++n) admit(queue, job(std::to_string(n)));
   take(queue);
-  finish(queue, After::again);
+  finish(queue, Kind::again);
   admit(queue, job("h", kNoLane, true));
   const auto until = queue.tick(kNow);
   ASSERT_TRUE(until);
@@ -269,7 +269,7 @@ TEST_F(WorkQueueTest, AListenerThatIsAwayIsProbedByOneThenByMore) {
 
   EXPECT_EQ(queue.tick(kNow + 200ms), std::nullopt);
   EXPECT_EQ(take(queue), Ids{"h"});
-  finish(queue, After::next);  // the probe was answered: now two at once
+  finish(queue, Kind::done);  // the probe was answered: now two at once
   EXPECT_EQ(take(queue), Ids{"0"}) << "the one that found out comes first again";
   const auto one = std::move(work_);
   EXPECT_EQ(take(queue), Ids{"1"});
@@ -318,8 +318,8 @@ TEST_F(WorkQueueTest, JobsOfAnotherEpochAreNotAdmittedAndRunningOnesAreDropped) 
   Job late = job("late");
   late.epoch = 1;
   EXPECT_EQ(queue.admit(late), Admission::full);
-  finish(queue, After::next);
-  EXPECT_EQ(finished_[0].after, After::drop);
+  finish(queue, Kind::done);
+  EXPECT_EQ(finished_[0].decision.kind, Kind::drop);
   EXPECT_FALSE(queue.reclaim(finished_[0].job)) << "no lane has waited for it";
   EXPECT_EQ(queue.in_flight(), 0u);
 }
@@ -340,7 +340,7 @@ class ReclaimedTest : public WorkQueueTest {
     Job follower = of(epoch, "follower");
     ASSERT_EQ(queue.admit(follower), Admission::hold);
     EXPECT_TRUE(take(queue).empty());
-    land(queue, follower, Completion::Ack::hold);
+    land(queue, follower, Kind::hold);
     EXPECT_EQ(wanted(), kNoLane);
   }
 
@@ -352,7 +352,7 @@ class ReclaimedTest : public WorkQueueTest {
   void reclaim(Job reclaimed, std::int64_t epoch) {
     ASSERT_TRUE(queue.reclaim(reclaimed));
     EXPECT_EQ(reclaimed.epoch, epoch);
-    land(queue, reclaimed, Completion::Ack::hold);
+    land(queue, reclaimed, Kind::hold);
   }
 
   WorkQueue queue{{.cold_capacity = 8}};
@@ -364,8 +364,8 @@ TEST_F(ReclaimedTest, TheLaneWaitsForWhatRuns) {
   ASSERT_EQ(take(queue), Ids{"runs"});
   queue.enter(2);
   expect_to_wait(2);
-  finish(queue, After::next);
-  ASSERT_EQ(finished_[0].after, After::drop);
+  finish(queue, Kind::done);
+  ASSERT_EQ(finished_[0].decision.kind, Kind::drop);
   reclaim(finished_[0].job, 2);
   EXPECT_EQ(wanted(), kLane);
   EXPECT_EQ(queue.in_flight(), 0u);
@@ -376,7 +376,7 @@ TEST_F(ReclaimedTest, TheLaneWaitsForEveryMarkThatIsUnderWay) {
   admit(queue, of(1, "head"));
   admit(queue, of(1, "second"));
   ASSERT_EQ(take(queue), Ids{"head"});
-  WorkQueue::Followers followers = finish(queue, After::wait);
+  WorkQueue::Followers followers = finish(queue, Kind::wait);
   ASSERT_EQ(followers.held.size(), 1u);
   queue.enter(2);
   expect_to_wait(2);
@@ -390,10 +390,10 @@ TEST_F(ReclaimedTest, AMarkThatWasAppliedAfterAllLetsTheLaneGoOn) {
   queue.enter(1);
   admit(queue, of(1, "done"));
   ASSERT_EQ(take(queue), Ids{"done"});
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   queue.enter(2);
   expect_to_wait(2);
-  land(queue, ack(Completion::Ack::done));
+  land(queue, ack(Kind::done));
   EXPECT_EQ(wanted(), kLane);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
@@ -432,9 +432,9 @@ TEST_F(ReclaimedTest, ALaneThatWasReadForTheLastLeaseIsStillWanted) {
   queue.enter(1);
   admit(queue, of(1, "done"));
   ASSERT_EQ(take(queue), Ids{"done"});
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   queue.enter(2);
-  land(queue, ack(Completion::Ack::done));
+  land(queue, ack(Kind::done));
   ASSERT_EQ(wanted(), kLane);
   queue.load_lane(kLane, {.epoch = 1});
   EXPECT_EQ(wanted(), kLane);
@@ -462,7 +462,7 @@ TEST_F(ReclaimedTest, AShardThatIsGainedLaterHasWaitedToo) {
   queue.enter(2);
   queue.own(std::vector{0, 1});
   expect_to_wait(2);
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   reclaim(finished_[0].job, 2);
   EXPECT_EQ(wanted(), kLane);
 }
@@ -472,10 +472,10 @@ TEST_F(ReclaimedTest, ALaneOfAShardThatTheReaderDoesNotKnowYetIsNotRead) {
   queue.enter(1);
   admit(queue, of(1, "done", 1));
   ASSERT_EQ(take(queue), Ids{"done"});
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   queue.enter(2);
   queue.own(std::vector{0, 1});
-  land(queue, ack(Completion::Ack::done));
+  land(queue, ack(Kind::done));
   EXPECT_EQ(queue.next_lane(std::array{Seq{1'000}}, kNow).key, kNoLane);
   EXPECT_EQ(wanted(), kLane);
 }
@@ -487,7 +487,7 @@ TEST_F(ReclaimedTest, InAShardThatIsNotOursItIsLetGo) {
   ASSERT_EQ(take(queue), Ids{"runs"});
   queue.own(std::vector{1});
   queue.enter(2);
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   EXPECT_FALSE(queue.reclaim(finished_[0].job));
   EXPECT_EQ(queue.in_flight(), 0u);
 }
@@ -502,13 +502,13 @@ TEST_F(ReclaimedTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
   queue.enter(2);
   expect_to_wait(2);
   queue.own(std::vector<int>{});
-  finish(queue, After::next);
+  finish(queue, Kind::done);
   Job reclaimed = finished_[0].job;
   EXPECT_TRUE(queue.reclaim(reclaimed));
   EXPECT_FALSE(queue.shard_idle(0));
   queue.own(std::vector{0});
   EXPECT_EQ(wanted(), kNoLane) << "it is not aside yet";
-  land(queue, reclaimed, Completion::Ack::hold);
+  land(queue, reclaimed, Kind::hold);
   EXPECT_EQ(wanted(), kLane);
   EXPECT_TRUE(queue.shard_idle(0));
 }
@@ -534,10 +534,10 @@ TEST_F(HungTest, ACallThatReturnsBeforeItsShardIsForgottenCounts) {
   hand_over();
   queue.handed_over(work_.jobs[0], true);
   ASSERT_TRUE(queue.shard_idle(0));
-  finish(queue, After::next);
-  ASSERT_EQ(finished_[0].after, After::next);
+  finish(queue, Kind::done);
+  ASSERT_EQ(finished_[0].decision.kind, Kind::done);
   EXPECT_FALSE(queue.forget_shard(0)) << "its update is on its way";
-  land(queue, ack(Completion::Ack::done));
+  land(queue, ack(Kind::done));
   EXPECT_TRUE(queue.forget_shard(0));
 }
 
