@@ -10,7 +10,7 @@
 #include "outbox/error.h"
 #include "outbox/spi/store.h"
 #include "store/common/first_failure.h"
-#include "store/mysql/pool.h"
+#include "store/mysql/database.h"
 
 namespace outbox::mysql {
 

@@ -4,8 +4,10 @@
 
 #include <chrono>
 #include <string>
+#include <utility>
 
 #include "outbox/error.h"
+#include "store/common/database_store.h"
 
 namespace outbox::mysql {
 
@@ -51,6 +53,8 @@ bool Database::healthy() const {
   return poll(&socket, 1, 0) == 0;
 }
 
+bool Database::make_ready() const { return !lost() && !session_->in_transaction(); }
+
 void Database::drop() noexcept {
   if (getpid() == config_->pid) {
     // Before the statements, which need not be closed one by one then.
@@ -61,6 +65,19 @@ void Database::drop() noexcept {
     static_cast<void>(link_.handle.release());
   }
   session_.reset();
+}
+
+std::shared_ptr<Pool> make_pool(const StoreConfigPtr& config, Use use, std::size_t size,
+                                std::string hint, std::chrono::milliseconds limit,
+                                std::function<void(MYSQL*)> on_open) {
+  return make_database_pool(*config, size, std::move(hint),
+                            [config, use, limit, on_open = std::move(on_open)] {
+                              auto database = std::make_unique<Database>(config, use);
+                              if (limit.count() > 0) database->limit_calls(limit);
+                              database->on_connect(on_open);
+                              database->ensure_connected();
+                              return database;
+                            });
 }
 
 }  // namespace outbox::mysql

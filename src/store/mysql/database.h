@@ -1,13 +1,16 @@
-// One connection of the library's own.
+// One connection of the library's own, and pools of them.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "base/connection_pool.h"
 #include "client/mysql/session.h"
 #include "store/mysql/registration.h"
 #include "store/mysql/store_config.h"
@@ -90,6 +93,11 @@ class Database {
   // Does not connect.
   Failure last_failure() const { return session_ ? session_->last_failure() : Failure{}; }
 
+  // What a pool asks: whether one that comes back may be lent again, and whether one that has
+  // lain idle still may be.
+  bool make_ready() const;
+  bool may_be_lent() const { return healthy() && !is_old(); }
+
   // Closes the connection; the next call makes another one.
   void drop() noexcept;
 
@@ -118,5 +126,16 @@ class Database {
   std::uint64_t connections_ = 0;
   std::uint64_t made_at_ = 0;  // newest() at that time
 };
+
+// Lends connected ones. A connection that was lost, or that comes back in the middle
+// of something, is closed.
+using Pool = ConnectionPool<Database>;
+using PoolHandle = Pool::Handle;
+
+// `hint` ends the error of those who waited in vain: what to do. `limit`: how long the server
+// may take for a statement; 0: no limit. `on_open` is called with each new connection.
+std::shared_ptr<Pool> make_pool(const StoreConfigPtr& config, Use use, std::size_t size,
+                                std::string hint, std::chrono::milliseconds limit,
+                                std::function<void(MYSQL*)> on_open = {});
 
 }  // namespace outbox::mysql

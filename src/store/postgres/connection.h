@@ -7,7 +7,7 @@
 
 #include "outbox/spi/store.h"
 #include "store/common/first_failure.h"
-#include "store/postgres/pool.h"
+#include "store/postgres/database.h"
 #include "store/postgres/rows.h"
 
 namespace outbox::postgres {

@@ -7,11 +7,15 @@
 #include <utility>
 
 #include "outbox/error.h"
+#include "store/common/database_store.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 
 namespace {
+
+// More milliseconds than the server can count do not differ from none.
+constexpr std::chrono::hours kAsGoodAsNone{24};
 
 // Why a server closes an idle connection it says before it does, and libpq takes that for a
 // notice. All other notices are too much talk.
@@ -82,6 +86,10 @@ bool Database::healthy() const {
   return true;
 }
 
+bool Database::make_ready() const {
+  return !lost() && !outdated() && PQtransactionStatus(handle()) == PQTRANS_IDLE;
+}
+
 void Database::drop() noexcept {
   const bool given_up = session_ && session_->given_up();
   session_.reset();
@@ -93,6 +101,20 @@ void Database::drop() noexcept {
   } else {
     connection_.reset();
   }
+}
+
+std::shared_ptr<Pool> make_pool(const StoreConfigPtr& config, Use use, std::size_t size,
+                                std::string hint, std::chrono::milliseconds limit,
+                                std::function<void(PGconn*)> on_open) {
+  return make_database_pool(*config, size, std::move(hint),
+                            [config, use, limit, on_open = std::move(on_open)] {
+                              auto database = std::make_unique<Database>(config, use);
+                              if (limit.count() > 0 && limit < kAsGoodAsNone)
+                                database->limit_calls(limit);
+                              database->on_connect(on_open);
+                              database->ensure_connected();
+                              return database;
+                            });
 }
 
 }  // namespace outbox::postgres

@@ -1,13 +1,16 @@
-// One connection of the library's own.
+// One connection of the library's own, and pools of them.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <string>
 #include <utility>
 
+#include "base/connection_pool.h"
 #include "client/postgres/session.h"
 #include "client/postgres/settings.h"
 #include "store/postgres/registered_history.h"
@@ -70,6 +73,11 @@ class Database {
   // told without asking it, and that is not outdated.
   bool healthy() const;
 
+  // What a pool asks: whether one that comes back may be lent again, and whether one that has
+  // lain idle still may be.
+  bool make_ready() const;
+  bool may_be_lent() const { return healthy(); }
+
   // Closes the connection; the next call makes another one.
   void drop() noexcept;
 
@@ -94,5 +102,16 @@ class Database {
   ConnectionHandle connection_;
   std::optional<Session> session_;  // on connection_
 };
+
+// Lends connected ones. A connection that was lost, or that comes back in the middle
+// of something, is closed.
+using Pool = ConnectionPool<Database>;
+using PoolHandle = Pool::Handle;
+
+// `hint` ends the error of those who waited in vain: what to do. `limit`: how long a
+// statement may take; 0: no limit. `on_open` is called with each new connection.
+std::shared_ptr<Pool> make_pool(const StoreConfigPtr& config, Use use, std::size_t size,
+                                std::string hint, std::chrono::milliseconds limit,
+                                std::function<void(PGconn*)> on_open = {});
 
 }  // namespace outbox::postgres

@@ -1,37 +1,40 @@
 #include "store/postgres/postgres_store.h"
 
+#include <chrono>
 #include <utility>
 
-#include "model/instance_options.h"
 #include "store/common/shards.h"
 #include "store/postgres/connection.h"
-#include "store/postgres/instance.h"
-#include "store/postgres/operators.h"
 #include "store/postgres/watch.h"
 
 namespace outbox::postgres {
-
 namespace {
 
-// How many searches may run at once in this process.
-constexpr std::size_t kScans = 4;
-
-// They may read all of a large table.
-constexpr int kScanPatience = 10;
+// An update that waits for somebody's lock keeps the lock on its instance's row, for
+// which the next renewal would wait in turn.
+constexpr std::chrono::milliseconds kMarkWaits{2'000};
 
 }  // namespace
 
-PostgresStore::PostgresStore(StoreConfigPtr config)
-    : config_(std::move(config)),
-      notifier_(config_->options.notify ? std::make_shared<Notifier>(config_) : nullptr),
-      connections_(make_pool(config_, Use::users, config_->options.connections,
-                             "end transactions sooner, or raise postgres::Options::connections",
-                             config_->options.statement_timeout, config_->options.on_open)),
-      operators_(make_pool(config_, Use::operators, 1, "an operator's query is running",
-                           config_->options.statement_timeout)),
-      scans_(make_pool(config_, Use::operators, kScans,
-                       "other searches of operators or purges are running",
-                       config_->options.statement_timeout * kScanPatience)) {}
+PostgresInstance::PostgresInstance(const StoreConfigPtr& config, InstanceOptions options)
+    : ServerInstance(config, std::move(options)) {
+  reading().hold_to(ownership().history());
+  marking().hold_to(ownership().history());
+  reading().go_by_index_alone();
+  marking().go_by_index_alone();
+  marking().limit_locks(kMarkWaits);
+}
+
+PostgresStore::PostgresStore(const StoreConfigPtr& config)
+    : DatabaseStore(
+          config,
+          make_pool(config, Use::users, config->options.connections,
+                    "end transactions sooner, or raise postgres::Options::connections",
+                    config->options.statement_timeout, config->options.on_open),
+          make_pool(config, Use::operators, 1, kQuickHint, config->options.statement_timeout),
+          make_pool(config, Use::operators, kScans, kScansHint,
+                    config->options.statement_timeout * kScanPatience)),
+      notifier_(config->options.notify ? std::make_shared<Notifier>(config) : nullptr) {}
 
 Capabilities PostgresStore::capabilities() const {
   return {.shards = kShards,
@@ -42,73 +45,16 @@ Capabilities PostgresStore::capabilities() const {
 }
 
 std::string PostgresStore::side_table(std::string_view name) const {
-  return config_->table.qualified(name);
+  return config()->table.qualified(name);
 }
 
 std::unique_ptr<Connection> PostgresStore::connect() {
-  return std::make_unique<PooledConnection>(connections_->take(), notifier_);
-}
-
-std::unique_ptr<Instance> PostgresStore::join(InstanceOptions options) {
-  config_->check_process();
-  return std::make_unique<PostgresInstance>(config_, checked(std::move(options)));
+  return std::make_unique<PooledConnection>(take_for_user(), notifier_);
 }
 
 std::unique_ptr<Watch> PostgresStore::watch(std::function<void()> on_commit) {
-  if (!config_->options.notify) return nullptr;
-  return watch_commits(config_, std::move(on_commit));
-}
-
-bool PostgresStore::has_pending() { return Operators(*operators_->take()).has_pending(); }
-
-std::optional<EventRecord> PostgresStore::find(std::string_view event_id) {
-  return Operators(*operators_->take()).find(event_id);
-}
-
-bool PostgresStore::replay(std::string_view event_id) {
-  return Operators(*operators_->take()).replay(event_id);
-}
-
-bool PostgresStore::discard(std::string_view event_id) {
-  return Operators(*operators_->take()).discard(event_id);
-}
-
-std::vector<Member> PostgresStore::members() { return Operators(*operators_->take()).members(); }
-
-Counts PostgresStore::counts() { return Operators(*scans_->take()).counts(); }
-
-std::vector<EventRecord> PostgresStore::list(const EventFilter& filter, Seq after,
-                                             std::size_t limit) {
-  return Operators(*scans_->take()).list(filter, after, limit);
-}
-
-std::int64_t PostgresStore::count(const EventFilter& filter) {
-  return Operators(*scans_->take()).count(filter);
-}
-
-std::vector<DeadGroup> PostgresStore::dead_groups(const EventFilter& filter, std::size_t limit) {
-  return Operators(*scans_->take()).dead_groups(filter, limit);
-}
-
-Changed PostgresStore::replay(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->take()).replay(filter, after, limit);
-}
-
-Changed PostgresStore::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  return Operators(*scans_->take()).discard(filter, after, limit);
-}
-
-Changed PostgresStore::purge(Purgeable what, Time before, Seq after, std::size_t limit,
-                             bool archive) {
-  return Operators(*scans_->take()).purge(what, before, after, limit, archive);
-}
-
-std::int64_t PostgresStore::count_purgeable(Purgeable what, Time before) {
-  return Operators(*scans_->take()).count_purgeable(what, before);
-}
-
-std::vector<HeldAggregate> PostgresStore::held_aggregates(std::size_t limit) {
-  return Operators(*scans_->take()).held_aggregates(limit);
+  if (!config()->options.notify) return nullptr;
+  return watch_commits(config(), std::move(on_commit));
 }
 
 }  // namespace outbox::postgres

@@ -5,7 +5,7 @@
 
 #include "outbox/spi/store.h"
 #include "store/common/first_failure.h"
-#include "store/sqlite/pool.h"
+#include "store/sqlite/database.h"
 
 namespace outbox::sqlite {
 

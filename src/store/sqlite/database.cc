@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "outbox/error.h"
+#include "store/common/database_store.h"
 #include "store/sqlite/sql.h"
 
 namespace outbox::sqlite {
@@ -184,6 +185,17 @@ void WriteTransaction::commit() {
   } catch (const OutcomeUnknownError& error) {
     throw RetryableError(error.what());
   }
+}
+
+std::shared_ptr<Pool> make_pool(const StoreConfigPtr& config, std::size_t size, std::string hint,
+                                std::function<void(sqlite3*)> on_open,
+                                std::unique_ptr<Database> first) {
+  auto open = [config, on_open = std::move(on_open)] {
+    auto database = std::make_unique<Database>(config);
+    if (on_open) on_open(database->handle());
+    return database;
+  };
+  return make_database_pool(*config, size, std::move(hint), std::move(open), std::move(first));
 }
 
 }  // namespace outbox::sqlite

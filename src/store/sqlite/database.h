@@ -1,12 +1,16 @@
-// One connection of the library's own.
+// One connection of the library's own, and pools of them.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
 
+#include "base/connection_pool.h"
 #include "client/sqlite/session.h"
 #include "store/sqlite/store_config.h"
 
@@ -57,6 +61,14 @@ class Database {
 
   // Between begin() and commit() or rollback(), whatever SQLite did meanwhile.
   bool began() const { return has_turn_; }
+
+  // What a pool asks: whether one that comes back may be lent again, and whether one that has
+  // lain idle still may be.
+  bool make_ready() noexcept {
+    if (began()) rollback();
+    return true;
+  }
+  bool may_be_lent() const { return opened_ != nullptr; }
 
   // Runs `work` with the turn to write, for statements that commit themselves.
   template <class Work>
@@ -114,5 +126,15 @@ class WriteTransaction {
  private:
   Database& db_;
 };
+
+// Lends open ones. A transaction that its user left open is rolled back.
+using Pool = ConnectionPool<Database>;
+using PoolHandle = Pool::Handle;
+
+// `hint` ends the error of those who waited in vain: what to do. `on_open` is called
+// with each new connection; `first` is one to begin with, or null.
+std::shared_ptr<Pool> make_pool(const StoreConfigPtr& config, std::size_t size, std::string hint,
+                                std::function<void(sqlite3*)> on_open = {},
+                                std::unique_ptr<Database> first = nullptr);
 
 }  // namespace outbox::sqlite

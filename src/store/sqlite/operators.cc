@@ -62,8 +62,7 @@ Found find_matching(Database& database, const EventFilter& filter, StatusBits st
   return found;
 }
 
-}  // namespace
-
+// The row that the run stands on, as an operator sees it.
 EventRecord decode_record(const Run& run, const StoreConfig& config) {
   EventRecord record{
       .row = decode_row(run, *config.options.codec, config.now()),
@@ -76,6 +75,10 @@ EventRecord decode_record(const Run& run, const StoreConfig& config) {
   }
   return record;
 }
+
+}  // namespace
+
+bool Operators::has_pending() { return database_.integer(sql::kHasPending) == 1; }
 
 Counts Operators::counts() {
   Counts counts;
@@ -91,6 +94,12 @@ Counts Operators::counts() {
   counts.dead = database_.integer(sql::kCountAllDead).value_or(0);
   counts.broken = count_broken_rows(database_);
   return counts;
+}
+
+std::optional<EventRecord> Operators::find(std::string_view event_id) {
+  Run run(database_[sql::kFind], event_id);
+  if (!run.step()) return std::nullopt;
+  return decode_record(run, config());
 }
 
 std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, std::size_t limit) {
@@ -146,6 +155,22 @@ std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
     }
   }
   return held.take();
+}
+
+bool Operators::replay(std::string_view event_id) {
+  WriteTransaction transaction(database_);
+  database_.execute(sql::kNoteUnblocked, event_id);
+  const bool replayed = database_.execute(sql::kReplay, event_id, micros(config().now())) == 1;
+  transaction.commit();
+  return replayed;
+}
+
+bool Operators::discard(std::string_view event_id) {
+  WriteTransaction transaction(database_);
+  database_.execute(sql::kNoteUnblocked, event_id);
+  const bool discarded = database_.execute(sql::kDiscard, event_id) == 1;
+  transaction.commit();
+  return discarded;
 }
 
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
