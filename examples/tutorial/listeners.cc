@@ -26,7 +26,7 @@ using tutorial::expect_idle;
 using tutorial::order_placed;
 using tutorial::Scratch;
 
-enum class Answer { taken, not_yet, invalid, away, busy, broken };
+enum class Answer { taken, not_yet, invalid, unreachable, busy, broken };
 
 // Answers the first call as the order's id asks, later ones with `taken`.
 class Billing {
@@ -37,7 +37,7 @@ class Billing {
     if (++calls_[order] > 1) return Answer::taken;
     if (order == "not yet") return Answer::not_yet;
     if (order == "invalid") return Answer::invalid;
-    if (order == "away") return Answer::away;
+    if (order == "unreachable") return Answer::unreachable;
     if (order == "busy") return Answer::busy;
     return order == "broken" ? Answer::broken : Answer::taken;
   }
@@ -65,7 +65,7 @@ void outcomes(const Scratch& scratch) {
         return outbox::Outcome::retry_after(100ms);
       case Answer::invalid:  // never: DEAD at once
         throw outbox::PermanentError("there is no such customer");
-      case Answer::away:  // not the event's fault: no attempt, and a pause for all
+      case Answer::unreachable:  // not the event's fault: no attempt, and a pause for all
         throw outbox::UnavailableError("billing does not answer");
       case Answer::busy:  // an attempt, with a delay of its own
         throw outbox::RetryAfterError("too many requests", 200ms);
@@ -84,7 +84,7 @@ void outcomes(const Scratch& scratch) {
       }}};
   // [/on-dead-event]
   box.start();
-  for (const char* order : {"taken", "not yet", "invalid", "away", "busy", "broken"}) {
+  for (const char* order : {"taken", "not yet", "invalid", "unreachable", "busy", "broken"}) {
     tutorial::write(box, order_placed(order));
   }
   expect_idle(box);
