@@ -56,7 +56,7 @@ void add_store_options(CLI::App& command, StoreOptions& options) {
   command.add_option("--table", options.table, "The table of events (default: outbox_event)")
       ->type_name("NAME")
       ->group("Store");
-  command.add_flag("--json", options.json, "For programs: one JSON object a line")->group("Output");
+  command.add_flag("--json", options.json, "One JSON object per line")->group("Output");
 }
 
 std::unique_ptr<Backend> find_backend(const StoreOptions& options) {
@@ -85,12 +85,12 @@ void add_filter_options(CLI::App& command, FilterOptions& options, FilterTime ti
   add("--aggregate-type", options.aggregate_type, "TYPE", "Of this aggregate type");
   add("--aggregate-id", options.aggregate_id, "ID", "Of this aggregate");
   add("--tenant", options.tenant, "ID", "Of this tenant");
-  add("--error", options.error, "TEXT", "With this text in their last error");
+  add("--error", options.error, "TEXT", "With this text in the last error");
   add("--since", options.since, "TIME",
-      any_status ? "That occurred then or later: a time, or 2h for two hours ago"
-                 : "That died then or later: a time, or 2h for two hours ago");
+      any_status ? "Occurred at this time or later; 2h means two hours ago"
+                 : "Died at this time or later; 2h means two hours ago");
   add("--until", options.until, "TIME",
-      any_status ? "That occurred before then" : "That died before then");
+      any_status ? "Occurred before this time" : "Died before this time");
 }
 
 EventFilter to_filter(const FilterOptions& options, FilterTime time, Time now) {
@@ -128,11 +128,11 @@ std::string describe(const FilterOptions& options) {
 }
 
 void add_page_options(CLI::App& command, PageOptions& options) {
-  command.add_option("--limit", options.limit, "At most so many (default: 50)")
+  command.add_option("--limit", options.limit, "At most this many (default: 50)")
       ->check(between(1, 1'000'000))
       ->type_name("N")
       ->group("Which events");
-  command.add_option("--after", options.after, "Only rows beyond this SEQ, for the next page")
+  command.add_option("--after", options.after, "Only rows after this SEQ, for the next page")
       ->check(between(0, INT64_MAX))
       ->type_name("SEQ")
       ->group("Which events");

@@ -20,14 +20,14 @@ constexpr const char* kAbout =
     "outbox, the transactional outbox for C++.\n"
     "\n"
     "An application writes its events in the same transaction as its data; a dispatcher delivers\n"
-    "them afterwards. What was committed is delivered, what was rolled back is not, whatever\n"
+    "them afterwards. Committed events are delivered, rolled-back ones never, whatever\n"
     "crashes in between. This is the operator's tool; `outbox demo` shows it at work.\n";
 
 constexpr const char* kFooter =
     "Stores are named by --db or the environment variable OUTBOX_DB: sqlite:PATH, or just a path,\n"
     "or postgresql://USER@HOST:PORT/DATABASE, or mysql://... (mariadb:// means the same). "
     "Passwords\n"
-    "are best left to ~/.pgpass or MYSQL_PWD: others can see the command line.\n"
+    "are best left to ~/.pgpass or MYSQL_PWD: other users can read a command line.\n"
     "Options come after the command. With --json every line of the answer is one JSON object.\n"
     "Color is used on terminals only, and never if NO_COLOR is set.\n"
     "\n"
@@ -37,8 +37,8 @@ constexpr const char* kFooter =
     "Examples:\n"
     "  export OUTBOX_DB=sqlite:shop.db\n"
     "  outbox migrate up                      create the tables\n"
-    "  outbox status                          what waits, what died, who delivers\n"
-    "  outbox dead groups                     what they died of\n"
+    "  outbox status                          pending, dead and held events, and who delivers\n"
+    "  outbox dead groups                     dead events by error\n"
     "  outbox dead replay --all --error timeout --rate 50\n"
     "  outbox doctor                          is everything in order?\n"
     "  outbox events list --help              every command explains itself";

@@ -87,7 +87,7 @@ int show(const Console& console, const ShowOptions& options) {
 
 void add_show(CLI::App& group, Session& session) {
   CLI::App& command =
-      *group.add_subcommand("show", "Show all about a dead event, headers and payload included");
+      *group.add_subcommand("show", "Show one dead event in full, with headers and payload");
   const auto options = std::make_shared<ShowOptions>();
   command.add_option("ID", options->id, "The event's id")->required()->type_name("");
   add_store_options(command, options->store);
@@ -150,10 +150,10 @@ int groups(const Console& console, const GroupsOptions& options) {
 
 void add_groups(CLI::App& group, Session& session) {
   CLI::App& command =
-      *group.add_subcommand("groups", "Count dead events by what they died of, largest first");
+      *group.add_subcommand("groups", "Count dead events by error, largest group first");
   const auto options = std::make_shared<GroupsOptions>();
   add_filter_options(command, options->filter, FilterTime::died);
-  command.add_option("--limit", options->limit, "At most so many groups (default: 50)")
+  command.add_option("--limit", options->limit, "At most this many groups (default: 50)")
       ->check(between(1, 1'000'000))
       ->type_name("N")
       ->group("Which events");
@@ -296,14 +296,14 @@ void add_change(CLI::App& group, Session& session, const Change& change, const c
   command.add_flag("--all", options->all, "All dead events that match the filters")
       ->group("Which events");
   add_filter_options(command, options->filter, FilterTime::died);
-  command.add_option("--limit", options->limit, "With --all: at most so many")
+  command.add_option("--limit", options->limit, "With --all: at most this many")
       ->check(between(1, INT64_MAX))
       ->type_name("N")
       ->group("Which events");
   command.add_option("--rate", options->rate, "With --all: events a second, at most")
       ->check(CLI::Validator(CLI::Range(0.001, 1e9)).description(""))
       ->type_name("N");
-  command.add_flag("--yes,-y", options->yes, "Do not ask");
+  command.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
   add_store_options(command, options->store);
   command.footer(footer);
   on_chosen(command, session, options,
@@ -319,20 +319,20 @@ void add_change(CLI::App& group, Session& session, const Change& change, const c
 
 void add_dead(CLI::App& app, Session& session) {
   CLI::App& group =
-      *app.add_subcommand("dead", "List, explain, replay and discard events that were given up");
+      *app.add_subcommand("dead", "List, group, replay and discard dead events (dead letters)");
   group.footer(
       "Examples:\n"
       "  outbox dead groups --db sqlite:shop.db                        what happened?\n"
-      "  outbox dead replay --all --error timeout --rate 50            once it is mended\n"
+      "  outbox dead replay --all --error timeout --rate 50            once the cause is fixed\n"
       "  outbox dead discard 01KA3QF8E2ZDQ7Y2V0T4C9N1XM");
   add_list(group, session);
   add_show(group, session);
   add_groups(group, session);
   add_change(
-      group, session, kReplay, "Have dead events delivered once more",
-      "They become NEW with all their attempts before them, and a running engine delivers\n"
-      "them, those of one aggregate in their old order. --all asks before it begins, unless\n"
-      "--yes is given. Exit code 1 if an id was named that is not DEAD.\n"
+      group, session, kReplay, "Deliver dead events again",
+      "Replayed events become NEW with all their attempts ahead of them, and a running engine\n"
+      "delivers them, those of one aggregate in their old order. --all asks for confirmation\n"
+      "unless --yes is given. Exit code 1 if one of the events is not DEAD.\n"
       "\n"
       "Examples:\n"
       "  outbox dead replay 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
@@ -340,8 +340,8 @@ void add_dead(CLI::App& app, Session& session) {
       "  outbox dead replay --all --error 'connection refused' --yes --json");
   add_change(
       group, session, kDiscard, "Delete dead events for good",
-      "Asks before it begins, unless --yes is given. Exit code 1 if an id was named that is\n"
-      "not DEAD; events in any other state are never touched.\n"
+      "Asks for confirmation unless --yes is given. Exit code 1 if one of the events is not\n"
+      "DEAD; events in any other state are never touched.\n"
       "\n"
       "Examples:\n"
       "  outbox dead discard 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"

@@ -55,7 +55,7 @@ void add_demo(CLI::App& app, Session& session) {
   const auto options = std::make_shared<Options>();
   command
       .add_option("--seconds", options->seconds,
-                  "Run unattended for so long (without a terminal: 10)")
+                  "Run unattended for N seconds (without a terminal: 10)")
       ->check(between(1, 86'400))
       ->type_name("N");
   command

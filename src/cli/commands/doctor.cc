@@ -238,23 +238,23 @@ int doctor(const Console& console, const Options& options) {
 
 void add_doctor(CLI::App& app, Session& session) {
   CLI::App& command =
-      *app.add_subcommand("doctor", "Check that everything is in order, and say what to do if not");
+      *app.add_subcommand("doctor", "Check the store, and say how to fix what is wrong");
   const auto options = std::make_shared<Options>();
   command.add_flag("--skip-integrity", options->skip_integrity,
-                   "Do not read the whole file or table, which takes a while if it is large");
+                   "Skip the check that reads the whole file or table");
   command.add_flag("--repair", options->repair,
                    "Repair rows whose status and hold contradict each other; without it, doctor "
                    "only says what it would do");
   add_store_options(command, options->store);
   command.footer(
-      "Looks at the schema, who delivers, what waits, what died, and the clock. On SQLite also at\n"
-      "the file and its folder, the disk and the journal; on servers at their version and "
-      "settings,\n"
-      "what the user may do, free connections, old transactions and what they keep from being\n"
-      "cleaned up, and whether numbers keep the order; on PostgreSQL at notifications, on MariaDB\n"
-      "and MySQL at the tables' engine, collation and indexes as well. Changes nothing unless\n"
-      "--repair is given: then the hold follows the status (NEW and RETRY become due, DONE and\n"
-      "DEAD are finished), and an unknown status becomes DEAD. No row is ever deleted.\n"
+      "Checks the schema, the owners, pending and dead events, and the clock. On SQLite also the\n"
+      "file and its folder, the disk and the journal; on servers their version and settings, the\n"
+      "user's privileges, free connections, old transactions and the cleanup that they block, and\n"
+      "whether numbers keep the order; on PostgreSQL also notifications, on MariaDB and MySQL "
+      "also\n"
+      "the tables' engine, collation and indexes. Changes nothing without --repair: with it, the\n"
+      "hold follows the status (NEW and RETRY become due, DONE and DEAD are finished), and an\n"
+      "unknown status becomes DEAD. It never deletes a row.\n"
       "Exit codes: 0 nothing failed (there may be warnings); 1 something failed.\n"
       "\n"
       "Examples:\n"

@@ -48,7 +48,7 @@ void add_list(CLI::App& group, Session& session) {
   add_page_options(command, options->page);
   add_store_options(command, options->store);
   command.footer(
-      "Filters narrow each other down. Payloads and headers are not shown: see events show.\n"
+      "An event must match all filters. Payloads and headers are not shown: see events show.\n"
       "--since and --until take RFC 3339 (2026-03-01T12:00:00Z), a day, or a span back from now\n"
       "(90s, 15m, 2h, 7d).\n"
       "\n"
@@ -84,7 +84,7 @@ int show(const Console& console, const ShowOptions& options) {
 
 void add_show(CLI::App& group, Session& session) {
   CLI::App& command =
-      *group.add_subcommand("show", "Show all about one event, headers and payload included");
+      *group.add_subcommand("show", "Show one event in full, with headers and payload");
   const auto options = std::make_shared<ShowOptions>();
   command.add_option("ID", options->id, "The event's id")->required()->type_name("");
   add_store_options(command, options->store);
@@ -133,21 +133,20 @@ int follow(const Console& console, const TailCommand& options) {
 void add_tail(CLI::App& group, Session& session) {
   CLI::App& command = *group.add_subcommand("tail", "Follow new events as they are committed");
   const auto options = std::make_shared<TailCommand>();
-  command.add_flag("--payload", options->payload, "Show payloads too; mind what is in them")
+  command.add_flag("--payload", options->payload, "Show payloads, too; they may hold secrets")
       ->group("Output");
-  command.add_option("--seconds", options->seconds, "End after so long (default: on Ctrl-C)")
+  command.add_option("--seconds", options->seconds, "Stop after N seconds (default: on Ctrl-C)")
       ->check(CLI::Validator(CLI::Range(0.0, 1e6)).description(""))
       ->type_name("N");
-  command.add_option("--after", options->after, "Begin beyond this SEQ (0: with the first event)")
+  command.add_option("--after", options->after, "Start after this SEQ (0: at the first event)")
       ->check(between(0, INT64_MAX))
       ->type_name("SEQ");
   add_filter_options(command, options->filter, FilterTime::occurred);
   add_store_options(command, options->store);
   command.footer(
-      "Shows each event once, in the state in which it is found; what becomes of it later, events\n"
-      "list and events show tell. Events that are deleted as soon as they are delivered may be\n"
-      "gone before they are seen. On a server, what is committed more than a minute after events\n"
-      "with a greater SEQ is not shown.\n"
+      "Shows each event once, in its state at that moment; events list and events show tell what\n"
+      "became of it. Events that are deleted on delivery may be gone before they are seen. On a\n"
+      "server, events committed more than a minute after events with a greater SEQ are not shown.\n"
       "\n"
       "Examples:\n"
       "  outbox events tail --db sqlite:shop.db\n"
@@ -244,15 +243,15 @@ void add_publish(CLI::App& group, Session& session) {
       ->type_name("KEY=VALUE")
       ->group("The event");
   add("--deliver-after", options->deliver_after, "SPAN",
-      "Not before so long from now: 90s, 15m, 2h");
+      "Not before this much time has passed: 90s, 15m, 2h");
   add("--deliver-at", options->deliver_at, "TIME", "Not before this time (RFC 3339)");
   add("--content-type", options->content_type, "TYPE", "Default: application/json, or of bytes");
   command.add_flag("--bytes", options->bytes, "The payload is bytes, not JSON")->group("The event");
   add_store_options(command, options->store);
   command.footer(
-      "Prints the event's id. The payload is stored byte for byte, at most 1 MiB; from @FILE and "
+      "Prints the event's id. The payload is stored byte for byte, at most 1 MiB; with @FILE and "
       "-\n"
-      "everything is taken, a last newline included.\n"
+      "that includes a final newline.\n"
       "\n"
       "Examples:\n"
       "  outbox events publish --db sqlite:shop.db --type OrderPlaced --aggregate-type Customer "

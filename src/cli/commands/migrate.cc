@@ -95,7 +95,7 @@ int print(const Console& console, const PrintOptions& options) {
 }  // namespace
 
 void add_migrate(CLI::App& app, Session& session) {
-  CLI::App& group = *app.add_subcommand("migrate", "Create the tables, or bring them up to date");
+  CLI::App& group = *app.add_subcommand("migrate", "Create or update the tables");
   group.footer(
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db       create or update\n"
@@ -105,15 +105,14 @@ void add_migrate(CLI::App& app, Session& session) {
       "  outbox migrate print --db mariadb:// | mariadb shop");
 
   CLI::App& up_command =
-      *group.add_subcommand("up", "Apply what is missing; never destroys anything");
+      *group.add_subcommand("up", "Apply missing migrations; never destroys anything");
   const auto up_options = std::make_shared<StoreOptions>();
   add_store_options(up_command, *up_options);
   up_command.footer(
-      "Safe while applications run, and when several do it at once: each step is a transaction, "
-      "or\n"
-      "can be repeated on MariaDB and MySQL, which have no transactions for it.\n"
-      "Creates the file of an SQLite database; on a server the database must be there. A schema\n"
-      "newer than this binary is left alone.\n"
+      "Safe while applications run, and when several migrate at once: each step is a transaction;\n"
+      "on MariaDB and MySQL, which cannot roll back changes of tables, it can be repeated.\n"
+      "Creates the file of an SQLite database; on a server the database must exist. Refuses a\n"
+      "schema newer than this binary.\n"
       "\n"
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db\n"
@@ -122,11 +121,11 @@ void add_migrate(CLI::App& app, Session& session) {
   on_chosen(up_command, session, up_options, up);
 
   CLI::App& status_command =
-      *group.add_subcommand("status", "Show which steps were applied, and when");
+      *group.add_subcommand("status", "Show which migrations were applied, and when");
   const auto status_options = std::make_shared<StoreOptions>();
   add_store_options(status_command, *status_options);
   status_command.footer(
-      "Changes nothing. Exit codes: 0 up to date; 1 steps are missing; 78 made by a newer outbox.\n"
+      "Changes nothing. Exit codes: 0 up to date; 1 steps missing; 78 made by a newer outbox.\n"
       "\n"
       "Examples:\n"
       "  outbox migrate status --db sqlite:shop.db\n"
@@ -137,7 +136,7 @@ void add_migrate(CLI::App& app, Session& session) {
   const auto print_options = std::make_shared<PrintOptions>();
   print_command
       .add_option("--db", print_options->store.db,
-                  "Whose dialect: sqlite:PATH, postgresql://, mariadb:// or mysql:// (default: "
+                  "Which dialect: sqlite:PATH, postgresql://, mariadb:// or mysql:// (default: "
                   "$OUTBOX_DB, or SQLite)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
@@ -148,9 +147,8 @@ void add_migrate(CLI::App& app, Session& session) {
       ->type_name("NAME")
       ->group("Store");
   print_command.footer(
-      "Opens no database. The SQL may be applied again without harm, and records its version, so\n"
-      "that the library and `outbox migrate` know about it. mariadb:// and mysql:// differ here: "
-      "the\n"
+      "Opens no database. The SQL can be applied repeatedly, and records its version, so that\n"
+      "the library and `outbox migrate` know about it. mariadb:// and mysql:// differ here: the\n"
       "collations of the two have different names.\n"
       "\n"
       "Examples:\n"

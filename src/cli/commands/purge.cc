@@ -125,31 +125,30 @@ int purge(const Console& console, const Options& options) {
 }  // namespace
 
 void add_purge(CLI::App& app, Session& session) {
-  CLI::App& command = *app.add_subcommand("purge", "Remove events that were finished long ago");
+  CLI::App& command = *app.add_subcommand("purge", "Remove events that finished long ago");
   const auto options = std::make_shared<Options>();
   const auto add = [&](const char* name, std::string& value, const char* help) {
     return command.add_option(name, value, help)->type_name("SPAN")->group("Which events");
   };
-  CLI::Option* done =
-      add("--done-older-than", options->done, "DONE for so long (default: 7d), or never");
-  CLI::Option* dead =
-      add("--dead-older-than", options->dead, "DEAD for so long (default: 30d), or never");
+  CLI::Option* done = add("--done-older-than", options->done,
+                          "DONE for at least this long (default: 7d), or never");
+  CLI::Option* dead = add("--dead-older-than", options->dead,
+                          "DEAD for at least this long (default: 30d), or never");
   add("--everything-older-than", options->everything,
-      "Whatever occurred so long ago, delivered or not")
+      "All that occurred this long ago, delivered or not")
       ->excludes(done)
       ->excludes(dead);
   command.add_flag("--archive", options->archive, "Move the rows to <table>_archive instead");
-  command.add_option("--batch", options->batch, "Rows a transaction (default: 500)")
+  command.add_option("--batch", options->batch, "Rows per transaction (default: 500)")
       ->check(between(1, 100'000))
       ->type_name("N");
-  command.add_flag("--dry-run,-n", options->dry_run, "Only say how many it would be");
-  command.add_flag("--yes,-y", options->yes, "Do not ask");
+  command.add_flag("--dry-run,-n", options->dry_run, "Only say how many events it would remove");
+  command.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
   add_store_options(command, options->store);
   command.footer(
-      "The age counts from when an event became DONE or DEAD. NEW and RETRY ones are never "
-      "touched,\n"
-      "except by --everything-older-than, which is for tables that are only appended to. It works\n"
-      "in small transactions, beside running applications, and asks first unless --yes is given.\n"
+      "The age counts from when an event became DONE or DEAD. NEW and RETRY are never touched,\n"
+      "except by --everything-older-than, which is for append-only tables. Works in small\n"
+      "transactions beside running applications, and asks for confirmation unless --yes is given.\n"
       "\n"
       "Examples:\n"
       "  outbox purge --db sqlite:shop.db --dry-run\n"

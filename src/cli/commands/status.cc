@@ -184,7 +184,8 @@ int status(const Console& console, const StoreOptions& options) {
 }  // namespace
 
 void add_status(CLI::App& app, Session& session) {
-  CLI::App& command = *app.add_subcommand("status", "Show what waits, what died, and who delivers");
+  CLI::App& command =
+      *app.add_subcommand("status", "Show pending, dead and held events, and who delivers");
   const auto options = std::make_shared<StoreOptions>();
   add_store_options(command, *options);
   command.footer(
