@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -52,13 +53,30 @@ void append_literal(std::string& sql, const std::optional<T>& value) {
 // that it can.
 std::string datetime_text(Time time);
 
-// A statement of the library's own whose shape depends on its values:
+// A statement of the library's own whose length or shape depends on its values, with ? for a value
+// or for a list of them, and {?name} for a part that is chosen or built.
+struct SqlTemplate {
+  std::string_view purpose;  // completes "cannot ..." in an error
+  std::string_view text;
+};
+
+// SQL text for a {?name}, with the names that the context fills in.
+struct SqlPart {
+  std::string_view text;
+};
+
+// Such a statement with its values as literals:
 //
-//   Built statement("update events as done", context);
-//   statement.sql("UPDATE {table} SET status = 1 WHERE seq IN (").list(seqs).sql(")");
-//   session.run(statement);
+//   constexpr SqlTemplate kForget{"forget lanes", "DELETE FROM {unblocked} WHERE id IN (?)"};
+//   session.run(Built(kForget, context, ids));
 class Built {
  public:
+  template <class... Args>
+  Built(const SqlTemplate& sql, const SqlContext& context, const Args&... args)
+      : Built(sql.purpose, context) {
+    fill(sql.text, args...);
+  }
+
   // `purpose` completes "cannot ..." in an error; both must outlive the statement.
   Built(std::string_view purpose, const SqlContext& context)
       : purpose_(purpose), context_(context) {}
@@ -71,6 +89,13 @@ class Built {
       text_ += context_.expand(text);
     }
     return *this;
+  }
+
+  // The same with values, lists and parts in their places, in order: see SqlTemplate.
+  template <class... Args>
+  Built& fill(std::string_view text, const Args&... args) {
+    (fill_next(text, args), ...);
+    return sql(text);
   }
 
   template <class T>
@@ -110,6 +135,28 @@ class Built {
   const std::string& text() const { return text_; }
 
  private:
+  template <class T>
+  void fill_next(std::string_view& text, const T& arg) {
+    const std::size_t place = text.find('?');
+    if constexpr (std::same_as<T, Built> || std::same_as<T, SqlPart>) {
+      sql(text.substr(0, place - 1));  // without the {
+      if constexpr (std::same_as<T, Built>) {
+        add(arg);
+      } else {
+        sql(arg.text);
+      }
+      text.remove_prefix(text.find('}', place) + 1);
+    } else {
+      sql(text.substr(0, place));
+      if constexpr (std::ranges::range<T> && !std::convertible_to<T, std::string_view>) {
+        list(arg);
+      } else {
+        value(arg);
+      }
+      text.remove_prefix(place + 1);
+    }
+  }
+
   const std::string_view purpose_;
   const SqlContext& context_;
   std::string text_;

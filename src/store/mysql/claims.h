@@ -36,8 +36,7 @@ class Claims {
   std::vector<Place> look_around(std::chrono::milliseconds skip_recent);
   Rows take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
             const ReadLimit& limit);
-  void append_condition(Built& select, const Place& place,
-                        std::chrono::milliseconds skip_recent) const;
+  Built claimable(const Place& place, std::chrono::milliseconds skip_recent) const;
 
   Database& database_;
   const std::string owner_;

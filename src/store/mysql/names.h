@@ -24,7 +24,8 @@ struct TableName {
 std::string quoted_name(std::string_view name);
 
 // Fills in the names that SQL text of the library leaves open: `{table}` is the
-// table's, `{x}` that of `<table>_x`, and `{columns}` lists what decode_row() reads.
+// table's, `{x}` that of `<table>_x`, and what columns.h has names for: `{columns}`,
+// `{light}`, `{record}`, `{now}`, `{by_number}`, `{dead}`, `{unfinished}` and `{anywhere}`.
 std::string expand(std::string_view text, const TableName& name);
 
 }  // namespace outbox::mysql

@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "store/common/rows.h"
 #include "store/common/shards.h"
+#include "store/mysql/operator_sql.h"
 #include "store/mysql/portions.h"
 #include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/rows.h"
@@ -16,60 +17,11 @@
 namespace outbox::mysql {
 namespace {
 
-static_assert(kGlobalAggregate == "__GLOBAL__", "the statements spell it out");
-
-constexpr std::string_view kRecord = "{columns}, last_error, locked_by, done_at";
-
-// Where to look for rows, so that millions of delivered events cost a search for others
-// nothing: the index, and the condition that it serves.
-constexpr std::string_view kAmongDead = "{table} FORCE INDEX (by_death) WHERE dead = 1";
-constexpr std::string_view kAmongUnfinished =
-    "{table} FORCE INDEX (by_hold) WHERE shard IN (0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13,"
-    " 14, 15) AND hold IS NOT NULL AND status IN (0, 2)";
-static_assert(kShards == 16, "the statements spell it out");
-constexpr std::string_view kAnywhere = "{table} FORCE INDEX (PRIMARY) WHERE TRUE";
-
-std::string_view where(StatusBits statuses) {
-  return serving(statuses, kAmongDead, kAmongUnfinished, kAnywhere);
+SqlPart among(StatusBits statuses) {
+  return serving(statuses, sql::kAmongDead, sql::kAmongUnfinished, sql::kAmongAll);
 }
 
-constexpr std::string_view kNow = "timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))";
-
-// What the filter asks for, each with AND before it.
-void append_filter(Built& sql, const EventFilter& filter, StatusBits statuses) {
-  const auto equals = [&](std::string_view column, const std::string& value) {
-    if (!value.empty()) sql.sql(" AND ").sql(column).sql(" = ").value(value);
-  };
-  const auto within = [&](std::string_view column, const TimeRange& range) {
-    if (range.from) sql.sql(" AND ").sql(column).sql(" >= ").value(*range.from);
-    if (range.until) sql.sql(" AND ").sql(column).sql(" < ").value(*range.until);
-  };
-  equals("event_type", filter.type);
-  equals("coalesce(nullif(aggregate_type, ''), '__GLOBAL__')", filter.aggregate_type);
-  equals("aggregate_id", filter.aggregate_id);
-  equals("tenant_id", filter.tenant_id);
-  if (!filter.error_contains.empty()) {
-    sql.sql(" AND locate(").value(filter.error_contains).sql(", last_error) > 0");
-  }
-  within("created_at", filter.occurred);
-  within("done_at", filter.finished);
-  if (statuses != 0) sql.sql(" AND (1 << status) & ").value(statuses).sql(" <> 0");
-}
-
-// What purge() removes.
-void append_condition(Built& sql, Purgeable what, Time before) {
-  if (const auto status = status_of(what)) {
-    sql.sql(" AND hold IS NULL AND status = ").value(*status).sql(" AND done_at < ").value(before);
-  } else {
-    sql.sql(" AND created_at < ").value(before);
-  }
-}
-
-std::string_view where(Purgeable what) { return what == Purgeable::dead ? kAmongDead : kAnywhere; }
-
-void append_page(Built& sql, Seq after, std::int64_t limit) {
-  sql.sql(" AND seq > ").value(after).sql(" ORDER BY seq LIMIT ").value(limit);
-}
+SqlPart among(Purgeable what) { return what == Purgeable::dead ? sql::kAmongDead : sql::kAmongAll; }
 
 // The rows that a step of a bulk operation is to change: the first `limit` of a result
 // that was told to have one more.
@@ -97,25 +49,44 @@ EventRecord Operators::decode_record(const Result& result, int row) const {
           .done_at = result.optional_time(row, kRowColumns + 2)};
 }
 
-bool Operators::has_pending() {
-  return database_
-             .run(statement("look for pending events")
-                      .sql("SELECT 1 FROM ")
-                      .sql(kAmongUnfinished)
-                      .sql(" LIMIT 1"))
-             .rows() > 0;
+// What the filter asks for.
+Built Operators::matching(const EventFilter& filter, StatusBits statuses) const {
+  Built conditions("", database_.config());
+  const auto equals = [&](std::string_view condition, const std::string& value) {
+    if (!value.empty()) conditions.fill(condition, value);
+  };
+  const auto compare = [&](std::string_view condition, const std::optional<Time>& time) {
+    if (time) conditions.fill(condition, *time);
+  };
+  equals(sql::kOfType, filter.type);
+  equals(sql::kOfAggregateType, filter.aggregate_type);
+  equals(sql::kOfAggregate, filter.aggregate_id);
+  equals(sql::kOfTenant, filter.tenant_id);
+  equals(sql::kWithError, filter.error_contains);
+  compare(sql::kOccurredFrom, filter.occurred.from);
+  compare(sql::kOccurredUntil, filter.occurred.until);
+  compare(sql::kFinishedFrom, filter.finished.from);
+  compare(sql::kFinishedUntil, filter.finished.until);
+  if (statuses != 0) conditions.fill(sql::kOfStatus, statuses);
+  return conditions;
 }
 
+// What a purge removes.
+Built Operators::old(Purgeable what, Time before) const {
+  Built conditions("", database_.config());
+  if (const auto status = status_of(what)) {
+    conditions.fill(sql::kFinishedBefore, *status, before);
+  } else {
+    conditions.fill(sql::kOccurredBefore, before);
+  }
+  return conditions;
+}
+
+bool Operators::has_pending() { return run(sql::kHasPending).rows() > 0; }
+
 Counts Operators::counts() {
-  const Result pending = database_.run(statement("count pending events")
-                                           .sql("SELECT count(*), sum(status = 2), sum(hold < -")
-                                           .sql(kNow)
-                                           .sql("), sum(hold > 0), min(CASE WHEN hold BETWEEN -")
-                                           .sql(kNow)
-                                           .sql(" AND 0 THEN created_at END) FROM ")
-                                           .sql(kAmongUnfinished));
-  const Result dead =
-      database_.run(statement("count dead events").sql("SELECT count(*) FROM ").sql(kAmongDead));
+  const Result pending = run(sql::kCountPending);
+  const Result dead = run(sql::kCountAllDead);
   return {.pending = pending.integer(0, 0),
           .dead = dead.integer(0, 0),
           .retry = pending.integer(0, 1),
@@ -125,22 +96,15 @@ Counts Operators::counts() {
 }
 
 std::optional<EventRecord> Operators::find(std::string_view event_id) {
-  const Result found = database_.run(statement("find an event")
-                                         .sql("SELECT ")
-                                         .sql(kRecord)
-                                         .sql(" FROM {table} WHERE event_id = ")
-                                         .value(event_id));
+  const Result found = run(sql::kFind, event_id);
   if (found.rows() == 0) return std::nullopt;
   return decode_record(found, 0);
 }
 
 std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, std::size_t limit) {
   const StatusBits statuses = bits(filter.status);
-  Built select = statement("list events");
-  select.sql("SELECT ").sql(kRecord).sql(" FROM ").sql(where(statuses));
-  append_filter(select, filter, statuses);
-  append_page(select, after, sql_limit(limit));
-  const Result found = database_.run(select);
+  const Result found =
+      run(sql::kList, among(statuses), matching(filter, statuses), after, sql_limit(limit));
   std::vector<EventRecord> records;
   records.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) records.push_back(decode_record(found, row));
@@ -149,27 +113,11 @@ std::vector<EventRecord> Operators::list(const EventFilter& filter, Seq after, s
 
 std::int64_t Operators::count(const EventFilter& filter) {
   const StatusBits statuses = bits(filter.status);
-  Built select = statement("count events");
-  select.sql("SELECT count(*) FROM ").sql(where(statuses));
-  append_filter(select, filter, statuses);
-  return database_.run(select).integer(0, 0);
+  return run(sql::kCount, among(statuses), matching(filter, statuses)).integer(0, 0);
 }
 
 std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::size_t limit) {
-  Built select = statement("group dead events");
-  select
-      .sql(
-          "SELECT coalesce(nullif(aggregate_type, ''), '__GLOBAL__') AS aggregate, event_type, "
-          "left(coalesce(last_error, ''), 200) AS error, count(*) AS number, min(done_at), "
-          "max(done_at), max(event_id) FROM ")
-      .sql(kAmongDead);
-  append_filter(select, filter, 0);
-  select
-      .sql(
-          " GROUP BY aggregate, event_type, error ORDER BY number DESC, aggregate, event_type, "
-          "error LIMIT ")
-      .value(sql_limit(limit));
-  const Result found = database_.run(select);
+  const Result found = run(sql::kDeadGroups, matching(filter, 0), sql_limit(limit));
   std::vector<DeadGroup> groups;
   groups.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
@@ -200,15 +148,7 @@ std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
 }
 
 void Operators::add_lane(int shard, LaneKey lane, HeldAggregates& held) {
-  const Result rows = database_.run(
-      statement("read a lane")
-          .sql("SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error "
-               "FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
-          .value(shard)
-          .sql(" AND hold = ")
-          .value(lane)
-          .sql(" ORDER BY seq LIMIT ")
-          .value(HeldAggregates::kRowsOfLane));
+  const Result rows = run(sql::kLaneOverview, shard, lane, HeldAggregates::kRowsOfLane);
   held.begin_lane();
   for (int row = 0; row < rows.rows(); ++row) {
     held.add({.aggregate_type = std::string(rows.text(row, 0)),
@@ -221,11 +161,7 @@ void Operators::add_lane(int shard, LaneKey lane, HeldAggregates& held) {
 }
 
 std::optional<Seq> Operators::seq_of(std::string_view event_id) {
-  return database_
-      .run(statement("find an event")
-               .sql("SELECT max(seq) FROM {table} WHERE event_id = ")
-               .value(event_id))
-      .optional_integer(0, 0);
+  return run(sql::kSeqOf, event_id).optional_integer(0, 0);
 }
 
 bool Operators::replay(std::string_view event_id) {
@@ -248,31 +184,19 @@ std::int64_t Operators::in_parts(const std::vector<Seq>& rows, const Change& cha
 }
 
 // Those of the rows that still match: somebody may have changed them since they were looked for.
-// The server assigns from left to right, and what was assigned is what is read after
-// that: status is the last.
 std::int64_t Operators::replay(std::span<const Seq> rows, const EventFilter& filter,
                                StatusBits statuses) {
-  Built replayed = statement("replay events");
-  replayed.sql("UPDATE ")
-      .sql(kByNumber)
-      .sql(" SET progress = CASE WHEN status = 3 THEN progress END, hold = ")
-      .sql("CASE WHEN hold > 0 THEN hold ELSE -")
-      .sql(kNow)
-      .sql(
-          " END, attempts = 0, crashes = 0, available_at = utc_timestamp(6), done_at = NULL, "
-          "last_error = NULL, locked_by = NULL, locked_at = NULL, status = 0 WHERE seq IN (")
-      .list(rows)
-      .sql(") AND status IN (1, 3)");
-  append_filter(replayed, filter, statuses);
-  return change_and_tell(rows, replayed);
+  return change_and_tell(rows, built(sql::kReplay, rows, matching(filter, statuses)));
+}
+
+std::int64_t Operators::discard(std::span<const Seq> rows, const EventFilter& filter) {
+  return change_and_tell(rows, built(sql::kDiscard, rows, matching(filter, 0)));
 }
 
 // If one of these rows is dead and blocks its lane, the lane's owner is told, in the same
 // transaction, to look at it again.
 std::int64_t Operators::change_and_tell(std::span<const Seq> rows, const Built& change) {
-  Built blocking = statement("look for lanes that are blocked");
-  blocking.sql("SELECT shard, hold FROM ").sql(kByNumber);
-  blocking.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3 AND hold > 0 FOR UPDATE");
+  const Built blocking = built(sql::kBlocked, rows);
   return retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     return in_transaction(session, [&] {
@@ -283,55 +207,36 @@ std::int64_t Operators::change_and_tell(std::span<const Seq> rows, const Built& 
       }
       const std::int64_t changed = session.run(change).changed();
       if (!lanes.empty()) {
-        Built tell = statement("note which lanes are free again");
-        tell.sql("INSERT INTO {unblocked} (shard, lane) VALUES ");
-        for (const auto& lane : lanes) {
-          if (lane != *lanes.begin()) tell.sql(", ");
-          tell.sql("(").value(lane.first).sql(", ").value(lane.second).sql(")");
+        Built notes("", database_.config());
+        for (const auto& [shard, lane] : lanes) {
+          if (!notes.text().empty()) notes.sql(", ");
+          notes.row(shard, lane);
         }
-        session.run(tell);
+        session.run(built(sql::kNoteUnblocked, notes));
       }
       return changed;
     });
   });
 }
 
-std::int64_t Operators::discard(std::span<const Seq> rows, const EventFilter& filter) {
-  Built remove = statement("discard events");
-  remove.sql("DELETE event FROM ").sql(kByNumber);
-  remove.sql(" WHERE seq IN (").list(rows).sql(") AND status = 3");
-  append_filter(remove, filter, 0);
-  return change_and_tell(rows, remove);
-}
-
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
   const StatusBits statuses = replayable(filter);
   if (statuses == 0) return {.through = after};
-  Built select = statement("look for finished events");
-  select.sql("SELECT seq FROM ").sql(where(statuses));
-  append_filter(select, filter, statuses);
-  append_page(select, after, one_more(limit));
-  Found found(database_.run(select), after, limit);
+  Found found(
+      run(sql::kMatchFinished, among(statuses), matching(filter, statuses), after, one_more(limit)),
+      after, limit);
   found.step.rows = in_parts(found.seqs, [&](auto part) { return replay(part, filter, statuses); });
   return found.step;
 }
 
 Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  Built select = statement("look for dead events");
-  select.sql("SELECT seq FROM ").sql(kAmongDead);
-  append_filter(select, filter, 0);
-  append_page(select, after, one_more(limit));
-  Found found(database_.run(select), after, limit);
+  Found found(run(sql::kMatchDead, matching(filter, 0), after, one_more(limit)), after, limit);
   found.step.rows = in_parts(found.seqs, [&](auto part) { return discard(part, filter); });
   return found.step;
 }
 
 Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
-  Built select = statement("look for old events");
-  select.sql("SELECT seq FROM ").sql(where(what));
-  append_condition(select, what, before);
-  append_page(select, after, one_more(limit));
-  Found found(database_.run(select), after, limit);
+  Found found(run(sql::kOld, among(what), old(what, before), after, one_more(limit)), after, limit);
   found.step.rows =
       in_parts(found.seqs, [&](auto part) { return remove(part, what, before, archive); });
   return found.step;
@@ -340,25 +245,13 @@ Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t lim
 // The same condition once more: somebody may have replayed them since they were found.
 std::int64_t Operators::remove(std::span<const Seq> rows, Purgeable what, Time before,
                                bool archive) {
-  const auto among = [&](Built& sql) -> Built& {
-    sql.sql(" FROM ").sql(kByNumber).sql(" WHERE seq IN (").list(rows).sql(")");
-    append_condition(sql, what, before);
-    return sql;
-  };
-  Built purge = statement("purge events");
-  among(purge.sql("DELETE event"));
+  const Built still_old = old(what, before);
+  const Built purge = built(sql::kPurge, rows, still_old);
   if (!archive) {
     return retry_on_deadlock(database_, [&] { return database_.run(purge); }).changed();
   }
-  Built lock = statement("archive events");
-  among(lock.sql("SELECT seq")).sql(" FOR UPDATE");
-  Built copy = statement("archive events");
-  constexpr std::string_view kColumns =
-      "seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts, "
-      "crashes, available_at, created_at, done_at, locked_by, locked_at, content_type, progress, "
-      "headers, last_error, payload, payload_bytes";
-  copy.sql("INSERT INTO {archive} (").sql(kColumns).sql(") SELECT ").sql(kColumns);
-  among(copy).sql(" ORDER BY seq");
+  const Built lock = built(sql::kLockOld, rows, still_old);
+  const Built copy = built(sql::kArchive, rows, still_old);
   return retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     return in_transaction(session, [&] {
@@ -370,19 +263,12 @@ std::int64_t Operators::remove(std::span<const Seq> rows, Purgeable what, Time b
 }
 
 std::int64_t Operators::count_purgeable(Purgeable what, Time before) {
-  Built select = statement("count old events");
-  select.sql("SELECT count(*) FROM ").sql(where(what));
-  append_condition(select, what, before);
-  return database_.run(select).integer(0, 0);
+  return run(sql::kCountOld, among(what), old(what, before)).integer(0, 0);
 }
 
 std::vector<Member> Operators::members() {
-  const Result instances = database_.run(
-      statement("list the instances")
-          .sql("SELECT name, host, pid, registered_at, beat_at + INTERVAL lease MICROSECOND >= "
-               "utc_timestamp(6), epoch, process FROM {instance} WHERE NOT claims ORDER BY epoch"));
-  const Result shards = database_.run(
-      statement("list the shards").sql("SELECT shard, epoch FROM {shard} ORDER BY shard"));
+  const Result instances = run(sql::kMembers);
+  const Result shards = run(sql::kOwners);
   std::vector<Member> members;
   for (int row = 0; row < instances.rows(); ++row) {
     const std::int64_t pid = instances.integer(row, 2);

@@ -39,7 +39,16 @@ class Operators {
   std::vector<Member> members();
 
  private:
-  Built statement(std::string_view purpose) const { return Built(purpose, database_.config()); }
+  template <class... Args>
+  Built built(const SqlTemplate& sql, const Args&... args) const {
+    return Built(sql, database_.config(), args...);
+  }
+  template <class... Args>
+  Result run(const SqlTemplate& sql, const Args&... args) {
+    return database_.run(built(sql, args...));
+  }
+  Built matching(const EventFilter& filter, StatusBits statuses) const;
+  Built old(Purgeable what, Time before) const;
   EventRecord decode_record(const Result& result, int row) const;
   void add_lane(int shard, LaneKey lane, HeldAggregates& held);
   template <class Change>

@@ -125,11 +125,8 @@ void Ownership::note_registration(const State& state) {
 
 void Ownership::forget_told(State& state) {
   if (told_.empty()) return;
-  Built statement("forget candidates", database_.config());
-  statement.sql("UPDATE {shard} SET suspects = NULL WHERE epoch = ").value(epoch_);
-  statement.sql(" AND shard IN (").list(told_).sql(") AND EXISTS (SELECT 1 FROM {instance} AS ");
-  statement.sql("registered WHERE registered.epoch = ").value(epoch_).sql(" AND owner = ");
-  statement.value(registered_name_).sql(")");
+  const Built statement(sql::kForgetCandidates, database_.config(), epoch_, told_, epoch_,
+                        registered_name_);
   retry_on_deadlock(database_, [&] { return database_.run(statement); });
   for (const int number : told_) state.shards[static_cast<std::size_t>(number)].candidates.reset();
   told_.clear();
@@ -137,11 +134,9 @@ void Ownership::forget_told(State& state) {
 
 // With what tells which history this is, so that no answer comes from another one.
 Built Ownership::look_at_shards(std::string_view purpose) const {
-  Built select(purpose, database_.config());
-  select.sql("SELECT shard, epoch, leaving, suspects, ");
-  History::append_columns(select, database_.facts(), history_);
-  select.sql(" FROM {shard} ORDER BY shard");
-  return select;
+  Built history(purpose, database_.config());
+  History::append_columns(history, database_.facts(), history_);
+  return {{purpose, sql::kLookAtShards}, database_.config(), history};
 }
 
 Ownership::State Ownership::look() {
@@ -254,10 +249,7 @@ void Ownership::evict_expired(Session& session, State& state) {
 void Ownership::apply(Session& session, const Changes& changes, State& state) const {
   const auto set = [&](const std::vector<int>& shards, bool draining) {
     if (shards.empty()) return;
-    Built statement("share the events out", database_.config());
-    statement.sql("UPDATE {shard} SET epoch = ").value(epoch_);
-    statement.sql(", leaving = ").value(draining).sql(" WHERE shard IN (").list(shards).sql(")");
-    session.run(statement);
+    session.run(Built(sql::kShareOut, database_.config(), epoch_, draining, shards));
     for (const int number : shards) {
       Shard& shard = state.shards[static_cast<std::size_t>(number)];
       shard.epoch = epoch_;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -28,15 +29,16 @@ constexpr std::size_t kAhead = 500;
 
 constexpr Seq kEverything = std::numeric_limits<Seq>::max();
 
-// One SELECT for each shard, all in one statement: the server sees one snapshot.
-template <class Select>
-Built for_each_shard(std::string_view purpose, const SqlContext& context,
-                     std::span<const int> shards, const Select& select) {
-  Built statement(purpose, context);
+// One SELECT for each shard, all in one statement: the server sees one snapshot. `values(shard)`:
+// those that the statement takes.
+template <class Values>
+Built for_each_shard(const SqlTemplate& sql, const SqlContext& context, std::span<const int> shards,
+                     const Values& values) {
+  Built statement(sql.purpose, context);
   for (const int shard : shards) {
     if (shard != shards.front()) statement.sql(" UNION ALL ");
     statement.sql("(");
-    select(statement, shard);
+    std::apply([&](const auto&... each) { statement.fill(sql.text, each...); }, values(shard));
     statement.sql(")");
   }
   return statement;
@@ -159,12 +161,9 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
         part(shard).found.size() + new_rows_of(shard, order, limit);
   }
   Session& session = database_.session();
-  const Result keys = session.run(
-      for_each_shard("read ready events", database_.config(), order, [&](Built& select, int shard) {
-        select.sql("SELECT shard, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
-            .value(shard)
-            .sql(" AND hold = 0 ORDER BY seq LIMIT ")
-            .value(wanted[static_cast<std::size_t>(shard)]);
+  const Result keys =
+      session.run(for_each_shard(sql::kReady, database_.config(), order, [&](int shard) {
+        return std::tuple(shard, wanted[static_cast<std::size_t>(shard)]);
       }));
   PerShard<std::vector<Seq>> ready;
   for (int row = 0; row < keys.rows(); ++row) {
@@ -221,14 +220,8 @@ Rows Reader::fetch(std::span<const Seq> seqs, std::string_view condition, const 
   ByteBudget budget(limit);
   in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
     if (result.more) return;
-    Built select("read events", database_.config());
-    select.sql("SELECT {light} FROM ")
-        .sql(kByNumber)
-        .sql(" WHERE seq IN (")
-        .list(part)
-        .sql(") AND status IN (0, 2)");
-    select.sql(" AND ").sql(condition);
-    const Result light = session.run(select);
+    const Result light =
+        session.run(Built(sql::kFetch, database_.config(), part, SqlPart{condition}));
     std::unordered_map<Seq, std::size_t> place;
     for (const Seq seq : part) place.emplace(seq, place.size());
     std::vector<int> order = all_of(light);
@@ -271,17 +264,9 @@ DueRows Reader::due(std::span<const int> shards, const ReadLimit& limit) {
 // The first row that is due later than `moment`. One row of each shard: to have the
 // server group them would let MariaDB visit all that wait.
 std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::int64_t moment) {
-  const Result found = database_.run(for_each_shard(
-      "read when the next event is due", database_.config(), shards, [&](Built& select, int shard) {
-        select
-            .sql(
-                "SELECT hold, timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6)) FROM "
-                "{table} FORCE INDEX (by_hold) WHERE shard = ")
-            .value(shard)
-            .sql(" AND hold < ")
-            .value(-moment)
-            .sql(" AND status IN (0, 2) ORDER BY hold DESC LIMIT 1");
-      }));
+  const Result found =
+      database_.run(for_each_shard(sql::kNextDue, database_.config(), shards,
+                                   [&](int shard) { return std::tuple(shard, -moment); }));
   std::optional<Next> first;
   for (int row = 0; row < found.rows(); ++row) {
     const std::int64_t hold = found.integer(row, 0);
@@ -297,15 +282,8 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
                                               std::size_t limit) {
   const StoreConfig& config = database_.config();
   Session& session = database_.session();
-  const Result moments =
-      session.run(for_each_shard("read due events", config, shards, [&](Built& select, int shard) {
-        select.sql("SELECT hold FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
-            .value(shard)
-            .sql(" AND hold < 0 AND hold >= ")
-            .value(-now)
-            .sql(" AND status IN (0, 2) ORDER BY hold DESC LIMIT ")
-            .value(limit);
-      }));
+  const Result moments = session.run(for_each_shard(
+      sql::kDueMoments, config, shards, [&](int shard) { return std::tuple(shard, -now, limit); }));
   std::vector<std::int64_t> holds;
   holds.reserve(static_cast<std::size_t>(moments.rows()));
   for (int row = 0; row < moments.rows(); ++row) holds.push_back(moments.integer(row, 0));
@@ -314,21 +292,9 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
   std::nth_element(holds.begin(), holds.begin() + last_place, holds.end(), std::greater<>());
   const std::int64_t last = holds[static_cast<std::size_t>(last_place)];
 
-  const Result found =
-      session.run(for_each_shard("read due events", config, shards, [&](Built& select, int shard) {
-        select.sql("SELECT hold, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
-            .value(shard)
-            .sql(" AND hold < 0 AND hold > ")
-            .value(last)
-            .sql(" AND status IN (0, 2) ORDER BY hold DESC LIMIT ")
-            .value(limit)
-            .sql(") UNION ALL (SELECT hold, seq FROM {table} FORCE INDEX (by_hold) WHERE shard = ")
-            .value(shard)
-            .sql(" AND hold = ")
-            .value(last)
-            .sql(" AND status IN (0, 2) ORDER BY seq LIMIT ")
-            .value(limit);
-      }));
+  const Result found = session.run(for_each_shard(sql::kDue, config, shards, [&](int shard) {
+    return std::tuple(shard, last, limit, shard, last, limit);
+  }));
   std::vector<Key> keys;
   keys.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
@@ -374,16 +340,11 @@ std::vector<LaneRef> Reader::unblocked(std::span<const int> shards, std::size_t 
   if (shards.empty()) return lanes;
   const StoreConfig& config = database_.config();
   if (!notes_.empty()) {
-    Built forget("forget lanes that are free again", config);
-    forget.sql("DELETE FROM {unblocked} WHERE id IN (").list(notes_).sql(")");
+    const Built forget(sql::kForgetUnblocked, config, notes_);
     retry_on_deadlock(database_, [&] { return database_.run(forget); });
     notes_.clear();
   }
-  const std::vector<std::int64_t> numbers(shards.begin(), shards.end());
-  Built look("look for lanes that are free again", config);
-  look.sql("SELECT id, shard, lane FROM {unblocked} WHERE shard IN (").list(numbers);
-  look.sql(") ORDER BY id LIMIT ").value(sql_limit(limit));
-  const Result found = database_.run(look);
+  const Result found = database_.run(Built(sql::kUnblocked, config, shards, sql_limit(limit)));
   for (int row = 0; row < found.rows(); ++row) {
     notes_.push_back(found.integer(row, 0));
     lanes.push_back(

@@ -214,10 +214,7 @@ bool decode_light_rows(Session& session, const Result& light, std::span<const in
     std::vector<Seq> seqs;
     seqs.reserve(large.size());
     for (const int row : large) seqs.push_back(light.integer(row, kSeqColumn));
-    Built select("read large payloads", config_of(session));
-    select.sql("SELECT seq, payload, payload_bytes FROM ").sql(kByNumber);
-    select.sql(" WHERE seq IN (").list(seqs).sql(")");
-    return session.run(select);
+    return session.run(Built(sql::kLargePayloads, config_of(session), seqs));
   };
   return decode_light_rows(light, order, *config_of(session).options.codec, budget, fetch, rows);
 }

@@ -1,9 +1,9 @@
-// The statements of fixed shape that the engine has the store run. Those whose shape
-// depends on their values (lists of rows, of shards) are built where they are used:
-// reader.cc, updates.cc, claims.cc; those for operators are in operators.cc.
+// The statements that the engine has the store run; those for operators are in
+// operator_sql.h. An Sql is kept prepared; an SqlTemplate, whose shape depends on its
+// values (lists of rows, of shards), is sent as text.
 //
-// `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`, and
-// `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY, 3 DEAD.
+// `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`; the other names
+// are those of columns.h. Status: 0 NEW, 1 DONE, 2 RETRY, 3 DEAD.
 // Times are the server's, in UTC. The index is named where the optimizer would have a
 // choice: its statistics are those of yesterday's table.
 #pragma once
@@ -13,6 +13,7 @@
 #include <cstddef>
 #include <string_view>
 
+#include "client/mysql/literal.h"
 #include "client/mysql/statement.h"
 
 namespace outbox::mysql::sql {
@@ -72,6 +73,43 @@ SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDE
 WHERE shard = ? AND hold > ? AND status IN (0, 2, 3) ORDER BY hold, seq LIMIT 1
 )sql"};
 
+// Of one shard, as the next ones: there is a SELECT for each in the statement.
+inline constexpr SqlTemplate kReady{"read ready events", R"sql(
+SELECT shard, seq FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold = 0 ORDER BY seq LIMIT ?)sql"};
+
+inline constexpr SqlTemplate kNextDue{"read when the next event is due", R"sql(
+SELECT hold, {now} FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold < ? AND status IN (0, 2) ORDER BY hold DESC LIMIT 1)sql"};
+
+inline constexpr SqlTemplate kDueMoments{"read due events", R"sql(
+SELECT hold FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold < 0 AND hold >= ? AND status IN (0, 2) ORDER BY hold DESC LIMIT ?)sql"};
+
+// Those later than a moment, and those of that moment.
+inline constexpr SqlTemplate kDue{"read due events", R"sql(
+SELECT hold, seq FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold < 0 AND hold > ? AND status IN (0, 2) ORDER BY hold DESC LIMIT ?)
+UNION ALL
+(SELECT hold, seq FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold = ? AND status IN (0, 2) ORDER BY seq LIMIT ?)sql"};
+
+inline constexpr SqlTemplate kFetch{"read events", R"sql(
+SELECT {light} FROM {by_number} WHERE seq IN (?) AND status IN (0, 2) AND {?condition}
+)sql"};
+
+inline constexpr SqlTemplate kLargePayloads{"read large payloads", R"sql(
+SELECT seq, payload, payload_bytes FROM {by_number} WHERE seq IN (?)
+)sql"};
+
+inline constexpr SqlTemplate kUnblocked{"look for lanes that are free again", R"sql(
+SELECT id, shard, lane FROM {unblocked} WHERE shard IN (?) ORDER BY id LIMIT ?
+)sql"};
+
+inline constexpr SqlTemplate kForgetUnblocked{"forget lanes that are free again", R"sql(
+DELETE FROM {unblocked} WHERE id IN (?)
+)sql"};
+
 // See sync_log().
 inline constexpr Sql kFlush{"make sure that the events read are safe", R"sql(
 UPDATE {flush} SET flushes = flushes + 1 WHERE shard = ?
@@ -101,6 +139,18 @@ inline constexpr Sql kInstances{"look at the instances", R"sql(
 SELECT epoch, beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6), capacity, whole, claims,
        host, pid, process
 FROM {instance} ORDER BY epoch
+)sql"};
+
+inline constexpr std::string_view kLookAtShards =
+    "SELECT shard, epoch, leaving, suspects, {?history} FROM {shard} ORDER BY shard";
+
+inline constexpr SqlTemplate kForgetCandidates{"forget candidates", R"sql(
+UPDATE {shard} SET suspects = NULL WHERE epoch = ? AND shard IN (?)
+  AND EXISTS (SELECT 1 FROM {instance} AS registered WHERE registered.epoch = ? AND owner = ?)
+)sql"};
+
+inline constexpr SqlTemplate kShareOut{"share the events out", R"sql(
+UPDATE {shard} SET epoch = ?, leaving = ? WHERE shard IN (?)
 )sql"};
 
 inline constexpr Sql kFindSelf{"look whether it is registered", R"sql(
@@ -150,6 +200,61 @@ DELETE FROM {instance} WHERE epoch = ? AND owner = ?
 
 // --- Updating ---
 
+// What a status update changes it changes for the present owner alone. Its own row is locked:
+// whoever takes over deletes that row, and so waits for an update that is under way.
+inline constexpr SqlTemplate kOwned{"", R"sql(
+  AND (SELECT epoch FROM {instance} WHERE epoch = ? AND owner = ? FOR UPDATE) IS NOT NULL
+  AND find_in_set(shard, (SELECT group_concat(shard) FROM {shard} WHERE epoch = ?))
+)sql"};
+inline constexpr SqlTemplate kClaimed{"", R"sql(
+  AND locked_by = ?
+)sql"};
+
+// A number alone may be that of another event: a primary that has lost commits gives
+// theirs out again. The numbers alone are for the index: MariaDB would not go by it for
+// one pair. Finished rows keep locked_by: it tells whose work it was.
+inline constexpr SqlTemplate kDone{"update events DONE", R"sql(
+UPDATE {by_number} SET status = 1, done_at = utc_timestamp(6), hold = NULL
+WHERE seq IN (?) AND (seq, event_id) IN ({?pairs}) AND status IN (0, 2){?fence}
+)sql"};
+inline constexpr SqlTemplate kRemove{"delete delivered events", R"sql(
+DELETE event FROM {by_number}
+WHERE seq IN (?) AND (seq, event_id) IN ({?pairs}) AND status IN (0, 2){?fence}
+)sql"};
+
+// `lane` is where a row waits with others, 0 if alone: then until it is available.
+inline constexpr SqlTemplate kChange{"update events", R"sql(
+UPDATE ({?items}) AS item STRAIGHT_JOIN {by_number} ON seq = number AND event_id = id SET
+  event.hold = CASE
+    WHEN kind = 5 THEN event.hold
+    WHEN kind = 6 THEN NULL
+    WHEN lane > 0 THEN lane
+    WHEN kind = 3 THEN NULL
+    ELSE -greatest(1, timestampdiff(MICROSECOND, '1970-01-01',
+      CASE kind WHEN 4 THEN event.available_at
+                ELSE utc_timestamp(6) + INTERVAL delay MICROSECOND END)) END,
+  event.available_at = CASE WHEN kind IN (1, 2) THEN utc_timestamp(6) + INTERVAL delay MICROSECOND
+                            ELSE event.available_at END,
+  event.attempts = CASE WHEN kind IN (1, 3) THEN tries ELSE event.attempts END,
+  event.crashes = CASE kind WHEN 1 THEN 0 WHEN 2 THEN deaths WHEN 5 THEN deaths
+                            ELSE event.crashes END,
+  event.last_error = CASE WHEN kind IN (1, 3) THEN error
+                          WHEN kind = 2 THEN coalesce(error, event.last_error)
+                          ELSE event.last_error END,
+  event.progress = CASE WHEN kind IN (1, 2, 3) THEN step ELSE event.progress END,
+  event.done_at = CASE kind WHEN 3 THEN utc_timestamp(6) ELSE event.done_at END,
+  event.locked_by = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_by END,
+  event.locked_at = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_at END,
+  event.status = CASE kind WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE event.status END
+WHERE event.hold = place
+  AND CASE kind WHEN 6 THEN event.status = 3 ELSE event.status IN (0, 2) END{?fence}
+)sql"};
+
+inline constexpr SqlTemplate kStates{"read the states of events", R"sql(
+SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard
+FROM {by_number} WHERE seq IN (?)
+)sql"};
+
 inline constexpr Sql kLives{"look whether this instance is considered dead", R"sql(
 SELECT epoch FROM {instance} WHERE epoch = ? AND owner = ?
 )sql"};
@@ -159,6 +264,38 @@ SELECT shard FROM {shard} WHERE epoch = ?
 )sql"};
 
 // --- Row claims ---
+
+// When an event occurred is what the writer's clock said, which may be ahead: only kOlder asks
+// for it.
+inline constexpr SqlTemplate kClaimable{"", R"sql(
+WHERE shard = ? AND {?when} AND status IN (0, 2)
+  AND (locked_by IS NULL OR locked_at <= utc_timestamp(6) - INTERVAL ? MICROSECOND){?older}
+)sql"};
+inline constexpr SqlPart kReadyNow{"hold = 0"};
+inline constexpr SqlPart kDueNow{"hold < 0 AND hold >= -{now}"};
+inline constexpr SqlTemplate kOlder{"", R"sql(
+  AND created_at <= utc_timestamp(6) - INTERVAL ? MICROSECOND)sql"};
+
+// The number of a place where there is something to claim.
+inline constexpr SqlTemplate kClaimPlace{"look for events to claim", R"sql(
+(SELECT ? FROM {table} FORCE INDEX (by_hold){?claimable} LIMIT 1)
+)sql"};
+
+inline constexpr SqlTemplate kToClaim{"claim events", R"sql(
+SELECT {light}, locked_by IS NOT NULL FROM {table} FORCE INDEX (by_hold){?claimable}
+ORDER BY {?order} LIMIT ? FOR UPDATE SKIP LOCKED
+)sql"};
+
+inline constexpr SqlTemplate kClaim{"claim events", R"sql(
+UPDATE {by_number} SET locked_by = ?, locked_at = utc_timestamp(6) WHERE seq IN (?)
+)sql"};
+
+// By number alone: after a failover that lost commits this may be another event, claimed
+// anew; then somebody else may get it too, which is a repeat.
+inline constexpr SqlTemplate kUnclaim{"give claimed events back", R"sql(
+UPDATE {by_number} SET locked_by = NULL, locked_at = NULL
+WHERE seq IN (?) AND locked_by = ? AND status IN (0, 2)
+)sql"};
 
 inline constexpr Sql kUnclaimAll{"give all claimed events back", R"sql(
 UPDATE {table} FORCE INDEX (by_hold) SET locked_by = NULL, locked_at = NULL

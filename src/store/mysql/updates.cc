@@ -12,7 +12,6 @@
 #include "store/common/already_applied.h"
 #include "store/common/rows.h"
 #include "store/common/shards.h"
-#include "store/mysql/columns.h"
 #include "store/mysql/portions.h"
 #include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/sql.h"
@@ -143,7 +142,7 @@ std::vector<StatusUpdate> Updates::with_errors_that_fit(std::span<const StatusUp
 
 // A row of change(); the first one names the columns.
 Built Updates::item(const StatusUpdate& update, bool first) const {
-  Built select("update events", database_.config());
+  Built select = part();
   const auto column = [&](std::string_view name, const auto& value) {
     if (name != "number") select.sql(",");
     select.value(value);
@@ -163,79 +162,26 @@ Built Updates::item(const StatusUpdate& update, bool first) const {
   return select;
 }
 
-// Finished rows keep locked_by: it tells whose work it was.
 Built Updates::finish(std::span<const StatusUpdate> updates, const Fence& fence) const {
-  Built statement(removes() ? "delete delivered events" : "update events DONE", database_.config());
-  if (removes()) {
-    statement.sql("DELETE event FROM ").sql(kByNumber);
-  } else {
-    statement.sql("UPDATE ").sql(kByNumber);
-    statement.sql(" SET status = 1, done_at = utc_timestamp(6), hold = NULL");
-  }
-  // A number alone may be that of another event: a primary that has lost commits gives
-  // theirs out again. The numbers alone are for the index: MariaDB would not go by it for
-  // one pair.
-  statement.sql(" WHERE seq IN (").list(seqs_of(updates)).sql(") AND (seq, event_id) IN (");
+  Built pairs = part();
   for (const StatusUpdate& update : updates) {
-    if (&update != &updates.front()) statement.sql(",");
-    statement.row(update.row.seq, update.event_id);
+    if (&update != &updates.front()) pairs.sql(",");
+    pairs.row(update.row.seq, update.event_id);
   }
-  statement.sql(") AND status IN (0, 2)");
-  append_fence(statement, fence);
-  return statement;
+  return {removes() ? sql::kRemove : sql::kDone, database_.config(), seqs_of(updates), pairs,
+          fence_part(fence)};
 }
 
-// `lane` is where a row waits with others, 0 if alone: then until it is available.
 Built Updates::change(std::span<const StatusUpdate> updates, const Fence& fence) const {
-  Built statement("update events", database_.config());
-  statement.sql("UPDATE (");
-  for (const StatusUpdate& update : updates) {
-    statement.add(item(update, &update == &updates.front()));
-  }
-  statement.sql(") AS item STRAIGHT_JOIN ")
-      .sql(kByNumber)
-      .sql(R"sql( ON seq = number AND event_id = id SET
-  event.hold = CASE
-    WHEN kind = 5 THEN event.hold
-    WHEN kind = 6 THEN NULL
-    WHEN lane > 0 THEN lane
-    WHEN kind = 3 THEN NULL
-    ELSE -greatest(1, timestampdiff(MICROSECOND, '1970-01-01',
-      CASE kind WHEN 4 THEN event.available_at
-                ELSE utc_timestamp(6) + INTERVAL delay MICROSECOND END)) END,
-  event.available_at = CASE WHEN kind IN (1, 2) THEN utc_timestamp(6) + INTERVAL delay MICROSECOND
-                            ELSE event.available_at END,
-  event.attempts = CASE WHEN kind IN (1, 3) THEN tries ELSE event.attempts END,
-  event.crashes = CASE kind WHEN 1 THEN 0 WHEN 2 THEN deaths WHEN 5 THEN deaths
-                            ELSE event.crashes END,
-  event.last_error = CASE WHEN kind IN (1, 3) THEN error
-                          WHEN kind = 2 THEN coalesce(error, event.last_error)
-                          ELSE event.last_error END,
-  event.progress = CASE WHEN kind IN (1, 2, 3) THEN step ELSE event.progress END,
-  event.done_at = CASE kind WHEN 3 THEN utc_timestamp(6) ELSE event.done_at END,
-  event.locked_by = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_by END,
-  event.locked_at = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_at END,
-  event.status = CASE kind WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE event.status END
-WHERE event.hold = place
-  AND CASE kind WHEN 6 THEN event.status = 3 ELSE event.status IN (0, 2) END)sql");
-  append_fence(statement, fence);
-  return statement;
+  Built items = part();
+  for (const StatusUpdate& update : updates) items.add(item(update, &update == &updates.front()));
+  return {sql::kChange, database_.config(), items, fence_part(fence)};
 }
 
-void Updates::append_fence(Built& statement, const Fence& fence) const {
-  if (row_claims_) {
-    statement.sql(" AND locked_by = ").value(owner_);
-  } else {
-    statement.sql(" AND (SELECT epoch FROM {instance} WHERE epoch = ")
-        .value(fence.epoch)
-        .sql(" AND owner = ")
-        .value(fence.name)
-        .sql(
-            " FOR UPDATE) IS NOT NULL AND find_in_set(shard, (SELECT group_concat(shard) "
-            "FROM {shard} WHERE epoch = ")
-        .value(fence.epoch)
-        .sql("))");
-  }
+Built Updates::fence_part(const Fence& fence) const {
+  const StoreConfig& config = database_.config();
+  if (row_claims_) return {sql::kClaimed, config, owner_};
+  return {sql::kOwned, config, fence.epoch, fence.name, fence.epoch};
 }
 
 // In one transaction. Whether all of them landed.
@@ -280,13 +226,7 @@ Updates::Unchanged Updates::look_for_unchanged(std::span<const StatusUpdate> upd
 // `from` is the place of the first of them among all updates.
 void Updates::look_for_unchanged(std::span<const StatusUpdate> updates, std::size_t from,
                                  const std::vector<bool>& owned, Unchanged& unchanged) {
-  Built select("read the states of events", database_.config());
-  select.sql("SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard FROM ")
-      .sql(kByNumber)
-      .sql(" WHERE seq IN (")
-      .list(seqs_of(updates))
-      .sql(")");
-  const Result states = database_.run(select);
+  const Result states = database_.run(Built(sql::kStates, database_.config(), seqs_of(updates)));
   std::unordered_map<Seq, int> row_of;
   for (int row = 0; row < states.rows(); ++row) row_of[states.integer(row, 0)] = row;
 

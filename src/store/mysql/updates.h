@@ -55,7 +55,8 @@ class Updates {
   Built item(const StatusUpdate& update, bool first = false) const;
   Built finish(std::span<const StatusUpdate> updates, const Fence& fence) const;
   Built change(std::span<const StatusUpdate> updates, const Fence& fence) const;
-  void append_fence(Built& statement, const Fence& fence) const;
+  Built fence_part(const Fence& fence) const;
+  Built part() const { return {"update events", database_.config()}; }
   std::optional<Fence> fence_for(std::int64_t epoch) const;
   bool write(std::span<const StatusUpdate> updates, const Fence& fence);
   std::optional<std::vector<bool>> owned_shards(const Fence& fence);
