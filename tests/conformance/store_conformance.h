@@ -59,6 +59,17 @@ struct RawRow {
   std::optional<std::string> headers{};  // nullopt: NULL
 };
 
+// How a store's database says what the tests ask it past the store.
+struct SqlWords {
+  std::string table{};
+  std::string set_time_zone{};         // of a session, to one that is not UTC; empty if it has none
+  std::string micros_of_created_at{};  // since 1970
+  std::string json_x{};                // the member x of a payload, as text
+  std::string json_n_deep_1{};         // the second element of its n.deep
+};
+
+class Remote;  // network.h
+
 // How the suite gets at a store. Made anew for every test.
 class Backend {
  public:
@@ -94,6 +105,12 @@ class Backend {
                          const std::function<void()>& /*work*/) {
     return false;
   }
+
+  // Absent if the store knows no SQL. Asked for once the store is open.
+  virtual std::optional<SqlWords> sql_words() const { return std::nullopt; }
+
+  // Absent if the database is at no other end of a network. Instead of open().
+  virtual Remote* remote() { return nullptr; }
 
   // Ids and payloads ("id=payload") in the archive, sorted.
   virtual std::vector<std::string> archived(Store& store) = 0;
@@ -200,6 +217,7 @@ std::uint64_t test_seed();
 
 // One class a subject, so that a failing test's name says what it is about.
 class WritingTest : public StoreTest {};
+class PayloadsTest : public StoreTest {};
 class ReadingTest : public StoreTest {};
 class UpdatingTest : public StoreTest {};
 class FencingTest : public StoreTest {};
@@ -225,6 +243,7 @@ class PurgeTest : public StoreTest {};
 #define OUTBOX_STORE_CONFORMANCE(prefix, ...)                            \
   namespace outbox::conformance {                                        \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PayloadsTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, UpdatingTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FencingTest, __VA_ARGS__);    \

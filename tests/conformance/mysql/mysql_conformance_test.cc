@@ -1,15 +1,59 @@
 // The suite on the MySQL store, each test in a database of its own: with statements that
 // are kept prepared, and without.
+#include <mysql.h>
+
 #include <future>
 #include <optional>
 
+#include "network.h"
 #include "outbox/mysql.h"
-#include "store_conformance.h"
 #include "support/mysql.h"
 #include "support/stores.h"
 
 namespace outbox::conformance {
 namespace {
+
+class MysqlRemote final : public Remote {
+ public:
+  MysqlRemote(std::string url, std::string table)
+      : url_(std::move(url)), table_(std::move(table)) {}
+
+  int port() const override { return test::port_of(url_); }
+
+  std::shared_ptr<Store> open_at(int port, Logger log, bool marked) override {
+    mysql::Options options{.table = table_, .log = std::move(log)};
+    if (marked) options.on_open = [](st_mysql* handle) { mysql_query(handle, "SET @mine = 1"); };
+    return mysql::open(test::with_port(url_, port) + "?ssl_mode=disabled", std::move(options));
+  }
+  bool is_marked(Connection& connection) override {
+    return connection.query("SELECT @mine", {}).at(0).at(0) == Value{std::int64_t{1}};
+  }
+
+  std::int64_t rows() override {
+    test::Mysql sql(url_);
+    sql.execute("SET lock_wait_timeout = 20; LOCK TABLES " + table_ + " WRITE; UNLOCK TABLES");
+    return std::stoll(sql.value("SELECT count(*) FROM " + table_));
+  }
+
+  std::string session_of(Connection& connection) override {
+    return std::to_string(
+        std::get<std::int64_t>(connection.query("SELECT connection_id()", {}).at(0).at(0)));
+  }
+  void end_session(const std::string& session) override {
+    test::Mysql sql(url_);
+    sql.execute("KILL CONNECTION " + session);
+    ASSERT_TRUE(test::eventually([&] {
+      return sql.value("SELECT count(*) FROM information_schema.processlist WHERE id = " +
+                       session) == "0";
+    }));
+  }
+
+  bool engine_commits() const override { return true; }
+
+ private:
+  const std::string url_;
+  const std::string table_;
+};
 
 class MysqlBackend : public Backend {
  public:
@@ -68,6 +112,19 @@ class MysqlBackend : public Backend {
     return rows;
   }
 
+  std::optional<SqlWords> sql_words() const override {
+    return SqlWords{.table = table_,
+                    .set_time_zone = "SET time_zone = '-03:30'",
+                    .micros_of_created_at = "timestampdiff(MICROSECOND, '1970-01-01', created_at)",
+                    .json_x = "json_value(payload, '$.x')",
+                    .json_n_deep_1 = "json_extract(payload, '$.n.deep[1]')"};
+  }
+
+  Remote* remote() override {
+    if (!remote_) remote_.emplace(database_->url(), table_);
+    return &*remote_;
+  }
+
   bool insert_raw(Store& store, const RawRow& row) override {
     const auto connection = store.connect();
     connection->begin();
@@ -91,6 +148,7 @@ class MysqlBackend : public Backend {
  private:
   const std::string table_;
   std::optional<test::Database> database_;
+  std::optional<MysqlRemote> remote_;
 };
 
 class UnpreparedBackend final : public MysqlBackend {
@@ -106,6 +164,12 @@ class UnpreparedBackend final : public MysqlBackend {
 };
 
 }  // namespace
+
+OUTBOX_STORE_CONFORMANCE_SUBJECT(Mysql, NetworkTest,
+                                 factory<MysqlBackend>("Prepared", "outbox_event"));
+OUTBOX_STORE_CONFORMANCE_SUBJECT(Mysql, NetworkCommitTest,
+                                 factory<MysqlBackend>("Prepared", "outbox_event"));
+
 }  // namespace outbox::conformance
 
 OUTBOX_STORE_CONFORMANCE(Mysql, factory<MysqlBackend>("Prepared", "outbox_event"),

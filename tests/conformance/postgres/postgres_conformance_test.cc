@@ -1,15 +1,67 @@
 // The suite on the PostgreSQL store, each test in a schema of its own: once on the
 // server itself, and once behind PgBouncer in transaction mode.
+#include <libpq-fe.h>
+
 #include <future>
 #include <optional>
 
+#include "network.h"
 #include "outbox/postgres.h"
-#include "store_conformance.h"
 #include "support/postgres.h"
 #include "support/stores.h"
 
 namespace outbox::conformance {
 namespace {
+
+class PostgresRemote final : public Remote {
+ public:
+  explicit PostgresRemote(postgres::Options options) : options_(std::move(options)) {
+    options_.notify = false;
+  }
+
+  int port() const override { return test::port_of(test::postgres_url()); }
+
+  std::shared_ptr<Store> open_at(int port, Logger log, bool marked) override {
+    postgres::Options options = options_;
+    options.log = std::move(log);
+    if (marked) {
+      options.on_open = [](pg_conn* handle) {
+        PQclear(PQexec(handle, "SET application_name = 'mine'"));
+      };
+    }
+    return postgres::open(test::with_port(test::postgres_url(), port), std::move(options));
+  }
+  bool is_marked(Connection& connection) override {
+    return connection.query("SHOW application_name", {}).at(0).at(0) == Value{"mine"};
+  }
+
+  std::int64_t rows() override {
+    test::Sql sql;
+    sql.execute("BEGIN; SET LOCAL lock_timeout = '20s'; LOCK TABLE " + options_.table + "; COMMIT");
+    return std::stoll(sql.value("SELECT count(*) FROM " + options_.table));
+  }
+
+  std::string session_of(Connection& connection) override {
+    return std::to_string(
+        std::get<std::int64_t>(connection.query("SELECT pg_backend_pid()", {}).at(0).at(0)));
+  }
+  void end_session(const std::string& session) override {
+    test::Sql().execute("SELECT pg_terminate_backend(" + session + ", 10000)");
+  }
+  bool end_all_sessions() override {
+    const std::string schema = options_.table.substr(0, options_.table.find('.'));
+    test::Sql().execute(
+        "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE '%" +
+        schema + "%' AND pid <> pg_backend_pid()");
+    return true;
+  }
+
+  std::string reply_to_commit() const override { return "COMMIT"; }
+  bool engine_commits() const override { return false; }
+
+ private:
+  postgres::Options options_;
+};
 
 class PostgresBackend : public Backend {
  public:
@@ -70,6 +122,19 @@ class PostgresBackend : public Backend {
     return rows;
   }
 
+  std::optional<SqlWords> sql_words() const override {
+    return SqlWords{.table = table_,
+                    .set_time_zone = "SET LOCAL TimeZone = 'America/St_Johns'",
+                    .micros_of_created_at = "(extract(epoch FROM created_at) * 1000000)::bigint",
+                    .json_x = "payload::jsonb ->> 'x'",
+                    .json_n_deep_1 = "payload::jsonb #>> '{n,deep,1}'"};
+  }
+
+  Remote* remote() override {
+    if (!remote_) remote_.emplace(options({}));
+    return &*remote_;
+  }
+
   bool insert_raw(Store& store, const RawRow& row) override {
     const auto connection = store.connect();
     connection->begin();
@@ -82,7 +147,7 @@ class PostgresBackend : public Backend {
   }
 
  protected:
-  postgres::Options options(const Wishes& wishes) const {
+  virtual postgres::Options options(const Wishes& wishes) const {
     return {
         .table = table_,
         .on_done = wishes.remove_done ? postgres::OnDone::remove : postgres::OnDone::keep,
@@ -94,6 +159,7 @@ class PostgresBackend : public Backend {
  private:
   std::optional<test::Schema> schema_;
   std::string table_;
+  std::optional<PostgresRemote> remote_;
 };
 
 class PgBouncerBackend final : public PostgresBackend {
@@ -181,10 +247,11 @@ class AtCommitBackend final : public PostgresBackend {
  public:
   using PostgresBackend::PostgresBackend;
 
-  std::shared_ptr<Store> open(const Wishes& wishes) override {
-    postgres::Options with_commit = options(wishes);
+ protected:
+  postgres::Options options(const Wishes& wishes) const override {
+    postgres::Options with_commit = PostgresBackend::options(wishes);
     with_commit.insert_at_commit = true;
-    return postgres::open(test::postgres_url(), with_commit);
+    return with_commit;
   }
 };
 
@@ -192,6 +259,12 @@ class AtCommitBackend final : public PostgresBackend {
 
 // Only writing is different then.
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
+                                 factory<AtCommitBackend>("AtCommit", "outbox_event"));
+
+OUTBOX_STORE_CONFORMANCE_SUBJECT(Postgres, NetworkTest,
+                                 factory<PostgresBackend>("Direct", "outbox_event"));
+OUTBOX_STORE_CONFORMANCE_SUBJECT(Postgres, NetworkCommitTest,
+                                 factory<PostgresBackend>("Direct", "outbox_event"),
                                  factory<AtCommitBackend>("AtCommit", "outbox_event"));
 
 }  // namespace outbox::conformance

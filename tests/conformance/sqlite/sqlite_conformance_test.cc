@@ -51,6 +51,13 @@ class SqliteBackend final : public Backend {
     return rows;
   }
 
+  std::optional<SqlWords> sql_words() const override {
+    return SqlWords{.table = table_,
+                    .micros_of_created_at = "created_at",
+                    .json_x = "json_extract(payload, '$.x')",
+                    .json_n_deep_1 = "json_extract(payload, '$.n.deep[1]')"};
+  }
+
   bool insert_raw(Store& store, const RawRow& row) override {
     const auto connection = store.connect();
     connection->begin();

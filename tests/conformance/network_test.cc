@@ -1,0 +1,193 @@
+// Connections that are lost, by a proxy that loses them.
+#include "network.h"
+
+#include <optional>
+#include <thread>
+
+#include "outbox/outbox.h"
+#include "support/stores.h"
+
+namespace outbox::conformance {
+namespace {
+
+using test::begun;
+using test::contains;
+using test::eventually;
+using test::message_of;
+using test::simple_event;
+using test::write_event;
+
+TEST_P(NetworkTest, AConnectionThatWasLostWhileIdleIsReplacedUnnoticed) {
+  const auto store = open_far();
+  write_event(*store, simple_event("1"));
+  proxy().cut();
+  EXPECT_NO_THROW(write_event(*store, simple_event("2")));
+  // On loan, but nothing begun yet.
+  const auto connection = store->connect();
+  proxy().cut();
+  const Event event = simple_event("3");
+  connection->begin();
+  connection->insert({&event, 1}, {});
+  connection->commit();
+  EXPECT_EQ(remote().rows(), 3);
+}
+
+// To set a time zone, a search path: the replacement needs them as the first one did.
+TEST_P(NetworkTest, OnOpenAlsoSeesTheConnectionThatReplacesALostOne) {
+  const auto store = open_at(proxy().port(), true);
+  const auto connection = store->connect();
+  for (int i = 0; i < 3; ++i) {
+    proxy().cut();
+    connection->begin();
+    EXPECT_TRUE(remote().is_marked(*connection));
+    connection->rollback();
+  }
+}
+
+TEST_P(NetworkTest, AConnectionThatTheServerEndedWhileIdleIsReplacedUnnoticed) {
+  const auto store = open_far();
+  const auto session = [&] { return remote().session_of(*begun(*store)); };
+  const std::string ended = session();
+  remote().end_session(ended);
+  EXPECT_NE(session(), ended);
+}
+
+TEST_P(NetworkTest, LostInTheMiddleOfATransactionNothingHappenedAndItSaysSo) {
+  const auto store = open_far();
+  const Event event = simple_event("e");
+  {
+    const auto connection = begun(*store);
+    connection->insert({&event, 1}, {});
+    proxy().cut();
+    EXPECT_THROW(connection->execute("SELECT 1", {}), RetryableError);
+    EXPECT_THROW(connection->insert({&event, 1}, {}), RetryableError)
+        << "a new connection must not pass for the old one";
+    EXPECT_TRUE(contains(message_of<RetryableError>([&] { connection->commit(); }),
+                         "nothing of the transaction happened"));
+    EXPECT_FALSE(connection->in_transaction());
+    connection->begin();
+    connection->rollback();
+  }
+  const auto connection = begun(*store);
+  connection->insert({&event, 1}, {});
+  proxy().cut();
+  EXPECT_THROW(connection->commit(), RetryableError) << "known to be lost before COMMIT is sent";
+  EXPECT_EQ(remote().rows(), 0);
+}
+
+// Also when the events go with the COMMIT, and on a connection that has committed before.
+TEST_P(NetworkCommitTest, LostInsideCommitTheOutcomeIsUnknownWhicheverWayItWent) {
+  const auto store = open_far();
+  write_event(*store, simple_event("before"));
+  const auto commit = [&](const std::string& id) {
+    const Event event = simple_event(id);
+    const auto connection = begun(*store);
+    connection->insert({&event, 1}, {});
+    return message_of<OutcomeUnknownError>([&] { connection->commit(); });
+  };
+  proxy().drop_request("COMMIT");
+  EXPECT_TRUE(contains(commit("request"), "may have happened"));
+  proxy().drop_reply("COMMIT", remote().reply_to_commit());
+  EXPECT_TRUE(contains(commit("reply"), "may have happened"));
+  EXPECT_EQ(proxy().drops(), 2);
+  EXPECT_EQ(remote().rows(), 2);
+  EXPECT_FALSE(store->find("request"));
+  EXPECT_TRUE(store->find("reply"));
+}
+
+TEST_P(NetworkTest, AnOperatorsConnectionThatWasLostWhileIdleIsReplacedUnnoticed) {
+  const auto store = open_far();
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_FALSE(store->has_pending());
+    EXPECT_EQ(store->count({}), 0);
+    if (i == 0 || !remote().end_all_sessions()) {
+      proxy().cut();
+    } else {
+      // A call is served after what had arrived before it: the farewell is with the client then.
+      for (int pass = 0; pass < 2; ++pass) static_cast<void>(proxy().connections());
+    }
+  }
+}
+
+// Rule 10: in the mode that delivers from memory.
+TEST_P(NetworkTest, AnUnknownOutcomeIsNeverDeliveredFromMemoryButIfTheRowExistsByPolling) {
+  auto listener = std::make_shared<testing::RecordingListener>();
+  Listeners listeners;
+  listeners.add(kGlobalAggregate, "Happened", listener);
+  Options options{.mode = Mode::multi_node, .ordering = Ordering::none, .log = log_.log()};
+  options.poll_interval = 100ms;
+  // The COMMIT that is lost must be the user's: where the engine commits as well, it takes another
+  // way.
+  const bool apart = remote().engine_commits();
+  Outbox box(open_at(apart ? remote().port() : proxy().port()), listeners, std::move(options));
+  box.start();
+  std::optional<Writer> far;
+  if (apart) far.emplace(open_far());
+  const auto write = [](Writer& writer, const std::string& id) {
+    auto tx = writer.begin();
+    tx.write({.type = "Happened", .payload = json("{}"), .id = id});
+    tx.commit();
+  };
+  Writer& lossy = far ? *far : box.writer();
+  proxy().drop_request("COMMIT");
+  EXPECT_THROW(write(lossy, "request"), OutcomeUnknownError);
+  proxy().drop_reply("COMMIT");
+  EXPECT_THROW(write(lossy, "reply"), OutcomeUnknownError);
+  EXPECT_EQ(proxy().drops(), 2);
+  EXPECT_TRUE(listener->wait_for(1));
+  write(box.writer(), "last");
+  EXPECT_TRUE(listener->wait_for(2));
+  EXPECT_TRUE(box.wait_idle(20s));
+  EXPECT_EQ(listener->ids(), (std::vector<std::string>{"reply", "last"}));
+}
+
+// The store connects to `counts`, which accepts also when nobody is behind it.
+TEST_P(NetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
+  const test::TcpProxy counts("127.0.0.1", proxy().port());
+  const auto store = open_at(counts.port());
+  const auto instance = store->join({.lease = 2s});
+  instance->renew();
+  begun(*store);
+
+  proxy().refuse();
+  proxy().cut();
+  const int before = counts.accepted();
+  int calls = 0;
+  const auto began = std::chrono::steady_clock::now();
+  while (std::chrono::steady_clock::now() < began + 1s || calls <= 20) {
+    EXPECT_THROW(instance->renew(), RetryableError);
+    EXPECT_THROW(instance->ready(std::vector{0}, 0, 1), RetryableError);
+    EXPECT_THROW(begun(*store), RetryableError);
+    EXPECT_THROW(store->has_pending(), RetryableError);
+    ++calls;
+    std::this_thread::sleep_for(2ms);
+  }
+  // Pauses of 50, 100, 200, 400, 400 ms, each up to a quarter longer.
+  const auto longer = std::chrono::steady_clock::now() - began - 1s;
+  EXPECT_GE(counts.accepted() - before, 3);
+  EXPECT_LE(counts.accepted() - before, 6 + longer / 400ms);
+  EXPECT_TRUE(eventually([&] {
+    return contains(message_of<RetryableError>([&] { begun(*store); }),
+                    "the next attempt is made in");
+  }));
+
+  proxy().admit();
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return instance->renew().epoch != 0;
+    } catch (const RetryableError&) {
+      return false;
+    }
+  }));
+  EXPECT_NO_THROW(instance->ready(std::vector{0}, 0, 1));
+  EXPECT_NO_THROW(begun(*store));
+  EXPECT_NO_THROW(store->has_pending());
+}
+
+}  // namespace
+
+// Where no store with a server is built.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NetworkTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NetworkCommitTest);
+
+}  // namespace outbox::conformance
