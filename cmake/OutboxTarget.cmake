@@ -315,7 +315,7 @@ endfunction()
 macro(outbox_part name package)
   cmake_parse_arguments(PART "CONFIG" "DEFAULT" "" ${ARGN})
   string(TOUPPER ${name} PART_UPPER)
-  if(NOT PART_DEFAULT)
+  if(NOT DEFINED PART_DEFAULT)  # OFF is one, too
     set(PART_DEFAULT AUTO)
   endif()
   set(OUTBOX_BUILD_${PART_UPPER} ${PART_DEFAULT} CACHE STRING
