@@ -10,15 +10,15 @@ from conan.tools.cmake import CMake, CMakeDeps, CMakeToolchain, cmake_layout
 from conan.tools.files import copy, rmdir
 
 # What can be left out, besides the binary: each an option, OUTBOX_BUILD_<NAME> of
-# CMakeLists.txt and a component; the package that it requires, and what it links
-# of that one.
+# CMakeLists.txt and a component; the packages that it requires, and what it links
+# of each.
 PARTS = {
-    "sqlite": ("sqlite3/[>=3.37 <4]", "sqlite3::sqlite3"),
-    "postgres": ("libpq/[>=14 <19]", "libpq::libpq"),
-    "mysql": ("mariadb-connector-c/[>=3.1 <4]", "mariadb-connector-c::mariadb-connector-c"),
-    "redis": ("hiredis/[>=0.14 <2]", "hiredis::hiredis"),
-    "prometheus": ("prometheus-cpp/[>=1.0 <2]", "prometheus-cpp::prometheus-cpp-core"),
-    "otlp": ("libcurl/[>=7.88 <9]", "libcurl::libcurl"),
+    "sqlite": {"sqlite3/[>=3.37 <4]": "sqlite3::sqlite3"},
+    "postgres": {"libpq/[>=14 <19]": "libpq::libpq"},
+    "mysql": {"mariadb-connector-c/[>=3.1 <4]": "mariadb-connector-c::mariadb-connector-c"},
+    "redis": {"hiredis/[>=0.14 <2]": "hiredis::hiredis", "openssl/[>=1.1.1 <4]": "openssl::ssl"},
+    "prometheus": {"prometheus-cpp/[>=1.0 <2]": "prometheus-cpp::prometheus-cpp-core"},
+    "otlp": {"libcurl/[>=7.88 <9]": "libcurl::libcurl"},
 }
 
 
@@ -59,8 +59,9 @@ class OutboxRecipe(ConanFile):
     def requirements(self):
         if self.options.cli:
             self.requires("cli11/[>=2.1 <3]", visible=False)
-        for _, (package, _) in self._parts():
-            self.requires(package)
+        for _, needs in self._parts():
+            for package in needs:
+                self.requires(package)
 
     def build_requirements(self):
         self.tool_requires("cmake/[>=3.25]")
@@ -103,8 +104,8 @@ class OutboxRecipe(ConanFile):
     def package_info(self):
         self.cpp_info.set_property("cmake_file_name", "outbox")
         self._component("core")
-        for part, (_, library) in self._parts():
-            self._component(part, ["core", library])
+        for part, needs in self._parts():
+            self._component(part, ["core", *needs.values()])
 
     def _parts(self):
         return [(part, needs) for part, needs in PARTS.items() if self.options.get_safe(part)]

@@ -81,7 +81,6 @@ max_connections = 250
 innodb_buffer_pool_size = 128M
 performance_schema = OFF
 
-# For localhost by name, and for no other.
 ssl_ca = $folder/certificate.pem
 ssl_cert = $folder/certificate.pem
 ssl_key = $folder/key.pem
@@ -89,9 +88,7 @@ ssl_key = $folder/key.pem
 # Nobody's own: whoever takes the session's time for UTC is found out.
 default_time_zone = '+08:00'
 END
-  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 3650 \
-    -subj '/CN=outbox test' -addext 'subjectAltName = DNS:localhost' \
-    -out "$folder/certificate.pem" -keyout "$folder/key.pem" >>"$base/$1/log" 2>&1
+  make_certificate "$1"
   # Every server has these of its own: in the binary log they would be a history that
   # its replica, or its primary, does not share.
   cat >"$folder/first.sql" <<'END'
@@ -102,7 +99,7 @@ GRANT ALL PRIVILEGES ON *.* TO root@'127.0.0.1' WITH GRANT OPTION;
 CREATE USER IF NOT EXISTS outbox@'127.0.0.1';
 GRANT ALL PRIVILEGES ON outbox.* TO outbox@'127.0.0.1';
 END
-  chmod go+r "$folder"/{my.cnf,first.sql,certificate.pem,key.pem}
+  chmod go+r "$folder"/{my.cnf,first.sql}
 }
 
 # install_mariadb <server> [option]...

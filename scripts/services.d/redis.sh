@@ -17,6 +17,7 @@ make_redis() {
   local folder
   folder=$(state redis folder)
   as_server_user mkdir "$folder/data"
+  make_certificate redis
   cat >"$folder/redis.conf" <<END
 bind 127.0.0.1
 dir $(working_folder redis)
@@ -24,6 +25,12 @@ pidfile $(pid_file redis)
 unixsocket $folder/socket
 unixsocketperm 777
 maxclients 250
+
+# The tests ask it for the port.
+tls-cert-file $folder/certificate.pem
+tls-key-file $folder/key.pem
+tls-ca-cert-file $folder/certificate.pem
+tls-auth-clients no
 
 # What is answered stays: tests kill this server.
 appendonly yes
@@ -36,6 +43,11 @@ END
 }
 
 launch_redis() {
+  if [[ -z $(state redis tls_port) ]]; then set_state redis tls_port "$(free_port)"; fi
   run_in_background redis 20 "$(PATH=$PATH:/usr/sbin command -v redis-server)" \
-    "$(state redis folder)/redis.conf" --port "$(state redis port)"
+    "$(state redis folder)/redis.conf" --port "$(state redis port)" \
+    --tls-port "$(state redis tls_port)" && return
+  # Somebody else may have it.
+  set_state redis tls_port ''
+  return 1
 }

@@ -25,6 +25,7 @@ END
   conan_stand_in libpq "$(pkg-config --modversion libpq)"
   conan_stand_in mariadb-connector-c "$(pkg-config --modversion libmariadb)"
   conan_stand_in hiredis "$(pkg-config --modversion hiredis)"
+  conan_stand_in openssl "$(pkg-config --modversion libssl)"
   conan_stand_in prometheus-cpp "$(pkg-config --modversion prometheus-cpp-core)"
   conan_stand_in libcurl "$(pkg-config --modversion libcurl)"
 

@@ -12,6 +12,20 @@
 
 namespace outbox::redis {
 
+// For a server at rediss://. Files are PEM, and read once, by tracker().
+struct Tls {
+  // Who may sign the server's certificate. Empty: whom the system trusts.
+  std::string ca_file{};
+
+  // Of this client, for a server that asks for it, with its chain; both or none. The key
+  // has no password.
+  std::string certificate_file{};
+  std::string key_file{};
+
+  // Off, anybody on the way can pass for the server, and gets the password.
+  bool verify = true;
+};
+
 struct Options {
   // Every key begins so: 1 to 64 letters, digits, `_`, `-`, `.`, `:` and `/`. Those who share
   // a server without sharing records need different ones.
@@ -21,8 +35,10 @@ struct Options {
   std::size_t connections = 8;
   std::chrono::milliseconds wait_timeout{5'000};
 
-  std::chrono::milliseconds connect_timeout{2'000};
-  std::chrono::milliseconds timeout{2'000};  // of one answer
+  std::chrono::milliseconds connect_timeout{2'000};  // with the handshake of TLS
+  std::chrono::milliseconds timeout{2'000};          // of one answer
+
+  Tls tls{};
 
   Logger log{};  // empty: standard_error_log()
 };
@@ -31,10 +47,12 @@ struct Options {
 // `<prefix>:{<group>:<event id>}`, with %XX for special characters.
 //
 //   redis://[[user]:password@]host[:port][/database]
+//   rediss://...                                        the same with TLS
 //   unix://[[user]:password@]/path/of/the/socket[?db=database]
 //
-// with %XX for special characters in names and passwords. There is no TLS: keep to a
-// network that you trust, or use a tunnel.
+// with %XX for special characters in names and passwords. With TLS (1.2 or later), the
+// server's certificate must be for the host of the URL. Without it, keep to a network that
+// you trust.
 //
 // Every call is one script, which runs as a whole, by the server's clock. It is as safe
 // as the server's memory: what that loses is done again. A server without persistence
@@ -46,7 +64,8 @@ struct Options {
 // Connects when it is used first, and again whenever the connection was lost. Throws
 // MisuseError for a URL or invalid options. The tracker throws UnavailableError
 // while the server is unreachable, loading, out of memory or read-only, and PermanentError if it
-// refuses the login or is a node of a Redis Cluster. No message ever shows a password.
+// refuses the login, if one end does not accept the other's certificate, or if it is a node of a
+// Redis Cluster. No message ever shows a password.
 //
 // Thread-safe. After fork() the child must not use it.
 OUTBOX_EXPORT std::shared_ptr<ConsumptionTracker> tracker(const std::string& url,

@@ -1,5 +1,6 @@
 #include "client/redis/client.h"
 
+#include <optional>
 #include <utility>
 
 #include "outbox/error.h"
@@ -18,7 +19,10 @@ void check_timeout(const std::string& name, milliseconds value, milliseconds lea
                     " ms, from " + std::to_string(least.count()) + " ms to a day are possible");
 }
 
-void check(const ClientOptions& options) {
+void check(const ConnectOptions& target, const ClientOptions& options) {
+  if (!target.tls && !(options.tls == TlsSettings{})) {
+    throw MisuseError("redis::Options::tls is set, and the URL asks for no TLS: write rediss://");
+  }
   if (options.connections == 0) {
     throw MisuseError("redis::Options::connections is 0, at least 1 is needed");
   }
@@ -31,12 +35,15 @@ void check(const ClientOptions& options) {
 
 // What the pool needs to open connections; it may outlive the client.
 struct Client::Link {
-  Link(ConnectOptions to, ClientOptions with) : target(std::move(to)), options(std::move(with)) {}
+  Link(ConnectOptions to, ClientOptions with) : target(std::move(to)), options(std::move(with)) {
+    if (target.tls) tls.emplace(options.tls);
+  }
 
   std::unique_ptr<Connection> open() {
     reconnection.check(steady_clock::now());
     try {
-      auto connection = std::make_unique<Connection>(target, options.timeouts);
+      auto connection =
+          std::make_unique<Connection>(target, options.timeouts, tls ? &*tls : nullptr);
       reconnection.succeeded();
       if (away.exchange(false)) options.log(LogLevel::info, "Redis is back: " + target.place());
       return connection;
@@ -49,6 +56,7 @@ struct Client::Link {
 
   const ConnectOptions target;
   const ClientOptions options;
+  std::optional<TlsContext> tls;
   // Well below the time for which a tracker tries to record an effect.
   Reconnection reconnection;
   std::atomic<bool> away{false};
@@ -56,14 +64,15 @@ struct Client::Link {
 
 Client::Client(ConnectOptions target, ClientOptions options)
     : place_(target.place()),
-      link_((check(options), std::make_shared<Link>(std::move(target), std::move(options)))),
+      link_(
+          (check(target, options), std::make_shared<Link>(std::move(target), std::move(options)))),
       pool_(std::make_shared<ConnectionPool<Connection>>(PoolOptions<Connection>{
           .size = link_->options.connections,
           .wait_timeout = link_->options.wait_timeout,
           .description = "Redis at " + place_,
           .hint = "raise redis::Options::connections or wait_timeout",
           .open = [link = link_] { return link->open(); },
-          .make_ready = [](Connection& connection) { return !connection.lost(); },
+          .make_ready = [](Connection& connection) { return connection.reusable(); },
           .is_healthy = [](Connection& connection) { return connection.healthy(); }})) {}
 
 Client::Handle Client::take() {

@@ -19,7 +19,8 @@ struct ClientOptions {
   std::size_t connections = 8;
   std::chrono::milliseconds wait_timeout{5'000};
   Timeouts timeouts{};
-  Logger log{};  // not empty
+  TlsSettings tls{};  // for a target that asks for TLS
+  Logger log{};       // not empty
 };
 
 // A pool of connections. A server that is unreachable is asked again with pauses that grow; in

@@ -17,8 +17,9 @@ constexpr int kDefaultPort = 6379;
 [[noreturn]] void refuse_url() {
   throw MisuseError(
       "the Redis URL cannot be understood: write redis://USER:PASSWORD@HOST:PORT/DATABASE, the "
-      "database a number, or unix://USER:PASSWORD@/PATH?db=DATABASE, with %XX for special "
-      "characters in names and passwords");
+      "database a number, the same with rediss: for TLS, or "
+      "unix://USER:PASSWORD@/PATH?db=DATABASE, with %XX for special characters in names and "
+      "passwords");
 }
 
 std::string decoded(std::string_view text) {
@@ -110,14 +111,11 @@ ConnectOptions ConnectOptions::parse(const std::string& url) {
   const std::string scheme = scheme_of(url);
   const std::string_view rest = std::string_view(url).substr(scheme.size());
   ConnectOptions target;
-  if (scheme == "redis") {
+  if (scheme == "redis" || scheme == "rediss") {
+    target.tls = scheme == "rediss";
     parse_tcp(rest, target);
   } else if (scheme == "unix") {
     parse_unix(rest, target);
-  } else if (scheme == "rediss") {
-    throw MisuseError(
-        "rediss: asks for TLS, which is not available here: use redis: on a network that you "
-        "trust, or through a tunnel");
   } else {
     refuse_url();
   }

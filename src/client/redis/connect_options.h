@@ -9,6 +9,7 @@ namespace outbox::redis {
 // What a URL says:
 //
 //   redis://[[user]:password@]host[:port][/database]
+//   rediss://...                                        the same with TLS
 //   unix://[[user]:password@]/path/of/the/socket[?db=database]
 //
 // with %XX for special characters. What is left out is localhost, 6379, database 0, and
@@ -23,6 +24,7 @@ struct ConnectOptions {
 
   std::string host{};
   int port = 0;
+  bool tls = false;
   std::string socket{};  // in place of the host
   std::optional<std::string> user{};
   std::optional<std::string> password{};

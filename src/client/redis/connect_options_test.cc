@@ -44,9 +44,14 @@ TEST(RedisTarget, MayBeASocket) {
   EXPECT_EQ(ConnectOptions::parse("unix:///run/x").socket, "/run/x");
 }
 
-TEST(RedisTarget, TlsIsRefusedWithTheReason) {
-  EXPECT_TRUE(test::contains(
-      test::message_of<MisuseError>([] { ConnectOptions::parse("rediss://h"); }), "TLS"));
+TEST(RedisTarget, MayAskForTls) {
+  const ConnectOptions full = ConnectOptions::parse("rediss://shop:s%40cret@db.example:6380/3");
+  EXPECT_TRUE(full.tls);
+  EXPECT_EQ(full.place(), "db.example:6380/3");
+  EXPECT_EQ(full.password, "s@cret");
+  EXPECT_EQ(ConnectOptions::parse("REDISS://h").port, 6379);
+  EXPECT_FALSE(ConnectOptions::parse("redis://h").tls);
+  EXPECT_FALSE(ConnectOptions::parse("unix:/run/x").tls);
 }
 
 TEST(RedisTarget, AUserNeedsAPasswordHoweverEmpty) {
@@ -61,6 +66,8 @@ TEST(RedisTarget, AUrlThatIsNotUnderstoodIsRefusedAndNothingOfItShown) {
                                 "redis:tOpSeCrEt",
                                 "http://tOpSeCrEt",
                                 "redis://h:tOpSeCrEt",
+                                "rediss:tOpSeCrEt",
+                                "rediss://u:a@tOpSeCrEt@h",
                                 "redis://h/tOpSeCrEt",
                                 "redis://h:0",
                                 "redis://h:65536",

@@ -1,13 +1,7 @@
 #include "client/redis/connection.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-
-#include <cerrno>
+#include <array>
 #include <new>
-#include <system_error>
 #include <vector>
 
 #include "outbox/error.h"
@@ -15,14 +9,7 @@
 namespace outbox::redis {
 namespace {
 
-timeval timeval_of(std::chrono::milliseconds time) {
-  const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
-  const std::chrono::microseconds rest = time - seconds;
-  return {.tv_sec = static_cast<time_t>(seconds.count()),
-          .tv_usec = static_cast<suseconds_t>(rest.count())};
-}
-
-std::string system_error_text(int error) { return std::generic_category().message(error); }
+using std::chrono::steady_clock;
 
 // A command as the server wants it.
 class Formatted {
@@ -51,29 +38,58 @@ class Formatted {
 
 std::string_view text_of(const redisReply& reply) { return {reply.str, reply.len}; }
 
+std::string in_milliseconds(std::chrono::milliseconds time) {
+  return std::to_string(time.count()) + " ms";
+}
+
 }  // namespace
 
-Connection::Connection(const ConnectOptions& target, Timeouts timeouts)
-    : place_(target.place()), answer_timeout_(timeouts.answer) {
-  connect(target, timeouts);
+Connection::Connection(const ConnectOptions& target, Timeouts timeouts, const TlsContext* tls)
+    : Connection(target, timeouts, tls, steady_clock::now() + timeouts.connect) {}
+
+Connection::Connection(const ConnectOptions& target, Timeouts timeouts, const TlsContext* tls,
+                       Deadline deadline)
+    : place_(target.place()),
+      timeouts_(timeouts),
+      by_network_(target.socket.empty()),
+      socket_(connect(target, deadline)),
+      reader_(redisReaderCreate()) {
+  if (!reader_) throw std::bad_alloc();
+  if (target.tls) start_tls(target, tls, deadline);
   log_in(target);
 }
 
-void Connection::connect(const ConnectOptions& target, Timeouts timeouts) {
-  const timeval connect_timeout = timeval_of(timeouts.connect);
-  context_.reset(target.socket.empty()
-                     ? redisConnectWithTimeout(target.host.c_str(), target.port, connect_timeout)
-                     : redisConnectUnixWithTimeout(target.socket.c_str(), connect_timeout));
-  if (!context_) throw UnavailableError("out of memory for a connection to Redis");
-  if (context_->err != 0) {
-    throw UnavailableError("cannot connect to Redis (" + place_ + "): " + context_->errstr);
+Socket Connection::connect(const ConnectOptions& target, Deadline deadline) const {
+  try {
+    return by_network_ ? Socket::to_host(target.host, target.port, deadline)
+                       : Socket::to_path(target.socket, deadline);
+  } catch (const StreamError& error) {
+    cannot_connect(error);
   }
-  fcntl(context_->fd, F_SETFD, FD_CLOEXEC);
-  if (redisSetTimeout(context_.get(), timeval_of(timeouts.answer)) != REDIS_OK) {
-    throw UnavailableError("cannot set up a connection to Redis (" + place_ +
-                           "): " + context_->errstr);
+}
+
+void Connection::start_tls(const ConnectOptions& target, const TlsContext* tls, Deadline deadline) {
+  if (tls == nullptr) throw MisuseError("a connection to Redis with TLS needs a TlsContext");
+  try {
+    tls_.emplace(socket_, *tls, target.host, deadline);
+  } catch (const StreamError& error) {
+    // A plain server waits for the end of what it takes for a command.
+    cannot_connect(error, "; if it does not speak TLS at that port, write redis://");
   }
-  if (target.socket.empty()) redisEnableKeepAlive(context_.get());
+}
+
+void Connection::cannot_connect(const StreamError& error, const char* hint_if_silent) const {
+  const std::string message = "cannot connect to Redis (" + place_ + "): ";
+  switch (error.kind()) {
+    case StreamError::Kind::refused:
+      throw PermanentError(message + error.what());
+    case StreamError::Kind::timed_out:
+      throw UnavailableError(message + "no answer within " + in_milliseconds(timeouts_.connect) +
+                             hint_if_silent);
+    case StreamError::Kind::broken:
+      break;
+  }
+  throw UnavailableError(message + error.what());
 }
 
 void Connection::log_in(const ConnectOptions& target) {
@@ -110,36 +126,90 @@ void Connection::refuse(std::string_view error) {
 }
 
 ReplyHandle Connection::try_command(std::span<const std::string_view> words) {
-  send_all(Formatted(words).bytes());
-  void* reply = nullptr;
-  errno = 0;
-  if (redisGetReply(context_.get(), &reply) != REDIS_OK || reply == nullptr) {
-    timed_out_ = context_->err == REDIS_ERR_IO && (errno == EAGAIN || errno == EWOULDBLOCK);
-    lose(timed_out_ ? "no answer within " + std::to_string(answer_timeout_.count()) + " ms"
-                    : context_->errstr);
+  if (outstanding_ > 0 || !unsent_.empty()) {
+    throw MisuseError("a command for Redis (" + place_ + ") while " + std::to_string(outstanding_) +
+                      " replies are outstanding");
   }
-  return ReplyHandle(static_cast<redisReply*>(reply));
+  append(words);
+  return next_reply();
 }
 
-// Not by hiredis: where the server has gone, it would raise SIGPIPE, which ends programs.
-void Connection::send_all(std::string_view bytes) {
-  while (!bytes.empty()) {
-    const ssize_t sent = send(context_->fd, bytes.data(), bytes.size(), MSG_NOSIGNAL);
-    if (sent < 0 && errno == EINTR) continue;
-    if (sent < 0) lose(system_error_text(errno));
-    bytes.remove_prefix(static_cast<std::size_t>(sent));
+void Connection::append(std::span<const std::string_view> words) {
+  unsent_ += Formatted(words).bytes();
+  ++outstanding_;
+}
+
+void Connection::flush() {
+  const Deadline deadline = steady_clock::now() + timeouts_.answer;
+  try {
+    if (tls_) {
+      tls_->send(unsent_, deadline);
+    } else {
+      socket_.send(unsent_, deadline);
+    }
+  } catch (const StreamError& error) {
+    lose(error);
   }
+  unsent_.clear();
+}
+
+ReplyHandle Connection::next_reply() {
+  if (outstanding_ == 0) throw MisuseError("no reply of Redis (" + place_ + ") is outstanding");
+  if (!unsent_.empty()) flush();
+  const Deadline deadline = steady_clock::now() + timeouts_.answer;
+  std::array<char, std::size_t{16} * 1024> buffer;
+  for (;;) {
+    void* reply = nullptr;
+    if (redisReaderGetReply(reader_.get(), &reply) != REDIS_OK) {
+      lose(std::string("no Redis answers there: ") + reader_->errstr);
+    }
+    if (reply != nullptr) {
+      --outstanding_;
+      answered_ = true;
+      return ReplyHandle(static_cast<redisReply*>(reply));
+    }
+    const std::size_t size = receive(buffer, deadline);
+    if (size == 0) lose("the server closed the connection");
+    if (redisReaderFeed(reader_.get(), buffer.data(), size) != REDIS_OK) throw std::bad_alloc();
+  }
+}
+
+std::size_t Connection::receive(std::span<char> buffer, Deadline deadline) {
+  try {
+    return tls_ ? tls_->receive(buffer, deadline) : socket_.receive(buffer, deadline);
+  } catch (const StreamError& error) {
+    lose(error);
+  }
+}
+
+void Connection::lose(const StreamError& error) {
+  if (error.kind() == StreamError::Kind::refused) {
+    lost_ = true;
+    throw PermanentError("Redis (" + place_ + "): " + error.what());
+  }
+  timed_out_ = error.kind() == StreamError::Kind::timed_out;
+  lose(timed_out_ ? "no answer within " + in_milliseconds(timeouts_.answer) : error.what());
 }
 
 void Connection::lose(const std::string& why) {
   lost_ = true;
-  throw UnavailableError("the connection to Redis (" + place_ + ") is lost: " + why);
+  outstanding_ = 0;
+  unsent_.clear();
+  throw UnavailableError("the connection to Redis (" + place_ + ") is lost: " + why +
+                         hint_if_never_answered());
+}
+
+std::string Connection::hint_if_never_answered() const {
+  if (answered_ || timed_out_ || !by_network_) return {};
+  // A server ends the connection without a word of either.
+  return tls_ ? "; if it asks for the certificates of its clients, set "
+                "redis::Options::tls.certificate_file and key_file"
+              : "; if it speaks TLS at that port, write rediss://";
 }
 
 bool Connection::healthy() const {
   // Nothing is due: whatever there is to read is the end.
-  pollfd socket{.fd = context_->fd, .events = POLLIN, .revents = 0};
-  return !lost_ && poll(&socket, 1, 0) == 0;
+  return !lost_ && !socket_.readable();
 }
 
 }  // namespace outbox::redis

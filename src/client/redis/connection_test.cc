@@ -26,6 +26,54 @@ TEST_F(RedisConnectionTest, CarriesCommandsOfAnyBytes) {
   EXPECT_FALSE(connection.lost());
 }
 
+TEST_F(RedisConnectionTest, CarriesLargeValuesBothWays) {
+  Connection connection(target(), {.answer = 20s});
+  std::string large(std::size_t{1} << 20, ' ');
+  for (std::size_t i = 0; i < large.size(); ++i) large[i] = static_cast<char>(i * i >> 7);
+  EXPECT_TRUE(text(connection, {"ECHO", large}) == large);
+}
+
+TEST_F(RedisConnectionTest, ManyCommandsTakeOneRoundTrip) {
+  test::TcpProxy proxy("127.0.0.1", test::port_of(test::redis_url()));
+  ConnectOptions by_proxy = target();
+  by_proxy.port = proxy.port();
+  Connection connection(by_proxy, {.answer = 20s});
+  constexpr std::size_t kCommands = 1'000;
+  const std::string padding(1'000, 'x');  // so that they do not fit into one packet
+  for (std::size_t i = 0; i < kCommands; ++i) {
+    if (i == 500) {
+      connection.append({"NO-SUCH-COMMAND"});
+    } else {
+      connection.append({"ECHO", std::to_string(i) + padding});
+    }
+  }
+  EXPECT_EQ(connection.outstanding(), kCommands);
+  EXPECT_FALSE(connection.reusable());
+  EXPECT_THROW(connection.command({"PING"}), MisuseError) << "its reply would be another's";
+  connection.flush();
+  for (std::size_t i = 0; i < kCommands; ++i) {
+    const ReplyHandle reply = connection.next_reply();
+    if (i == 500) {
+      EXPECT_EQ(reply->type, REDIS_REPLY_ERROR);
+    } else {
+      ASSERT_EQ(std::string(reply->str, reply->len), std::to_string(i) + padding);
+    }
+  }
+  EXPECT_TRUE(connection.reusable());
+  EXPECT_THROW(connection.next_reply(), MisuseError);
+  EXPECT_EQ(text(connection, {"PING"}), "PONG");
+
+  // Without flush() as well; and what is lost is lost with all that was outstanding.
+  connection.append({"PING"});
+  EXPECT_STREQ(connection.next_reply()->str, "PONG");
+  proxy.drop_reply("last");
+  connection.append({"ECHO", "first"});
+  connection.append({"ECHO", "last"});
+  EXPECT_THROW(connection.next_reply(), UnavailableError);
+  EXPECT_EQ(connection.outstanding(), 0U);
+  EXPECT_FALSE(connection.reusable());
+}
+
 TEST_F(RedisConnectionTest, WorksInTheDatabaseOfTheUrl) {
   ConnectOptions third = target();
   third.database = 3;

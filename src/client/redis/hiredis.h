@@ -1,4 +1,5 @@
-// hiredis' handles in typed holders, and what the server's errors mean.
+// hiredis, which is only asked to encode commands and decode replies: its handles in typed
+// holders, and what the server's errors mean.
 #pragma once
 
 #include <hiredis/hiredis.h>
@@ -9,14 +10,14 @@
 
 namespace outbox::redis {
 
-struct FreeContext {
-  void operator()(redisContext* context) const noexcept { redisFree(context); }
+struct FreeReader {
+  void operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
 };
 struct FreeReply {
   void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
 };
 
-using ContextHandle = std::unique_ptr<redisContext, FreeContext>;
+using ReaderHandle = std::unique_ptr<redisReader, FreeReader>;
 using ReplyHandle = std::unique_ptr<redisReply, FreeReply>;
 
 // The word that an error begins with: READONLY, WRONGPASS, ERR. Of an error in a script,

@@ -76,6 +76,10 @@ class Tracker final : public ConsumptionTracker {
                 {.connections = options.connections,
                  .wait_timeout = options.wait_timeout,
                  .timeouts = {.connect = options.connect_timeout, .answer = options.timeout},
+                 .tls = {.ca_file = std::move(options.tls.ca_file),
+                         .certificate_file = std::move(options.tls.certificate_file),
+                         .key_file = std::move(options.tls.key_file),
+                         .verify = options.tls.verify},
                  .log = std::move(options.log)}) {}
 
   Start start(std::string_view group, std::string_view event_id) override {

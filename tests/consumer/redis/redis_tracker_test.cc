@@ -156,7 +156,26 @@ TEST_F(RedisTrackerTest, OptionsThatMakeNoSenseAreRefused) {
       message_of<MisuseError>([] { redis::tracker("redis://h", kOptions, {.prefix = "a{b}"}); }),
       "prefix is \"a{b}\""));
   EXPECT_THROW(redis::tracker("redis://h", kOptions, {.connections = 0}), MisuseError);
-  EXPECT_THROW(redis::tracker("rediss://h"), MisuseError);
+  EXPECT_TRUE(contains(message_of<MisuseError>([] {
+                         redis::tracker("redis://h", kOptions, {.tls = {.verify = false}});
+                       }),
+                       "write rediss://"));
+  EXPECT_TRUE(contains(message_of<MisuseError>([] {
+                         redis::tracker("rediss://h", kOptions, {.tls = {.ca_file = "/none"}});
+                       }),
+                       "tls.ca_file"));
+}
+
+TEST_F(RedisTrackerTest, WorksWithTls) {
+  const auto setting = [&](std::string_view name) {
+    return text_of(*records_->connection().command({"CONFIG", "GET", name})->element[1]);
+  };
+  const std::string url = "rediss://localhost:" + setting("tls-port");
+  const auto tracker = open(url, {.tls = {.ca_file = setting("tls-ca-cert-file")}});
+  const auto start = tracker->start("g", "e");
+  EXPECT_EQ(start.state, State::started);
+  EXPECT_TRUE(tracker->finish("g", "e", start.fence));
+  EXPECT_EQ(open(redis_url())->start("g", "e").state, State::done);
 }
 
 TEST_F(RedisTrackerTest, NothingIsConnectedBeforeItIsUsed) {

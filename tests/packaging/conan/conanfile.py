@@ -18,6 +18,7 @@ KNOWN = {
         "/usr/include/mariadb"
     ),
     "hiredis": ("hiredis", "hiredis::hiredis", None, "hiredis", None),
+    "openssl": ("OpenSSL", "OpenSSL::SSL", "ssl", "ssl", None),
     "prometheus-cpp": (
         "prometheus-cpp", "prometheus-cpp::core", "prometheus-cpp-core", "prometheus-cpp-core", None
     ),
