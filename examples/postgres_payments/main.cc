@@ -136,7 +136,8 @@ void run(const std::string& url) {
   ledger.add("Payment", "PaymentTaken", book);
   ledger.add("Payment", "PaymentRefunded", book);
 
-  // As many instances as you like share the payments; here two in one process.
+  // As many instances as you like share the payments; here two in one process. They poll
+  // often because nothing notifies the other one of a commit on one's own connection.
   const outbox::Options options{.mode = outbox::Mode::multi_node, .poll_interval = 500ms};
   outbox::Outbox first{db, ledger, options};
   outbox::Outbox second{outbox::postgres::open(url), ledger, options};
