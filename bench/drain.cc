@@ -41,7 +41,7 @@ void drain(const Settings& settings, Subject& subject, Report& report, Finish fi
       limit("limit"),
       limit("limit, again"),
       ours("ours", {}),
-      ours("ours, batch 500", {.batch = kLargeBatch}),
+      ours("ours, batch 500", {.queue = {.batch = kLargeBatch}}),
       ours("ours, ordering none", {.ordering = Ordering::none}),
   };
   if (keep) {

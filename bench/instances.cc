@@ -24,7 +24,7 @@ class Together {
  public:
   Together(Subject& subject, const std::string& database, std::size_t count, Options options) {
     options.mode = Mode::multi_node;
-    options.lease = std::chrono::seconds{3};  // the shards are shared sooner
+    options.lease.duration = std::chrono::seconds{3};  // the shards are shared sooner
     options.log = kSilent;
     for (std::size_t n = 0; n < count; ++n) {
       stores_.push_back(subject.open(database));

@@ -57,9 +57,9 @@ void run(const std::string& path) {
   });
   outbox::Outbox box{outbox::sqlite::open(path, {.codec = codec}),
                      on,
-                     {.on_dead_event = [](const outbox::Event& event, std::string_view error) {
-                       say("dead: " + event.id() + ": " + std::string(error));
-                     }}};
+                     {.dead = {.on_event = [](const outbox::Event& event, std::string_view error) {
+                        say("dead: " + event.id() + ": " + std::string(error));
+                      }}}};
 
   auto tx = box.begin();
   tx.write({.type = "CustomerRenamed",

@@ -53,7 +53,7 @@ void row_claims(const Scratch& scratch) {
   const outbox::Options options{.mode = outbox::Mode::multi_node,
                                 .ordering = outbox::Ordering::none,
                                 .row_claims = true,
-                                .lock_timeout = 5min};
+                                .lease = {.claim = 5min}};
   outbox::Outbox first{outbox::sqlite::open(path), on, options};
   outbox::Outbox second{outbox::sqlite::open(path), on, options};
   // [/row-claims]

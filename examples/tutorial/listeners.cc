@@ -78,10 +78,10 @@ void outcomes(const Scratch& scratch) {
   const auto db = outbox::sqlite::open(scratch.file("shop.db"));
   // [on-dead-event]
   outbox::Outbox box{
-      db, on, {.on_dead_event = [&](const outbox::Event& event, std::string_view error) {
-        ++dead;
-        std::cout << event.id() << " was given up: " << error << '\n';
-      }}};
+      db, on, {.dead = {.on_event = [&](const outbox::Event& event, std::string_view error) {
+                 ++dead;
+                 std::cout << event.id() << " was given up: " << error << '\n';
+               }}}};
   // [/on-dead-event]
   box.start();
   for (const char* order : {"taken", "not yet", "invalid", "unreachable", "busy", "broken"}) {
@@ -105,7 +105,8 @@ void retry(const Scratch& scratch) {
          {.retry = std::make_shared<outbox::ExponentialBackoff>(
               outbox::ExponentialBackoffOptions{.base = 50ms, .max = 10min}),
           .max_attempts = 20});
-  outbox::Outbox box{db, on, {.max_attempts = 2}};  // for listeners without their own number
+  // For listeners without a number of their own.
+  outbox::Outbox box{db, on, {.retry = {.max_attempts = 2}}};
   // [/retry]
   box.start();
   tutorial::write(box, order_placed("1"));
@@ -129,7 +130,7 @@ void order(const Scratch& scratch) {
   on.add("Order", "OrderPlaced", received);
   const auto db = outbox::sqlite::open(scratch.file("shop.db"));
   // [on-dead]
-  outbox::Outbox box{db, on, {.on_dead = outbox::OnDead::block}};
+  outbox::Outbox box{db, on, {.dead = {.then = outbox::OnDead::block}}};
   // [/on-dead]
   box.start();
   for (int i = 0; i < 100; ++i) {

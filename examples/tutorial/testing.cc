@@ -60,7 +60,7 @@ void failures(const Scratch& /*scratch*/) {
   // [/failing-receiver]
   outbox::Listeners on;
   on.add("Order", "OrderPlaced", receiver);
-  outbox::Outbox box{outbox::memory::open(), on, {.max_attempts = 2, .log = log.log()}};
+  outbox::Outbox box{outbox::memory::open(), on, {.retry = {.max_attempts = 2}, .log = log.log()}};
   box.start();
   tutorial::write(box, order_placed("42"));
   expect_idle(box);

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/listener.h"
+#include "outbox/options.h"
 #include "outbox/spi/dispatcher.h"
 #include "outbox/spi/store.h"
 #include "outbox/transaction.h"
@@ -44,63 +44,42 @@ enum class Mode {
 
 struct Options {
   Mode mode = Mode::single_node;
-  int workers = 4;
+  int workers = kDefaultWorkers;
 
   // Per aggregate: an event waits for the older ones of its aggregate. None: a
   // commit hands its events to the workers directly. (Total: see Mode::ordered.)
   Ordering ordering = Ordering::per_aggregate;
-  OnDead on_dead = OnDead::skip;
   OnUnroutable on_unroutable = OnUnroutable::dead;
 
-  std::size_t hot_capacity = 1000;
-  std::size_t cold_capacity = 1000;
-  std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
-
-  // At most so many rows a read; how long to wait after an empty one unless
-  // woken by a commit.
-  std::size_t batch = 50;
-  std::chrono::milliseconds poll_interval{5'000};
+  // How long to wait after a read that found nothing, unless woken by a commit.
+  std::chrono::milliseconds poll_interval = kDefaultPollInterval;
 
   // Own rows one by one instead of whole shards, so that instances share the
   // work without any order: needs Mode::multi_node and Ordering::none. End
   // transactions before close(): a row that is committed after it stays claimed
-  // until `lock_timeout` has passed.
+  // until `lease.claim` has passed. `skip_recent`: leave events alone that are younger.
   bool row_claims = false;
-  std::chrono::milliseconds lock_timeout{300'000};
   std::chrono::milliseconds skip_recent{0};
 
-  std::chrono::milliseconds lease{15'000};
+  // See options.h for what is in them.
+  QueueOptions queue{};       // capacities and batch
+  RetryOptions retry{};       // policy and max_attempts
+  DeadOptions dead{};         // what follows a dead event; dead letters
+  BreakerOptions breaker{};   // how long an unavailable listener is left alone
+  LeaseOptions lease{};       // how long this instance owns what it delivers
+  TimeoutOptions timeouts{};  // draining, calls that hang, an engine that stalls
 
-  std::shared_ptr<const RetryPolicy> retry{};  // empty: ExponentialBackoff{}
-  int max_attempts = 10;
-
-  std::vector<std::shared_ptr<Interceptor>> interceptors{};
+  std::vector<std::shared_ptr<Interceptor>> interceptors{};  // the first wraps all others
   std::vector<std::shared_ptr<WriterHook>> hooks{};
-
-  // After an event was marked DEAD; and before it is, when it must not be DEAD
-  // unless this has succeeded. See DispatcherOptions.
-  std::function<void(const Event&, std::string_view error)> on_dead_event{};
-  std::function<void(const Event&, std::string_view error)> dead_letter{};
 
   // Housekeeping while it runs; see purge.h and dead_events.h. An empty `log` in
   // them means the one below.
   std::optional<PurgeOptions> purge{};
   std::optional<ReplaySchedule> replay_dead{};
 
-  // close() lets queued events finish for this long; a call that takes longer
-  // than `hung_after` is reported; an instance that cannot read or update any event for
-  // `stalled_after` gives up what it owns and starts over; a listener that is
-  // unavailable is left alone for `pause`, doubled up to `max_pause`. See
-  // DispatcherOptions.
-  std::chrono::milliseconds drain_timeout{5'000};
-  std::chrono::milliseconds hung_after{30'000};
-  std::chrono::milliseconds stalled_after{60'000};
-  std::chrono::milliseconds pause{200};
-  std::chrono::milliseconds max_pause{30'000};
-
   // An event under suspicion of killing the process becomes DEAD after so many
   // deaths while it was delivered alone.
-  int max_solo_crashes = 2;
+  int max_solo_crashes = kDefaultMaxSoloCrashes;
 
   std::string name{};  // of this instance, for operators
   Logger log{};        // empty: standard_error_log()

@@ -276,7 +276,7 @@ TEST_F(IdempotentTest, AnEventThatAnotherIsAtCostsNoAttempt) {
     if (outcome.kind() == Outcome::Kind::retry_after) asked.raise();
     return outcome;
   });
-  Outbox box{memory::open(), on, {.max_attempts = 1}};
+  Outbox box{memory::open(), on, {.retry = {.max_attempts = 1}}};
   box.start();
   auto tx = box.begin();
   tx.write({.type = "T", .payload = json("{}"), .id = id});

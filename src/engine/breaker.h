@@ -6,13 +6,9 @@
 
 #include "outbox/clock.h"
 #include "outbox/listener.h"
+#include "outbox/options.h"
 
 namespace outbox::internal {
-
-struct BreakerOptions {
-  std::chrono::milliseconds pause{200};
-  std::chrono::milliseconds max_pause{30'000};
-};
 
 // One listener and how it is doing. After a call that found the other side
 // away no call starts for a pause; then one does, to probe; then twice as many

@@ -15,27 +15,28 @@ DispatcherOptions checked(DispatcherOptions options) {
   const auto refuse = [](const std::string& what) { throw MisuseError("dispatcher: " + what); };
   if (options.workers < 1)
     refuse("workers must be at least 1, got " + std::to_string(options.workers));
-  if (options.hot_capacity == 0) refuse("hot_capacity must be at least 1");
-  if (options.cold_capacity == 0) refuse("cold_capacity must be at least 1");
-  if (options.capacity_bytes == 0) refuse("capacity_bytes must be at least 1");
-  if (options.max_attempts < 1) {
-    refuse("max_attempts must be at least 1, got " + std::to_string(options.max_attempts));
+  if (options.queue.hot_capacity == 0) refuse("queue.hot_capacity must be at least 1");
+  if (options.queue.cold_capacity == 0) refuse("queue.cold_capacity must be at least 1");
+  if (options.queue.capacity_bytes == 0) refuse("queue.capacity_bytes must be at least 1");
+  if (options.retry.max_attempts < 1) {
+    refuse("retry.max_attempts must be at least 1, got " +
+           std::to_string(options.retry.max_attempts));
   }
-  if (options.drain_timeout.count() < 0) refuse("drain_timeout must not be negative");
-  if (options.hung_after.count() <= 0) refuse("hung_after must be positive");
-  if (options.stalled_after.count() <= 0) refuse("stalled_after must be positive");
-  if (options.pause.count() <= 0 || options.pause > options.max_pause) {
-    refuse(
-        "pauses need 0 < pause <= max_pause, got pause = " + std::to_string(options.pause.count()) +
-        " ms, max_pause = " + std::to_string(options.max_pause.count()) + " ms");
+  if (options.timeouts.drain.count() < 0) refuse("timeouts.drain must not be negative");
+  if (options.timeouts.hung.count() <= 0) refuse("timeouts.hung must be positive");
+  if (options.timeouts.stalled.count() <= 0) refuse("timeouts.stalled must be positive");
+  if (options.breaker.pause.count() <= 0 || options.breaker.pause > options.breaker.max_pause) {
+    refuse("breaker needs 0 < pause <= max_pause, got breaker.pause = " +
+           std::to_string(options.breaker.pause.count()) +
+           " ms, breaker.max_pause = " + std::to_string(options.breaker.max_pause.count()) + " ms");
   }
-  options.drain_timeout = bounded(options.drain_timeout);
-  options.hung_after = bounded(options.hung_after);
-  options.stalled_after = bounded(options.stalled_after);
-  options.pause = bounded(options.pause);
-  options.max_pause = bounded(options.max_pause);
+  options.timeouts.drain = bounded(options.timeouts.drain);
+  options.timeouts.hung = bounded(options.timeouts.hung);
+  options.timeouts.stalled = bounded(options.timeouts.stalled);
+  options.breaker.pause = bounded(options.breaker.pause);
+  options.breaker.max_pause = bounded(options.breaker.max_pause);
   if (options.lock_timeout) options.lock_timeout = bounded(*options.lock_timeout);
-  if (!options.retry) options.retry = std::make_shared<ExponentialBackoff>();
+  if (!options.retry.policy) options.retry.policy = std::make_shared<ExponentialBackoff>();
   if (!options.log) options.log = standard_error_log();
   if (options.clock == nullptr) options.clock = &host_clock();
   return options;
@@ -44,15 +45,15 @@ DispatcherOptions checked(DispatcherOptions options) {
 WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t batch,
                                std::size_t routes) {
   WorkQueueOptions result{.workers = options.workers,
-                          .hot_capacity = options.hot_capacity,
-                          .cold_capacity = options.cold_capacity,
-                          .capacity_bytes = options.capacity_bytes,
-                          .batch = std::min(batch, options.cold_capacity),
-                          .park = options.on_dead == OnDead::park,
+                          .hot_capacity = options.queue.hot_capacity,
+                          .cold_capacity = options.queue.cold_capacity,
+                          .capacity_bytes = options.queue.capacity_bytes,
+                          .batch = std::min(batch, options.queue.cold_capacity),
+                          .park = options.dead.then == OnDead::park,
                           .routes = routes};
   // There is nobody that the only lane could keep out.
   if (options.ordering == Ordering::total) {
-    result.lane_limit = options.hot_capacity + options.cold_capacity;
+    result.lane_limit = options.queue.hot_capacity + options.queue.cold_capacity;
   }
   return result;
 }
@@ -79,7 +80,7 @@ Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOp
                   .fenced = [this](std::int64_t epoch) { on_fenced(epoch); },
                   .refused = [this] { tell_if_emptied(); }},
                  clock_, log_) {
-  const BreakerOptions pauses{.pause = options_.pause, .max_pause = options_.max_pause};
+  const BreakerOptions& pauses = options_.breaker;
   for (const Route* route : listeners_.routes()) {
     if (options_.ordering == Ordering::total && route->options.ordering == Ordering::none) {
       throw MisuseError("dispatcher: the listener of " + route->name +
@@ -237,7 +238,7 @@ bool Core::drained(int shard) {
     for (const Job& job : queue_.shed(shard)) release(job);
   }
   hand_over_hung(shard);
-  completer_.give_up(shard, clock_.steady() - options_.stalled_after);
+  completer_.give_up(shard, clock_.steady() - options_.timeouts.stalled);
   return queue_.forget_shard(shard);
 }
 
@@ -265,7 +266,7 @@ bool Core::report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::S
     MutexLock lock(worker.mutex);
     Call& call = worker.call;
     if (!call.event || call.reported) return false;
-    const Clock::Steady limit = call.since + options_.hung_after;
+    const Clock::Steady limit = call.since + options_.timeouts.hung;
     if (now < limit) {
       next = std::min(next.value_or(limit), limit);
       return false;
@@ -278,7 +279,7 @@ bool Core::report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::S
   count(Counter::hung_calls);
   log_(LogLevel::error, "the listener of " + name_of(hung.route) + " has been working on event " +
                             hung.event->id() + " for more than " +
-                            std::to_string(options_.hung_after.count()) +
+                            std::to_string(options_.timeouts.hung.count()) +
                             " ms and is still at it; its worker is lost until it returns");
   return true;
 }
@@ -323,7 +324,7 @@ std::size_t Core::hung_workers(std::chrono::milliseconds longer) const {
   std::size_t hung = 0;
   for (const auto& worker : workers_) {
     MutexLock lock(worker->mutex);
-    if (worker->call.event && now >= worker->call.since + options_.hung_after + longer) ++hung;
+    if (worker->call.event && now >= worker->call.since + options_.timeouts.hung + longer) ++hung;
   }
   return hung;
 }
@@ -342,7 +343,7 @@ std::string Core::stalled() {
     }
   }
   // Longer each time: what the next lease delivers may be delivered for the second time.
-  const auto limit = bounded(options_.stalled_after * (1 << std::min(stalls_.load(), 6)));
+  const auto limit = bounded(options_.timeouts.stalled * (1 << std::min(stalls_.load(), 6)));
   const Clock::Steady now = clock_.steady();
   const auto waiting = completer_.waiting_since();
   // Where a lease cannot expire, nobody else could update them either.
@@ -407,7 +408,7 @@ Core::Condition Core::condition() const {
       MutexLock lock(worker->mutex);
       call = worker->call;
     }
-    if (!call.event || clock_.steady() < call.since + options_.hung_after) continue;
+    if (!call.event || clock_.steady() < call.since + options_.timeouts.hung) continue;
     ++hung;
     result.notes.push_back("the listener of " + name_of(call.route) +
                            " has been working on event " + call.event->id() + " for " +
@@ -420,10 +421,10 @@ Core::Condition Core::condition() const {
 std::vector<RowRef> Core::close() {
   queue_.enable_polling(false);  // first: while closing there is no room for what is read
   if (closing_.exchange(true)) return {};
-  const auto deadline = SteadyClock::now() + options_.drain_timeout;
+  const auto deadline = SteadyClock::now() + options_.timeouts.drain;
   if (!workers_.empty() && !queue_.drain(deadline)) {
     log_(LogLevel::warning, "closing: events were still queued or running after " +
-                                std::to_string(options_.drain_timeout.count()) +
+                                std::to_string(options_.timeouts.drain.count()) +
                                 " ms; what was not started stays pending");
   }
   std::vector<RowRef> unstarted;
@@ -445,7 +446,7 @@ std::vector<RowRef> Core::close() {
   stop_calls_.request_stop();
   for (auto& worker : workers_) worker->thread.join();
   completer_.close(SteadyClock::now() +
-                   std::max(options_.drain_timeout, std::chrono::milliseconds{1'000}));
+                   std::max(options_.timeouts.drain, std::chrono::milliseconds{1'000}));
   try {
     if (!innocent.empty()) instance_->apply(epoch_, innocent);
   } catch (const std::exception& error) {

@@ -182,7 +182,7 @@ void Core::load_lane(const LaneRead& lane, Rows rows, bool candidate) {
       break;
     }
     if (row->status == Status::dead) {
-      if (options_.on_dead != OnDead::skip) {
+      if (options_.dead.then != OnDead::skip) {
         page.blocked = true;
         break;
       }
@@ -209,7 +209,7 @@ void Core::load_lane(const LaneRead& lane, Rows rows, bool candidate) {
   if (!candidates.empty()) deliver_isolated(std::move(candidates));
   for (const Job& job : queue_.load_lane(lane.key, std::move(page))) release(job);
   completer_.submit(std::move(unblocked));
-  if (!blocked || options_.on_dead != OnDead::park) return;
+  if (!blocked || options_.dead.then != OnDead::park) return;
   for (; row != rows.rows.end(); ++row) {
     if (row->status != Status::dead && !handle(std::move(*row))) return;
   }

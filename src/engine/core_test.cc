@@ -45,11 +45,13 @@ class CoreTest : public testing::EngineTest {
   void start(std::shared_ptr<Listener> listener) {
     Listeners on;
     on.add("Order", "Happened", std::move(listener));
-    core = std::make_unique<Core>(
-        instance, on,
-        DispatcherOptions{
-            .workers = 1, .hung_after = 30s, .tracker = tracker, .log = log.log(), .clock = &clock},
-        50);
+    core = std::make_unique<Core>(instance, on,
+                                  DispatcherOptions{.workers = 1,
+                                                    .timeouts = {.hung = 30s},
+                                                    .tracker = tracker,
+                                                    .log = log.log(),
+                                                    .clock = &clock},
+                                  50);
     core->start();
     lease = instance->renew();
     core->on_lease(lease, Clock::Steady::max());

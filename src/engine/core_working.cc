@@ -66,7 +66,7 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Decision decision{.kind = Kind::drop};
     if (ours) decision = decide(jobs[i], outcomes[i]);
-    if (decision.update.kind == StatusUpdate::Kind::dead && options_.dead_letter)
+    if (decision.update.kind == StatusUpdate::Kind::dead && options_.dead.letter)
       write_dead_letter(jobs[i], decision);
     if (decision.unavailable) away = outcomes[i].error();
     worker.decisions.push_back(std::move(decision));
@@ -220,7 +220,7 @@ Decision Core::decide(const Job& job, const Outcome& outcome) const {
   const auto die = [&] {
     update.kind = StatusUpdate::Kind::dead;
     update.error = cut_error_text(outcome.error());
-    const bool blocks = options_.on_dead != OnDead::skip && job.lane != kNoLane;
+    const bool blocks = options_.dead.then != OnDead::skip && job.lane != kNoLane;
     if (!blocks) update.lane = kNoLane;
     result.kind = blocks ? Kind::block : Kind::skip;
   };
@@ -234,7 +234,7 @@ Decision Core::decide(const Job& job, const Outcome& outcome) const {
       if (job.candidate) {
         // It has answered, and killed nobody. Kept in memory it would keep all
         // other listeners waiting for the end of its group.
-        wait(StatusUpdate::Kind::defer, options_.pause);
+        wait(StatusUpdate::Kind::defer, options_.breaker.pause);
       } else if (job.unsaved_progress) {
         // Whoever delivers it next is to know which handlers have it; perhaps that is somebody
         // else. It comes back at once, and waits for its listener in memory.
@@ -253,8 +253,9 @@ Decision Core::decide(const Job& job, const Outcome& outcome) const {
     case Outcome::Kind::failed: {
       ++update.attempts;
       const int max_attempts =
-          own != nullptr && own->max_attempts ? *own->max_attempts : options_.max_attempts;
-      const RetryPolicy& policy = own != nullptr && own->retry ? *own->retry : *options_.retry;
+          own != nullptr && own->max_attempts ? *own->max_attempts : options_.retry.max_attempts;
+      const RetryPolicy& policy =
+          own != nullptr && own->retry ? *own->retry : *options_.retry.policy;
       if (update.attempts >= max_attempts) {
         die();
       } else {
@@ -272,13 +273,13 @@ Decision Core::decide(const Job& job, const Outcome& outcome) const {
 // and its last attempt is repeated.
 void Core::write_dead_letter(Job& job, Decision& decision) const {
   try {
-    options_.dead_letter(job.row.event, decision.update.error);
+    options_.dead.letter(job.row.event, decision.update.error);
   } catch (...) {
     const std::string error = outcome_of(std::current_exception()).error();
     log_(LogLevel::error, "no dead letter could be left for event " + job.row.event.id() +
                               ", it will be tried again: " + error);
     const int attempts = std::max(decision.update.attempts, 1);
-    decision = decide(job, Outcome::retry_after(delay_of(*options_.retry, attempts)));
+    decision = decide(job, Outcome::retry_after(delay_of(*options_.retry.policy, attempts)));
     decision.update.crashes = job.row.crashes;  // it has not answered
   }
 }
@@ -423,9 +424,9 @@ void Core::report_dead(const Completion& completion) const {
   log_(LogLevel::error, "event " + event.id() + " (" + event.aggregate_type() + "/" + event.type() +
                             ") is dead after " + std::to_string(update.attempts) +
                             " attempts: " + update.error);
-  if (!options_.on_dead_event) return;
+  if (!options_.dead.on_event) return;
   try {
-    options_.on_dead_event(event, update.error);
+    options_.dead.on_event(event, update.error);
   } catch (...) {
     log_(LogLevel::error, "the on-dead callback failed for event " + event.id() + ": " +
                               outcome_of(std::current_exception()).error());

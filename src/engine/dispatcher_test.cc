@@ -56,7 +56,7 @@ TEST_F(DispatcherTest, DeliversHotAndColdEventsAndMarksThemDone) {
 TEST_F(DispatcherTest, TakesRoomFromTheRightQueueUntilTheMarkIsAcknowledged) {
   const Row hot = row("1");
   const Row cold = row("2");
-  auto on = dispatcher({.hot_capacity = 3, .cold_capacity = 5}, waiting());
+  auto on = dispatcher({.queue = {.hot_capacity = 3, .cold_capacity = 5}}, waiting());
   on->start();
   EXPECT_EQ(on->hot_room(), 3u);
   EXPECT_EQ(on->cold_room(), 5u);
@@ -79,7 +79,7 @@ TEST_F(DispatcherTest, TakesRoomFromTheRightQueueUntilTheMarkIsAcknowledged) {
 TEST_F(DispatcherTest, RefusesWhatAFullQueueCannotTakeAndTakesItLater) {
   const Row first = row("1");
   const Row second = row("2");
-  auto on = dispatcher({.workers = 2, .hot_capacity = 1, .cold_capacity = 1}, waiting());
+  auto on = dispatcher({.workers = 2, .queue = {.hot_capacity = 1, .cold_capacity = 1}}, waiting());
   on->start();
   ASSERT_TRUE(on->enqueue_hot(first));
   EXPECT_FALSE(on->enqueue_hot(second));

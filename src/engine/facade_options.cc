@@ -51,8 +51,8 @@ void check_order(const Options& options) {
   if (options.row_claims && options.ordering != Ordering::none) {
     refuse("row claims keep no order per aggregate: set ordering = Ordering::none with them");
   }
-  if (options.row_claims && options.lock_timeout.count() <= 0) {
-    refuse("lock_timeout must be positive, got " + std::to_string(options.lock_timeout.count()) +
+  if (options.row_claims && options.lease.claim.count() <= 0) {
+    refuse("lease.claim must be positive, got " + std::to_string(options.lease.claim.count()) +
            " ms");
   }
   if (options.skip_recent.count() > 0 && options.ordering != Ordering::none) {
@@ -60,8 +60,8 @@ void check_order(const Options& options) {
         "skip_recent would let younger events of an aggregate pass: set ordering = "
         "Ordering::none with it");
   }
-  if (options.on_dead != OnDead::skip && options.ordering == Ordering::none) {
-    refuse("on_dead = block or park needs an order: without one no event waits for another");
+  if (options.dead.then != OnDead::skip && options.ordering == Ordering::none) {
+    refuse("dead.then = block or park needs an order: without one no event waits for another");
   }
 }
 
@@ -70,12 +70,13 @@ void check_order(const Options& options) {
 Options checked(Options options, const Listeners& listeners, const Store& store) {
   check_mode(options, listeners, store);
   check_order(options);
-  if (options.lease < milliseconds{100}) {
-    refuse("the lease must be at least 100 ms, got " + std::to_string(options.lease.count()) +
-           " ms");
+  if (options.queue.batch == 0) refuse("queue.batch must be at least 1");
+  if (options.lease.duration < milliseconds{100}) {
+    refuse("lease.duration must be at least 100 ms, got " +
+           std::to_string(options.lease.duration.count()) + " ms");
   }
-  options.lease = bounded(options.lease);
-  options.lock_timeout = bounded(options.lock_timeout);
+  options.lease.duration = bounded(options.lease.duration);
+  options.lease.claim = bounded(options.lease.claim);
   if (options.mode == Mode::ordered) options.ordering = Ordering::total;
   if (!options.log) options.log = standard_error_log();
   if (options.purge && !options.purge->log) options.purge->log = options.log;
@@ -91,45 +92,37 @@ Options checked(Options options, const Listeners& listeners, const Store& store)
 
 InstanceOptions instance_options(const Options& options) {
   return {.name = options.name,
-          .capacity = options.hot_capacity + options.cold_capacity,
-          .lease = options.lease,
+          .capacity = options.queue.hot_capacity + options.queue.cold_capacity,
+          .lease = options.lease.duration,
           .exclusive = options.mode != Mode::multi_node,
           .row_claims = options.row_claims,
-          .lock_timeout = options.lock_timeout};
+          .lock_timeout = options.lease.claim};
 }
 
 DispatcherOptions dispatcher_options(const Options& options, const Clock& clock) {
   DispatcherOptions result{.workers = options.workers,
-                           .hot_capacity = options.hot_capacity,
-                           .cold_capacity = options.cold_capacity,
-                           .capacity_bytes = options.capacity_bytes,
                            .ordering = options.ordering,
-                           .on_dead = options.on_dead,
                            .on_unroutable = options.on_unroutable,
+                           .queue = options.queue,
                            .retry = options.retry,
-                           .max_attempts = options.max_attempts,
+                           .dead = options.dead,
+                           .breaker = options.breaker,
+                           .timeouts = options.timeouts,
                            .interceptors = options.interceptors,
-                           .on_dead_event = options.on_dead_event,
-                           .dead_letter = options.dead_letter,
-                           .drain_timeout = options.drain_timeout,
-                           .hung_after = options.hung_after,
-                           .stalled_after = options.stalled_after,
-                           .pause = options.pause,
-                           .max_pause = options.max_pause,
                            .log = options.log,
                            .metrics = options.metrics,
                            .clock = &clock};
-  if (options.row_claims) result.lock_timeout = options.lock_timeout;
+  if (options.row_claims) result.lock_timeout = options.lease.claim;
   return result;
 }
 
 PollerOptions poller_options(const Options& options, const Clock& clock) {
-  return Driver::checked_options({.batch = options.batch,
+  return Driver::checked_options({.batch = options.queue.batch,
                                   .interval = options.poll_interval,
                                   .skip_recent = options.skip_recent,
                                   .row_claims = options.row_claims,
                                   .max_solo_crashes = options.max_solo_crashes,
-                                  .stalled_after = options.stalled_after,
+                                  .stalled_after = options.timeouts.stalled,
                                   .log = options.log,
                                   .clock = &clock});
 }

@@ -46,9 +46,9 @@ TEST_F(FacadeTest, ASecondSingleNodeStandsByUntilTheFirstIsGone) {
 
 TEST_F(FacadeTest, ASingleNodeThatJoinsOthersGetsEverything) {
   store = memory::open();
-  auto shared = open({.mode = Mode::multi_node, .lease = 300ms});
+  auto shared = open({.mode = Mode::multi_node, .lease = {.duration = 300ms}});
   ASSERT_TRUE(eventually([&] { return shared->owner(); }));
-  auto single = open({.lease = 300ms});
+  auto single = open({.lease = {.duration = 300ms}});
   EXPECT_TRUE(eventually([&] { return single->owner() && !shared->owner(); }));
 }
 
@@ -68,10 +68,8 @@ TEST_F(FacadeTest, OrderedDeliversAllEventsOneAfterTheOtherWhateverTheirAggregat
   Texts expected;
   auto box = open({.mode = Mode::ordered,
                    .workers = 4,
-                   .cold_capacity = 16,
-                   .batch = 5,
-                   .retry = retry_every(1ms),
-                   .max_attempts = 1'000},
+                   .queue = {.cold_capacity = 16, .batch = 5},
+                   .retry = {.policy = retry_every(1ms), .max_attempts = 1'000}},
                   careful);
   for (int n = 0; n < 200; ++n) {
     const Draft draft = order_event(n % 3 == 0 ? "" : std::to_string(n % 5), std::to_string(n));
@@ -93,7 +91,7 @@ TEST_F(FacadeTest, AChangeBetweenOneOrderAndManyKeepsTheOrderOfWhatWaits) {
     bare_store = memory::open({.shards = 1, .clock = &clock});
     store = faulty(bare_store, faults);
     const Options before{.mode = ordered_first ? Mode::ordered : Mode::single_node,
-                         .retry = retry_every(1h)};
+                         .retry = {.policy = retry_every(1h)}};
     const Options after{.mode = ordered_first ? Mode::single_node : Mode::ordered};
     auto failing = std::make_shared<RecordingListener>(
         [](const Event&, const Delivery&) { return Outcome::failed("not yet"); });
@@ -161,10 +159,9 @@ TEST_F(FacadeTest, NeverMayBeWrittenAsTheLongestTime) {
   });
   store = memory::open();
   auto box = open({.poll_interval = kNever,
-                   .lease = kNever,
-                   .drain_timeout = kNever,
-                   .hung_after = kNever,
-                   .max_pause = kNever},
+                   .breaker = {.max_pause = kNever},
+                   .lease = {.duration = kNever},
+                   .timeouts = {.drain = kNever, .hung = kNever}},
                   later);
   write(*box, order_event("1", "1"));
   ASSERT_TRUE(eventually([&] { return calls == 1 && box->in_flight() == 0; }));
@@ -268,7 +265,7 @@ TEST_F(FacadeTest, HealthNamesWhatTheDatabaseRefusesUntilItIsBack) {
 TEST_F(FacadeTest, ACallThatHangsIsNamedAndAllWorkersHungIsNotAlive) {
   Barrier barrier;
   auto hanging = listener([&](const Event&) { barrier.pass(); });
-  auto box = open({.workers = 2, .hung_after = 5s}, hanging);
+  auto box = open({.workers = 2, .timeouts = {.hung = 5s}}, hanging);
   const std::string id = write(*box, order_event("1", "1"));
   ASSERT_TRUE(barrier.reached(1));
   EXPECT_TRUE(box->health().reasons.empty());
@@ -292,7 +289,7 @@ TEST_F(FacadeTest, ACallThatHangsIsNamedAndAllWorkersHungIsNotAlive) {
 TEST_F(FacadeTest, WhilePausedNothingIsDeliveredAndNothingIsLost) {
   for (const Ordering ordering : {Ordering::per_aggregate, Ordering::none}) {
     recorder = std::make_shared<RecordingListener>();
-    auto box = open({.ordering = ordering, .hot_capacity = 4, .cold_capacity = 4});
+    auto box = open({.ordering = ordering, .queue = {.hot_capacity = 4, .cold_capacity = 4}});
     ASSERT_TRUE(eventually([&] { return box->owner(); }));
     box->pause();
     box->pause();
@@ -309,7 +306,7 @@ TEST_F(FacadeTest, WhilePausedNothingIsDeliveredAndNothingIsLost) {
 }
 
 TEST_F(FacadeTest, APausedOutboxClosesAtOnceAndLeavesItsEventsPending) {
-  auto box = open({.drain_timeout = 60s});
+  auto box = open({.timeouts = {.drain = 60s}});
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   box->pause();
   const std::string id = write(*box, order_event("1", "1"));
@@ -325,7 +322,7 @@ class TwoListenersTest : public FacadeTest {
   // Not started.
   std::unique_ptr<Outbox> make_two(Options options) {
     options.log = log.log();
-    options.stalled_after = 24h;  // see EngineTest
+    options.timeouts.stalled = 24h;  // see EngineTest
     Listeners on;
     on.add("Order", "Happened", std::static_pointer_cast<Listener>(recorder));
     on.add("Order", "Mailed", std::static_pointer_cast<Listener>(mail));
@@ -369,7 +366,8 @@ TEST_F(TwoListenersTest, ABacklogOfThePausedOneDoesNotKeepTheOtherOneOut) {
   for (const Ordering ordering : {Ordering::per_aggregate, Ordering::none}) {
     recorder = std::make_shared<RecordingListener>();
     mail = std::make_shared<RecordingListener>();
-    auto box = open_two({.ordering = ordering, .hot_capacity = 8, .cold_capacity = 8, .batch = 4});
+    auto box = open_two(
+        {.ordering = ordering, .queue = {.hot_capacity = 8, .cold_capacity = 8, .batch = 4}});
     ASSERT_TRUE(eventually([&] { return box->owner(); }));
     box->pause("Order", "Mailed");
     Texts mails;
@@ -443,14 +441,14 @@ TEST_F(FacadeTest, AnEventIsDeadOnlyOnceItsDeadLetterIsTaken) {
   std::string reason;
   auto failing = std::make_shared<RecordingListener>(
       [](const Event&, const Delivery&) { return Outcome::failed("broken"); });
-  auto box = open({.retry = retry_every(1s),
-                   .max_attempts = 2,
-                   .on_dead_event = [&](const Event&, std::string_view) { ++evicted; },
-                   .dead_letter =
-                       [&](const Event&, std::string_view error) {
-                         if (++letters < 3) throw RetryableError("no room for dead letters");
-                         reason = error;
-                       }},
+  auto box = open({.retry = {.policy = retry_every(1s), .max_attempts = 2},
+                   .dead = {.on_event = [&](const Event&, std::string_view) { ++evicted; },
+                            .letter =
+                                [&](const Event&, std::string_view error) {
+                                  if (++letters < 3)
+                                    throw RetryableError("no room for dead letters");
+                                  reason = error;
+                                }}},
                   failing);
   const std::string id = write(*box, order_event("1", "1"));
   ASSERT_TRUE(eventually([&] {
@@ -478,8 +476,8 @@ TEST_F(FacadeTest, ADeadLetterThatHangsIsACallThatHangs) {
   Barrier barrier;
   auto failing = listener([](const Event&) -> Outcome { return Outcome::permanent("broken"); });
   auto box = open({.workers = 1,
-                   .dead_letter = [&](const Event&, std::string_view) { barrier.pass(); },
-                   .hung_after = 5s},
+                   .dead = {.letter = [&](const Event&, std::string_view) { barrier.pass(); }},
+                   .timeouts = {.hung = 5s}},
                   failing);
   write(*box, order_event("1", "1"));
   ASSERT_TRUE(barrier.reached());
@@ -490,10 +488,10 @@ TEST_F(FacadeTest, ADeadLetterThatHangsIsACallThatHangs) {
 
 TEST_F(FacadeTest, APausedInstanceGivesShardsToNewcomers) {
   store = memory::open();
-  auto first = open({.mode = Mode::multi_node, .lease = 300ms});
+  auto first = open({.mode = Mode::multi_node, .lease = {.duration = 300ms}});
   ASSERT_TRUE(eventually([&] { return first->owner(); }));
   first->pause();
-  auto second = open({.mode = Mode::multi_node, .lease = 300ms});
+  auto second = open({.mode = Mode::multi_node, .lease = {.duration = 300ms}});
   EXPECT_TRUE(eventually([&] { return second->owner(); }));
 }
 
@@ -502,7 +500,7 @@ TEST_F(FacadeTest, ManyBlockedAggregatesGoOnAtOnceWhenTheyAreReplayed) {
   auto sick = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
     return healed ? Outcome::done() : Outcome::permanent("not now");
   });
-  auto box = open({.on_dead = OnDead::block}, sick);
+  auto box = open({.dead = {.then = OnDead::block}}, sick);
   for (int n = 0; n < 200; ++n) write(*box, order_event(std::to_string(n), "1"));
   ASSERT_TRUE(eventually([&] { return store->counts().dead == 200; }));
   healed = true;
@@ -557,14 +555,15 @@ TEST_F(OwnThreadTest, ClosingInAnyCallbackIsRefusedAndChangesNothing) {
         if (event.payload() == "3") return Outcome::permanent("bad");
         return Outcome::done();
       });
-  box = make({.retry = std::make_shared<Policy>([&] { try_to_close("retry policy"); }),
-              .interceptors = {before([&](const Event&) { try_to_close("before"); }),
-                               after([&](const Event&, const std::exception_ptr&) {
-                                 try_to_close("after");
-                               })},
-              .on_dead_event = [&](const Event&, std::string_view) { try_to_close("on dead"); },
-              .dead_letter = [&](const Event&, std::string_view) { try_to_close("dead letter"); }},
-             listener);
+  box = make(
+      {.retry = {.policy = std::make_shared<Policy>([&] { try_to_close("retry policy"); })},
+       .dead = {.on_event = [&](const Event&, std::string_view) { try_to_close("on dead"); },
+                .letter = [&](const Event&, std::string_view) { try_to_close("dead letter"); }},
+       .interceptors = {before([&](const Event&) { try_to_close("before"); }),
+                        after([&](const Event&, const std::exception_ptr&) {
+                          try_to_close("after");
+                        })}},
+      listener);
   box->start();
   for (const char* payload : {"1", "2", "3"}) write(*box, order_event(payload, payload));
   for (const char* where :

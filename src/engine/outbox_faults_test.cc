@@ -21,7 +21,9 @@ TEST_F(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
     if (away) throw UnavailableError("no broker");
     return Outcome::done();
   });
-  auto box = open({.workers = 1, .max_attempts = 1, .pause = 1s, .max_pause = 4s}, broker);
+  auto box =
+      open({.workers = 1, .retry = {.max_attempts = 1}, .breaker = {.pause = 1s, .max_pause = 4s}},
+           broker);
   Texts ids;
   for (int n = 0; n < 20; ++n) ids.push_back(write(*box, order_event(std::to_string(n % 3), "1")));
   ASSERT_TRUE(broker->wait_for(1));
@@ -66,7 +68,8 @@ TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
     const int n = count++;
     if (n < 12 && n % 3 != 2) throw RetryableError("away: " + std::string(call));
   };
-  auto box = open({.poll_interval = 60s, .retry = retry_every(1ms), .max_attempts = 1000}, flaky);
+  auto box = open(
+      {.poll_interval = 60s, .retry = {.policy = retry_every(1ms), .max_attempts = 1000}}, flaky);
   std::set<std::string> ids;
   faults->before(fail);
   for (int n = 0; n < 60; ++n) {
@@ -104,14 +107,14 @@ TEST_F(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
     throw PermanentError("the zombie's opinion");
   });
   auto zombie_faults = faults;
-  auto zombie = open({.lease = 15s}, stuck);
+  auto zombie = open({.lease = {.duration = 15s}}, stuck);
   const auto id = write(*zombie, order_event("1", "1"));
   ASSERT_TRUE(inside.reached());
 
   zombie_faults->before(failing({"renew"}));
   faults = std::make_shared<Faults>();
   store = faulty(bare_store, faults);
-  auto next = make({.lease = 15s});
+  auto next = make({.lease = {.duration = 15s}});
   clock.advance(16s);
   next->start();
   ASSERT_TRUE(recorder->wait_for(1)) << "taken over";
@@ -145,12 +148,12 @@ TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
   faults->before([&](std::string_view call) {
     if (call == "renew" && sleeps) asleep.pass();
   });
-  auto zombie = open({.lease = 15s}, stuck);
+  auto zombie = open({.lease = {.duration = 15s}}, stuck);
   const auto id = write(*zombie, order_event("1", "1"));
   ASSERT_TRUE(inside.reached());
   sleeps = true;
   store = bare_store;
-  auto next = make({.lease = 15s});
+  auto next = make({.lease = {.duration = 15s}});
   clock.advance(16s);
   next->start();
   ASSERT_TRUE(next->wait_idle(20s));
@@ -201,7 +204,7 @@ TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
     }
     return Outcome::done();
   });
-  auto box = open({.lease = 15s}, slow);
+  auto box = open({.lease = {.duration = 15s}}, slow);
   write(*box, order_event("a", "1"));
   ASSERT_TRUE(inside.reached());
   faults->before(failing({"renew"}));
@@ -233,7 +236,7 @@ TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
     if (call == "update") marking.pass();
     if (call == "renew" && away) throw RetryableError("away");
   });
-  auto box = open({.lease = 15s}, listener);
+  auto box = open({.lease = {.duration = 15s}}, listener);
   write(*box, order_event("a", "1"));
   ASSERT_TRUE(marking.reached());
   away = true;
@@ -293,7 +296,7 @@ void KillerTest::live_with_a_killer(const Options& options) {
       done.insert(event.id());
     });
     Options own = options;
-    own.drain_timeout = 0ms;
+    own.timeouts.drain = 0ms;
     own.log = log.log();
     Outbox box{faulty(bare_store, crash), on, own};
     box.start();
@@ -323,7 +326,7 @@ TEST_F(KillerTest, SoItIsWithRowClaims) {
   live_with_a_killer({.mode = Mode::multi_node,
                       .ordering = Ordering::none,
                       .row_claims = true,
-                      .lock_timeout = 10min});
+                      .lease = {.claim = 10min}});
 }
 
 // --- Whom a count of deaths is held against ---
@@ -360,7 +363,9 @@ TEST_F(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
     die_with({id}, 2);
     auto listener = std::make_shared<RecordingListener>(
         [&](const Event&, const Delivery&) { return answer(); });
-    auto box = open({.retry = retry_every(1h), .pause = 1h, .max_pause = 1h}, listener);
+    auto box =
+        open({.retry = {.policy = retry_every(1h)}, .breaker = {.pause = 1h, .max_pause = 1h}},
+             listener);
     ASSERT_TRUE(in_time(*box, [&] { return bare_store->find(id)->hold.value_or(0) != 0; }));
     EXPECT_EQ(listener->count(), 1u);
     EXPECT_EQ(deaths(id), 0) << "answer " << &answer - answers.data();
@@ -410,7 +415,7 @@ void IsolationTest::close_with_candidates_in_the_queue(Options options) {
     return Outcome::done();
   });
   options.workers = 1;
-  options.drain_timeout = 0ms;
+  options.timeouts.drain = 0ms;
   auto box = open(options, listener);
   const OpenAtEnd at_end(inside);
   ASSERT_TRUE(inside.reached());

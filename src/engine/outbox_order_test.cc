@@ -52,7 +52,7 @@ class OrderTest : public EngineTest {
 
 TEST_F(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
   answer("1", Outcome::failed("not yet"));
-  auto box = open({.retry = retry_every(10s)}, picky);
+  auto box = open({.retry = {.policy = retry_every(10s)}}, picky);
   for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
   write(*box, order_event("b", "\"other\""));
   ASSERT_TRUE(wait_delivered({"\"other\""}));
@@ -89,7 +89,7 @@ TEST_F(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
   const auto before = store->join({});
   ASSERT_TRUE(before->apply(before->renew().epoch, aside).stale.empty());
   before->leave();
-  auto box = open({.batch = 2}, picky);
+  auto box = open({.queue = {.batch = 2}}, picky);
   ASSERT_TRUE(box->wait_idle(20s));
   Texts of_a = delivered();
   std::erase_if(of_a, [](const std::string& n) { return n == "2" || n == "3"; });
@@ -99,7 +99,7 @@ TEST_F(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
 TEST_F(OrderTest, ARestartInBetweenKeepsTheOrder) {
   answer("1", Outcome::failed("not yet"));
   {
-    auto box = open({.retry = retry_every(10s)}, picky);
+    auto box = open({.retry = {.policy = retry_every(10s)}}, picky);
     for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
     ASSERT_TRUE(picky->wait_for(1));
     ASSERT_TRUE(wait_pending(*box, 3));
@@ -126,7 +126,8 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
     return "\"" + std::string(kSize - 2 - text.size(), 'x') + text + "\"";
   };
   answer(payload(0), Outcome::failed("not yet"));
-  auto box = open({.capacity_bytes = kCapacity, .retry = retry_every(10s)}, picky);
+  auto box =
+      open({.queue = {.capacity_bytes = kCapacity}, .retry = {.policy = retry_every(10s)}}, picky);
   for (std::size_t n = 0; n < kEvents; ++n) write(*box, order_event("a", payload(n)));
   const auto all_held = [&] { return box->in_flight() == 0 && store->counts().held == kEvents; };
   ASSERT_TRUE(eventually(all_held));
@@ -155,7 +156,7 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
 
 TEST_F(OrderTest, SkipGoesOnWithTheNext) {
   answer("1", Outcome::permanent("bad"));
-  auto box = open({.on_dead = OnDead::skip}, picky);
+  auto box = open({.dead = {.then = OnDead::skip}}, picky);
   for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_EQ(delivered(), (Texts{"2", "3"}));
@@ -163,7 +164,7 @@ TEST_F(OrderTest, SkipGoesOnWithTheNext) {
 
 TEST_F(OrderTest, BlockWaitsForAnOperatorWhoReplays) {
   answer("1", Outcome::permanent("bad"));
-  auto box = open({.on_dead = OnDead::block}, picky);
+  auto box = open({.dead = {.then = OnDead::block}}, picky);
   const auto head = write(*box, order_event("a", "1"));
   for (const char* n : {"2", "3"}) write(*box, order_event("a", n));
   ASSERT_TRUE(wait_pending(*box, 2));
@@ -187,12 +188,12 @@ TEST_F(OrderTest, BlockWaitsForAnOperatorWhoDiscardsAlsoAfterARestart) {
   answer("1", Outcome::permanent("bad"));
   std::string head;
   {
-    auto box = open({.on_dead = OnDead::block}, picky);
+    auto box = open({.dead = {.then = OnDead::block}}, picky);
     head = write(*box, order_event("a", "1"));
     for (const char* n : {"2", "3"}) write(*box, order_event("a", n));
     ASSERT_TRUE(wait_pending(*box, 2));
   }
-  auto box = open({.on_dead = OnDead::block}, picky);
+  auto box = open({.dead = {.then = OnDead::block}}, picky);
   write(*box, order_event("b", "\"other\""));
   ASSERT_TRUE(wait_delivered({"\"other\""}));
   pass(*box, 20s);
@@ -212,7 +213,7 @@ TEST_F(OrderTest, AFreedHeadIsFoundAtOnceHoweverManyAreBlocked) {
   constexpr int kBlocked = 2'000;
   answer("1", Outcome::permanent("bad"));
   std::map<std::string, std::string> heads;
-  auto box = open({.on_dead = OnDead::block}, picky);
+  auto box = open({.dead = {.then = OnDead::block}}, picky);
   for (int n = 0; n < kBlocked; ++n) {
     const std::string aggregate = std::to_string(n);
     heads[aggregate] = write(*box, order_event(aggregate, "1"));
@@ -233,7 +234,7 @@ TEST_F(OrderTest, AFreedHeadIsFoundAtOnceHoweverManyAreBlocked) {
 
 TEST_F(OrderTest, AFreedHeadIsFoundSoonWithoutNewsOfCommits) {
   answer("1", Outcome::permanent("bad"));
-  auto box = open({.on_dead = OnDead::block, .poll_interval = std::chrono::hours{1}}, picky);
+  auto box = open({.poll_interval = std::chrono::hours{1}, .dead = {.then = OnDead::block}}, picky);
   const auto head = write(*box, order_event("a", "1"));
   write(*box, order_event("a", "2"));
   ASSERT_TRUE(wait_pending(*box, 1));
@@ -245,18 +246,18 @@ TEST_F(OrderTest, AFreedHeadIsFoundSoonWithoutNewsOfCommits) {
 TEST_F(OrderTest, AfterABlockASwitchToSkipLetsTheOthersGo) {
   answer("1", Outcome::permanent("bad"));
   {
-    auto box = open({.on_dead = OnDead::block}, picky);
+    auto box = open({.dead = {.then = OnDead::block}}, picky);
     for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
     ASSERT_TRUE(wait_pending(*box, 2));
   }
-  auto box = open({.on_dead = OnDead::skip}, picky);
+  auto box = open({.dead = {.then = OnDead::skip}}, picky);
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_EQ(delivered(), (Texts{"2", "3"}));
 }
 
 TEST_F(OrderTest, ParkHoldsTheLaterOnesUntilTheyAreReplayedInOrder) {
   answer("1", Outcome::permanent("bad"));
-  auto box = open({.on_dead = OnDead::park}, picky);
+  auto box = open({.dead = {.then = OnDead::park}}, picky);
   Texts ids;
   for (const char* n : {"1", "2", "3"}) ids.push_back(write(*box, order_event("a", n)));
   ASSERT_TRUE(wait_pending(*box, 0));
@@ -288,14 +289,14 @@ TEST_F(OrderTest, AfterAParkASwitchToSkipFreesAllDeadOnesHoweverMany) {
   answer("0", Outcome::permanent("bad"));
   Texts ids;
   {
-    auto box = open({.on_dead = OnDead::park, .cold_capacity = 8}, picky);
+    auto box = open({.queue = {.cold_capacity = 8}, .dead = {.then = OnDead::park}}, picky);
     for (int n = 0; n < 30; ++n) {
       ids.push_back(write(*box, order_event("a", std::to_string(n))));
       ASSERT_TRUE(wait_pending(*box, 0));
     }
   }
   heal();
-  auto box = open({.on_dead = OnDead::skip, .cold_capacity = 8}, picky);
+  auto box = open({.queue = {.cold_capacity = 8}, .dead = {.then = OnDead::skip}}, picky);
   ids.push_back(write(*box, order_event("a", "99")));
   ASSERT_TRUE(box->wait_idle(20s)) << "nobody waits for a DEAD one";
   EXPECT_EQ(delivered(), Texts{"99"});
@@ -323,11 +324,9 @@ TEST_F(OrderTest, TinyQueuesAndBatchesKeepTheOrder) {
     return Outcome::done();
   });
   const Options tiny{.workers = 3,
-                     .cold_capacity = 4,
-                     .batch = 2,
                      .poll_interval = 60s,
-                     .retry = retry_every(1ms),
-                     .max_attempts = 1'000'000};
+                     .queue = {.cold_capacity = 4, .batch = 2},
+                     .retry = {.policy = retry_every(1ms), .max_attempts = 1'000'000}};
   for (int round = 0; round < 3; ++round) {  // with a restart after each
     auto box = open(tiny, flaky);
     for (int n = 0; n < 60; ++n) {
@@ -381,8 +380,7 @@ TEST_F(OrderTest, BatchesKeepTheOrderOverFailures) {
   Outbox box{store,
              on,
              {.poll_interval = 60s,
-              .retry = retry_every(1ms),
-              .max_attempts = 1'000'000,
+              .retry = {.policy = retry_every(1ms), .max_attempts = 1'000'000},
               .log = log.log()}};
   box.start();
   for (int n = 0; n < 200; ++n) {

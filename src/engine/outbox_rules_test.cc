@@ -67,7 +67,7 @@ TEST_F(RulesTest, WhenTheHotQueueIsFullTheReaderDeliversAndTheWriteSucceeds) {
     busy.pass();
     return Outcome::done();
   });
-  auto box = open({.workers = 1, .ordering = Ordering::none, .hot_capacity = 2}, slow);
+  auto box = open({.workers = 1, .ordering = Ordering::none, .queue = {.hot_capacity = 2}}, slow);
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   std::set<std::string> ids;
   for (int n = 0; n < 50; ++n) ids.insert(write(*box, order_event("1", std::to_string(n))));
@@ -145,7 +145,7 @@ TEST_F(RulesTest, RetryAfterSpendsNoAttemptAndWaitsItsOwnTime) {
     EXPECT_EQ(delivery.attempt, 1);
     return ++calls < 4 ? Outcome::retry_after(5s) : Outcome::done();
   });
-  auto box = open({.max_attempts = 1}, patient);
+  auto box = open({.retry = {.max_attempts = 1}}, patient);
   const auto id = write(*box, order_event("1", "1"));
   for (std::size_t n = 1; n < 4; ++n) {
     ASSERT_TRUE(patient->wait_for(n));
@@ -169,7 +169,7 @@ TEST_F(RulesTest, AnErrorWithItsOwnDelayUsesThatDelayAndSpendsAnAttempt) {
     if (delivery.attempt == 1) throw RetryAfterError("come back", 7s);
     return Outcome::done();
   });
-  auto box = open({.retry = retry_every(1h)}, failing_once);
+  auto box = open({.retry = {.policy = retry_every(1h)}}, failing_once);
   const auto id = write(*box, order_event("1", "1"));
   ASSERT_TRUE(eventually([&] { return status(id) == Status::retry && box->in_flight() == 0; }));
   EXPECT_EQ(attempts(id), 1);
@@ -186,13 +186,13 @@ TEST_F(RulesTest, AnErrorWithItsOwnDelayUsesThatDelayAndSpendsAnAttempt) {
 TEST_F(RulesTest, APermanentErrorIsDeadAtOnceAndTheCallbackHearsOfIt) {
   Signal told;
   auto box = open(
-      {.on_dead_event =
-           [&](const Event& event, std::string_view error) {
-             EXPECT_EQ(event.payload(), "1");
-             EXPECT_EQ(error, "never");
-             told.raise();
-             throw 42;
-           }},
+      {.dead = {.on_event =
+                    [&](const Event& event, std::string_view error) {
+                      EXPECT_EQ(event.payload(), "1");
+                      EXPECT_EQ(error, "never");
+                      told.raise();
+                      throw 42;
+                    }}},
       answering([](const Event&, const Delivery&) -> Outcome { throw PermanentError("never"); }));
   const auto id = write(*box, order_event("1", "1"));
   ASSERT_TRUE(told.wait());
@@ -288,7 +288,7 @@ TEST_F(RulesTest, WhatNobodyListensToWaitsIfSoWishedForAnInstanceThatDoes) {
 }
 
 TEST_F(RulesTest, ThrowingSomethingOddIsAFailedAttempt) {
-  auto box = open({.max_attempts = 1},
+  auto box = open({.retry = {.max_attempts = 1}},
                   answering([](const Event&, const Delivery&) -> Outcome { throw 42; }));
   const auto id = write(*box, order_event("1", "1"));
   ASSERT_TRUE(box->wait_idle(20s));
@@ -298,7 +298,7 @@ TEST_F(RulesTest, ThrowingSomethingOddIsAFailedAttempt) {
 
 TEST_F(RulesTest, AListenerThatHangsIsReportedOnce) {
   Barrier hang;
-  auto box = open({.hung_after = 30s}, answering([&](const Event&, const Delivery&) {
+  auto box = open({.timeouts = {.hung = 30s}}, answering([&](const Event&, const Delivery&) {
                     hang.pass();
                     return Outcome::done();
                   }));
@@ -328,7 +328,7 @@ TEST_F(RulesTest, ClosingWaitsForWhatRunsAndLeavesTheRestPendingWithAllItsAttemp
     asked_to_stop = eventually([&] { return delivery.stop.stop_requested(); });
     return Outcome::done();
   });
-  auto box = open({.workers = 1, .drain_timeout = 0ms}, slow);
+  auto box = open({.workers = 1, .timeouts = {.drain = 0ms}}, slow);
   Texts ids;
   for (int n = 0; n < 5; ++n) ids.push_back(write(*box, order_event(std::to_string(n), "1")));
   ASSERT_TRUE(running.reached());
@@ -405,7 +405,7 @@ TEST_F(RulesTest, WhatIsWrittenThroughAClosedOutboxIsNotClaimedByIt) {
 
 TEST_F(RulesTest, RowClaimsNeedOrderingNone) {
   EXPECT_THROW(make({.mode = Mode::multi_node, .row_claims = true}), MisuseError);
-  EXPECT_THROW(make({.ordering = Ordering::none, .on_dead = OnDead::block}), MisuseError);
+  EXPECT_THROW(make({.ordering = Ordering::none, .dead = {.then = OnDead::block}}), MisuseError);
 }
 
 // --- Fork (rule 38) ---

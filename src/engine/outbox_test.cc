@@ -105,7 +105,8 @@ TEST_F(OutboxTest, KeepsTheOrderOverFailures) {
     const std::lock_guard lock(mutex);
     done[event.aggregate_id()].push_back(std::stoi(event.payload()));
   });
-  const auto box = open({.poll_interval = 60s, .retry = at_once(), .max_attempts = 1000}, flaky);
+  const auto box =
+      open({.poll_interval = 60s, .retry = {.policy = at_once(), .max_attempts = 1000}}, flaky);
   for (int n = 0; n < 300; ++n) {
     auto tx = box->begin();
     for (int a = 0; a < 5; ++a) tx.write(order_event(std::to_string(a), std::to_string(n)));
@@ -136,7 +137,7 @@ TEST_F(OutboxTest, EventsWaitedBecauseTheClockWasSetBack) {
 TEST_F(OutboxTest, GivesUpAfterTheLastAttempt) {
   auto failing = std::make_shared<RecordingListener>(
       [](const Event&, const Delivery&) -> Outcome { throw std::runtime_error("no way"); });
-  const auto box = open({.retry = at_once(), .max_attempts = 3}, failing);
+  const auto box = open({.retry = {.policy = at_once(), .max_attempts = 3}}, failing);
   write(*box, order_event("42", "1"));
   ASSERT_TRUE(box->wait_idle(20s));
   ASSERT_EQ(failing->count(), 3u);

@@ -48,7 +48,7 @@ TEST_F(ProgressTest, AMarkThatAnOldPrimaryFencesDoesNotStopTheEngineForGood) {
     if (fences-- > 0) return UpdateResult{.fenced = true};
     return std::nullopt;
   });
-  auto box = open({.lease = 15s});
+  auto box = open({.lease = {.duration = 15s}});
   const std::string first = write(*box, order_event("a", "1"));
   ASSERT_TRUE(in_time(*box, [&] { return is_done(first); }));
   const std::string second = write(*box, order_event("a", "2"));
@@ -60,7 +60,7 @@ TEST_F(ProgressTest, AMarkThatAnOldPrimaryFencesDoesNotStopTheEngineForGood) {
 
 TEST_F(ProgressTest, WhoIsFencedAgainAndAgainComesBackEverMoreRarely) {
   faults->on_update([](std::span<const StatusUpdate>) { return UpdateResult{.fenced = true}; });
-  auto box = open({.lease = 15s});
+  auto box = open({.lease = {.duration = 15s}});
   write(*box, order_event("a", "1"));
   for (int step = 0; step < 600; ++step) {  // a minute
     clock.advance(100ms);
@@ -76,9 +76,9 @@ TEST_F(ProgressTest, WhoIsFencedAgainAndAgainComesBackEverMoreRarely) {
 
 TEST_F(ProgressTest, WhoCannotMarkForLongLetsAnotherDeliver) {
   faults->before(failing({"update"}));
-  auto a = open({.lease = 1h, .stalled_after = 59s});
+  auto a = open({.lease = {.duration = 1h}, .timeouts = {.stalled = 59s}});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
-  auto b = open_other({.lease = 1h});
+  auto b = open_other({.lease = {.duration = 1h}});
   const auto began = clock.steady();
   const std::string id = write(*a, order_event("a", "1"));
   ASSERT_TRUE(recorder->wait_for(1));
@@ -91,11 +91,11 @@ TEST_F(ProgressTest, WhoCannotMarkForLongLetsAnotherDeliver) {
 }
 
 TEST_F(ProgressTest, WhoCannotReadForLongLetsAnotherDeliver) {
-  auto a = open({.lease = 15s, .stalled_after = 59s});
+  auto a = open({.lease = {.duration = 15s}, .timeouts = {.stalled = 59s}});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   ASSERT_TRUE(a->wait_idle(20s));
   faults->before(failing({"ready"}));
-  auto b = open_other({.lease = 15s});
+  auto b = open_other({.lease = {.duration = 15s}});
   const std::string id = write_elsewhere(order_event("a", "1"));
   ASSERT_TRUE(soon(*a, *b, [&] { return is_done(id); }));
   EXPECT_EQ(other->payloads(), Texts{"1"});
@@ -109,9 +109,11 @@ TEST_F(ProgressTest, WhoseWorkersAllHangLetsAnotherDeliverTheRest) {
     hang.pass();
     return Outcome::done();
   });
-  auto a = open({.workers = 2, .lease = 1h, .hung_after = 30s, .stalled_after = 59s}, hanging);
+  auto a =
+      open({.workers = 2, .lease = {.duration = 1h}, .timeouts = {.hung = 30s, .stalled = 59s}},
+           hanging);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
-  auto b = open_other({.lease = 1h});
+  auto b = open_other({.lease = {.duration = 1h}});
   const OpenAtEnd at_end(hang);
   Texts ids;
   for (int n = 0; n < 6; ++n) {
@@ -137,9 +139,11 @@ TEST_F(ProgressTest, WhoseWorkersAllHangKeepsWhatItHasWhereNothingElseIsToDo) {
     hang.pass();
     return Outcome::done();
   });
-  auto a = open({.workers = 1, .lease = 1h, .hung_after = 30s, .stalled_after = 59s}, hanging);
+  auto a =
+      open({.workers = 1, .lease = {.duration = 1h}, .timeouts = {.hung = 30s, .stalled = 59s}},
+           hanging);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
-  auto b = open_other({.lease = 1h});
+  auto b = open_other({.lease = {.duration = 1h}});
   const OpenAtEnd at_end(hang);
   write(*a, order_event("a", "1"));
   ASSERT_TRUE(hang.reached());
@@ -170,7 +174,7 @@ TEST_F(ProgressTest, APoisonCandidateThatHangsCostsItsGroupAndNotTheInstance) {
     if (event.id() == ids[3]) hang.pass();
     return Outcome::done();
   });
-  auto box = open({.hung_after = 30s}, hanging);
+  auto box = open({.timeouts = {.hung = 30s}}, hanging);
   const OpenAtEnd at_end(hang);
   ASSERT_TRUE(hang.reached());
   bool told = false;
@@ -208,7 +212,7 @@ TEST_F(ProgressTest, BesideAPoisonCandidateThatHangsTheOthersAreStillIsolated) {
     if (event.id() == ids[3]) hang.pass();
     return Outcome::done();
   });
-  auto box = open({.hung_after = 30s}, hanging);
+  auto box = open({.timeouts = {.hung = 30s}}, hanging);
   const OpenAtEnd at_end(hang);
   ASSERT_TRUE(hang.reached());
   ASSERT_TRUE(in_time(*box, [&] { return bare_store->counts().pending == 1; }));
@@ -250,8 +254,8 @@ TEST_F(ProgressTest, AHangAfterTheCallIsSeenAsWell) {
   Listeners on;
   on.add_batch("Order", "Happened", std::make_shared<FirstOnly>());
   Outbox box(store, on,
-             {.dead_letter = [&](const Event&, std::string_view) { letter.pass(); },
-              .hung_after = 30s,
+             {.dead = {.letter = [&](const Event&, std::string_view) { letter.pass(); }},
+              .timeouts = {.hung = 30s},
               .log = log.log()});
   const OpenAtEnd at_end(letter);
   for (int n = 0; n < 2; ++n) write_elsewhere(order_event("a", std::to_string(n)));
@@ -291,15 +295,18 @@ TEST_F(DrainTest, AShardWithACallThatHangsIsGivenUpAndTheEventIsHeld) {
     note(event);
     return Outcome::done();
   });
-  auto a =
-      open({.mode = Mode::multi_node, .workers = 40, .lease = 2min, .hung_after = 2min}, hanging);
+  auto a = open({.mode = Mode::multi_node,
+                 .workers = 40,
+                 .lease = {.duration = 2min},
+                 .timeouts = {.hung = 2min}},
+                hanging);
   const OpenAtEnd at_end(hang);
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   Texts hung;
   for (int n = 0; n < 32; ++n) hung.push_back(write(*a, order_event(std::to_string(n), "0")));
   ASSERT_TRUE(hang.reached(32)) << "in every shard, as good as certainly";
 
-  auto b = open_other({.mode = Mode::multi_node, .lease = 2min});
+  auto b = open_other({.mode = Mode::multi_node, .lease = {.duration = 2min}});
   const std::size_t renewals = faults->calls("renew");
   ASSERT_TRUE(soon(*a, *b, [&] { return faults->calls("renew") >= renewals + 3; }))
       << "it knows by now which shards to give up";
@@ -338,7 +345,8 @@ TEST_F(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
     }
     return std::nullopt;
   });
-  auto a = open({.mode = Mode::multi_node, .lease = 15s, .stalled_after = 59s});
+  auto a =
+      open({.mode = Mode::multi_node, .lease = {.duration = 15s}, .timeouts = {.stalled = 59s}});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   const auto refused = [&] {
     const auto reasons = a->health().reasons;
@@ -358,7 +366,7 @@ TEST_F(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
       return refused() == before;
     }));
   }
-  auto b = open_other({.mode = Mode::multi_node, .lease = 15s});
+  auto b = open_other({.mode = Mode::multi_node, .lease = {.duration = 15s}});
   Texts others;
   for (int n = 0; n < 100; ++n) {
     others.push_back(write_elsewhere(order_event("other " + std::to_string(n), "1")));
@@ -372,12 +380,12 @@ TEST_F(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
 }
 
 TEST_F(DrainTest, WhatWaitsForAPausedListenerIsGivenToTheNextOwner) {
-  auto a = open({.mode = Mode::multi_node, .lease = 15s});
+  auto a = open({.mode = Mode::multi_node, .lease = {.duration = 15s}});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   a->pause("Order", "Happened");
   for (int n = 0; n < 64; ++n) write(*a, order_event(std::to_string(n), "1"));
   ASSERT_TRUE(in_time(*a, [&] { return a->in_flight() == 64; }));
-  auto b = open_other({.mode = Mode::multi_node, .lease = 15s});
+  auto b = open_other({.mode = Mode::multi_node, .lease = {.duration = 15s}});
   EXPECT_TRUE(soon(*a, *b, [&] { return other->count() >= 16; })) << "half of the shards are its";
   EXPECT_EQ(recorder->count(), 0u);
   a->resume("Order", "Happened");

@@ -155,7 +155,7 @@ TEST_F(PurgeTest, ADeadEventThatBlocksItsLaneStaysUntilAnOperatorHasActed) {
         if (event.payload() == "\"killer\"") throw PermanentError("broken");
         return Outcome::done();
       });
-  const auto box = open({.on_dead = OnDead::block, .poll_interval = 50ms}, listener);
+  const auto box = open({.poll_interval = 50ms, .dead = {.then = OnDead::block}}, listener);
   const std::string head = write(*box, order_event("1", "\"killer\""));
   ASSERT_TRUE(eventually([&] { return status(head) == Status::dead; }));
   const std::string next = write(*box, order_event("1", "{}"));

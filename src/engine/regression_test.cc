@@ -148,8 +148,10 @@ TEST_F(RegressionTest, TheHotPathTookEventsWhoseRowsAnybodyCouldClaim) {
 }
 
 TEST_F(RegressionTest, TheHotPathTookEventsOfShardsThatAnotherInstanceOwns) {
-  auto one = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 3s}, recorder);
-  auto two = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = 3s}, recorder);
+  auto one = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = {.duration = 3s}},
+                  recorder);
+  auto two = open({.mode = Mode::multi_node, .ordering = Ordering::none, .lease = {.duration = 3s}},
+                  recorder);
   one->start();
   two->start();
   ASSERT_TRUE(eventually([&] { return one->owner() && two->owner(); }));
@@ -171,7 +173,7 @@ TEST_F(RegressionTest, IdleWorkersLeftRowsUnreadBehindABusyLane) {
     if (event.aggregate_id() == "busy") release.wait();
     if (event.aggregate_id() == "other") other.raise();
   });
-  auto box = open({.batch = 50}, slow);
+  auto box = open({.queue = {.batch = 50}}, slow);
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   write({order_event("first", "1")});
@@ -214,7 +216,7 @@ TEST_F(RegressionTest, APollerWaitedForItsIntervalOnceTheDispatcherWasFull) {
   std::vector<Draft> drafts;
   for (int n = 0; n < 500; ++n) drafts.push_back(order_event(std::to_string(n), "1"));
   write(drafts);
-  Dispatcher dispatcher{instance, on, {.cold_capacity = 10, .log = log.log()}};
+  Dispatcher dispatcher{instance, on, {.queue = {.cold_capacity = 10}, .log = log.log()}};
   Poller poller{instance, dispatcher.poll_handler(), {.interval = 10min, .log = log.log()}};
   dispatcher.start();
   poller.start();
@@ -239,7 +241,7 @@ TEST_F(RegressionTest, BlockedLanesHeldUpEverybodyAfterADeath) {
     updates.back().kind = StatusUpdate::Kind::retry;
     ASSERT_FALSE(victim->apply(lease.epoch, updates).fenced);
   }
-  auto box = open({.on_dead = OnDead::block}, recorder);
+  auto box = open({.dead = {.then = OnDead::block}}, recorder);
   box->start();
   EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
@@ -268,8 +270,8 @@ TEST_F(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
     read.raise();
     go_on.wait();
   });
-  auto one =
-      open({.mode = Mode::multi_node, .lease = 3s}, recorder, testing::faulty(store, faults));
+  auto one = open({.mode = Mode::multi_node, .lease = {.duration = 3s}}, recorder,
+                  testing::faulty(store, faults));
   one->start();
   ASSERT_TRUE(eventually([&] { return one->owner(); }));
   ASSERT_TRUE(one->wait_idle(5s));
@@ -278,7 +280,7 @@ TEST_F(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
   for (int n = 0; n < 20; ++n) drafts.push_back(order_event(std::to_string(n), std::to_string(n)));
   write(drafts);
   ASSERT_TRUE(read.wait());
-  auto two = open({.mode = Mode::multi_node, .lease = 3s}, recorder);
+  auto two = open({.mode = Mode::multi_node, .lease = {.duration = 3s}}, recorder);
   two->start();
   // Time enough to hand a shard over and deliver it.
   static_cast<void>(eventually([&] { return recorder->count() > 0; }, 3s));
@@ -426,7 +428,7 @@ TEST_F(RegressionTest, AFailureWhileEnteringALeaseWasNotMadeGood) {
     if (call == "held_lanes" && failures-- > 0) throw RetryableError("away");
   });
   write({order_event("1", "1")});
-  auto box = open({.lease = 60s}, recorder, testing::faulty(store, faults));
+  auto box = open({.lease = {.duration = 60s}}, recorder, testing::faulty(store, faults));
   box->start();
   EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
@@ -438,7 +440,7 @@ TEST_F(RegressionTest, ARetryPolicyThatThrowsEndedTheProcess) {
   auto failing = std::make_shared<RecordingListener>([](const Event&, const Delivery& delivery) {
     return delivery.attempt == 1 ? Outcome::failed("no") : Outcome::done();
   });
-  auto box = open({.retry = std::make_shared<Broken>()}, failing);
+  auto box = open({.retry = {.policy = std::make_shared<Broken>()}}, failing);
   box->start();
   write({order_event("1", "1")});
   EXPECT_TRUE(failing->wait_for(2, 5s));
@@ -495,7 +497,7 @@ TEST_F(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenByClose) {
                           return away ? Outcome::unavailable("away") : Outcome::done();
                         }),
                 handler("mail", [&](const Event&) { ++mails; })});
-    Outbox box{store, on, {.poll_interval = 10min, .pause = 30s, .log = log.log()}};
+    Outbox box{store, on, {.poll_interval = 10min, .breaker = {.pause = 30s}, .log = log.log()}};
     box.start();
     EXPECT_TRUE(eventually(until));
     box.close();
@@ -573,8 +575,8 @@ TEST_F(RegressionTest, ReservedRowsKeptOthersFromBeingReadUntilTheirCommitWasAns
   faults->after([&](std::string_view call) {
     if (call == "commit") answer.pass();
   });
-  auto box =
-      open({.ordering = Ordering::none, .batch = kBatch}, recorder, testing::faulty(store, faults));
+  auto box = open({.ordering = Ordering::none, .queue = {.batch = kBatch}}, recorder,
+                  testing::faulty(store, faults));
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   std::jthread writer([&] {

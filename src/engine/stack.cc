@@ -33,7 +33,7 @@ Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& o
       clock_(store_->clock()),
       instance_(store_->join(instance_options(options_))),
       core_(std::make_shared<Core>(instance_, std::move(listeners),
-                                   dispatcher_options(options_, clock_), options_.batch)),
+                                   dispatcher_options(options_, clock_), options_.queue.batch)),
       driver_(std::make_shared<Driver>(
           instance_, *core_, poller_options(options_, clock_),
           Driver::Helpers{.wanted = [core = core_.get()] { core->request_poll(); },

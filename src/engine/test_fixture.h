@@ -134,7 +134,7 @@ class EngineTest : public ::testing::Test {
     options.metrics = metrics;
     // A test's clock runs ahead of its threads: who stands still for a tenth of a second has not
     // stalled. Tests of that name a time of their own.
-    if (options.stalled_after == Options{}.stalled_after) options.stalled_after = 24h;
+    if (options.timeouts.stalled == Options{}.timeouts.stalled) options.timeouts.stalled = 24h;
     Listeners on;
     on.add("Order", "Happened", to ? to : std::static_pointer_cast<Listener>(recorder));
     return std::make_unique<Outbox>(store, on, options);

@@ -17,17 +17,18 @@
 #include "engine/breaker.h"
 #include "engine/job.h"
 #include "engine/lane.h"
+#include "outbox/options.h"
 #include "outbox/spi/poller.h"
 
 namespace outbox::internal {
 
 struct WorkQueueOptions {
-  int workers = 4;
-  std::size_t hot_capacity = 1000;
-  std::size_t cold_capacity = 1000;
-  std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
-  std::size_t batch = 50;  // how many rows a read brings
-  bool park = false;       // events behind a DEAD one become DEAD too
+  int workers = kDefaultWorkers;
+  std::size_t hot_capacity = QueueOptions{}.hot_capacity;
+  std::size_t cold_capacity = QueueOptions{}.cold_capacity;
+  std::size_t capacity_bytes = QueueOptions{}.capacity_bytes;
+  std::size_t batch = QueueOptions{}.batch;  // how many rows a read brings
+  bool park = false;                         // events behind a DEAD one become DEAD too
 
   // How many events of one lane may be queued; what goes beyond is held in
   // the store, so that one busy aggregate cannot keep out all others. 0: a

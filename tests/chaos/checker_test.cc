@@ -129,7 +129,7 @@ class UpdateBeforeDelivery : public CheckerTest {
         wait_for_stop(delivery.stop);
         arrivals_->add(event, delivery);
       });
-      Outbox box{store_, on, {.drain_timeout = 0ms, .log = log_.log()}};
+      Outbox box{store_, on, {.timeouts = {.drain = 0ms}, .log = log_.log()}};
       box.start();
       EXPECT_TRUE(inside.wait());
       box.close();

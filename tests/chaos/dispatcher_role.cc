@@ -66,17 +66,13 @@ Options options_of(const Settings& settings, const Database& database) {
   return {.mode = shared ? outbox::Mode::multi_node : outbox::Mode::single_node,
           .workers = kWorkers,
           .ordering = settings.mode == Mode::ordered ? Ordering::per_aggregate : Ordering::none,
-          .hot_capacity = kHotCapacity,
-          .cold_capacity = kColdCapacity,
-          .batch = 20,
           .poll_interval = poll_interval(settings, database),
           .row_claims = claims,
-          .lock_timeout = lock_timeout(settings),
-          .lease = settings.lease,
-          .retry = std::make_shared<ExponentialBackoff>(
-              ExponentialBackoffOptions{.base = 5ms, .max = 50ms}),
-          .pause = 10ms,
-          .max_pause = 100ms,
+          .queue = {.hot_capacity = kHotCapacity, .cold_capacity = kColdCapacity, .batch = 20},
+          .retry = {.policy = std::make_shared<ExponentialBackoff>(
+                        ExponentialBackoffOptions{.base = 5ms, .max = 50ms})},
+          .breaker = {.pause = 10ms, .max_pause = 100ms},
+          .lease = {.duration = settings.lease, .claim = lock_timeout(settings)},
           .log = standard_error_log(LogLevel::info)};
 }
 

@@ -120,7 +120,7 @@ class FenceTest : public ::testing::Test {
   };
 
   Options options(const std::string& name, testing::Signal& marked) {
-    return {.lease = 300ms,
+    return {.lease = {.duration = 300ms},
             .name = name,
             .log = log_.log(),
             .metrics = std::make_shared<Marked>(marked)};

@@ -171,7 +171,9 @@ TEST_P(InboxKill, AnEngineThatIsKilledInAnyGapHasOneEffectInTheEnd) {
       at(Gap::after_commit);
       return outcome;
     });
-    Outbox box{store, on, {.poll_interval = 50ms, .lease = 2s, .log = [](LogLevel, auto) {}}};
+    Outbox box{store,
+               on,
+               {.poll_interval = 50ms, .lease = {.duration = 2s}, .log = [](LogLevel, auto) {}}};
     box.start();
     return box.wait_idle(60s) ? 0 : 1;
   };

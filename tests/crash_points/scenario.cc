@@ -159,7 +159,7 @@ void deliver_all(const Work& work) {
              on,
              {.workers = 1,  // one at a time, as the ledger is
               .poll_interval = 100ms,
-              .lease = kLease,
+              .lease = {.duration = kLease},
               .log = standard_error_log(LogLevel::info)}};
   box.start();
   if (!box.wait_idle(kLimit)) throw std::runtime_error("events are pending for too long");

@@ -154,7 +154,7 @@ TEST_F(BadEvents, AcceptedOnesAreTheSameOnTheHotPath) {
 TEST_F(BadEvents, AcceptedOnesAreTheSameAfterPolling) {
   Writer writer(store_);
   write_all(writer, accepted());
-  Outbox box(store_, listeners(accepted()), {.batch = 7, .log = no_log()});
+  Outbox box(store_, listeners(accepted()), {.queue = {.batch = 7}, .log = no_log()});
   box.start();
   expect_all(accepted());
   box.close();
@@ -252,7 +252,7 @@ TEST_F(BadRows, AreDecodedOrDieWithTheReasonAndTheBatchGoesOn) {
   }
   ASSERT_GT(stored.size(), 40u);
 
-  Outbox box(store_, on, {.batch = 5, .log = no_log()});
+  Outbox box(store_, on, {.queue = {.batch = 5}, .log = no_log()});
   box.start();
   const bool idle = box.wait_idle(kPatience);
   for (const EventRecord& left :

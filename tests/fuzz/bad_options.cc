@@ -54,6 +54,18 @@ Taker taker(Member Options::*member, void (*use)(Options), Options options = {})
   };
 }
 
+// The same for a member of a group of theirs.
+template <class Options, class Group, class Member>
+Taker taker(Group Options::*group, Member Group::*member, void (*use)(Options),
+            Options options = {}) {
+  return [=](const std::string& value) {
+    Options changed = options;
+    changed.*group.*member = value_as<Member>(std::stoll(value));
+    use(std::move(changed));
+    return std::string();
+  };
+}
+
 Listeners one_listener() {
   Listeners on;
   on.add("A", "T", [](const Event&) {});
@@ -155,41 +167,42 @@ void use_instance(InstanceOptions options) {
 
 std::map<std::string, Taker> facade_takers() {
   const Options claims{.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true};
-  return {{"workers", taker(&Options::workers, use_facade)},
-          {"hot_capacity", taker(&Options::hot_capacity, use_facade)},
-          {"cold_capacity", taker(&Options::cold_capacity, use_facade)},
-          {"capacity_bytes", taker(&Options::capacity_bytes, use_facade)},
-          {"batch", taker(&Options::batch, use_facade)},
-          {"poll_interval", taker(&Options::poll_interval, use_facade)},
-          {"lease", taker(&Options::lease, use_facade)},
-          {"max_attempts", taker(&Options::max_attempts, use_facade)},
-          {"drain_timeout", taker(&Options::drain_timeout, use_facade)},
-          {"hung_after", taker(&Options::hung_after, use_facade)},
-          {"pause", taker(&Options::pause, use_facade)},
-          {"max_pause", taker(&Options::max_pause, use_facade)},
-          {"max_solo_crashes", taker(&Options::max_solo_crashes, use_facade)},
-          {"skip_recent", taker(&Options::skip_recent, use_facade)},
-          {"lock_timeout", taker(&Options::lock_timeout, use_facade, claims)}};
+  return {
+      {"workers", taker(&Options::workers, use_facade)},
+      {"queue.hot_capacity", taker(&Options::queue, &QueueOptions::hot_capacity, use_facade)},
+      {"queue.cold_capacity", taker(&Options::queue, &QueueOptions::cold_capacity, use_facade)},
+      {"queue.capacity_bytes", taker(&Options::queue, &QueueOptions::capacity_bytes, use_facade)},
+      {"queue.batch", taker(&Options::queue, &QueueOptions::batch, use_facade)},
+      {"poll_interval", taker(&Options::poll_interval, use_facade)},
+      {"lease.duration", taker(&Options::lease, &LeaseOptions::duration, use_facade)},
+      {"retry.max_attempts", taker(&Options::retry, &RetryOptions::max_attempts, use_facade)},
+      {"timeouts.drain", taker(&Options::timeouts, &TimeoutOptions::drain, use_facade)},
+      {"timeouts.hung", taker(&Options::timeouts, &TimeoutOptions::hung, use_facade)},
+      {"breaker.pause", taker(&Options::breaker, &BreakerOptions::pause, use_facade)},
+      {"breaker.max_pause", taker(&Options::breaker, &BreakerOptions::max_pause, use_facade)},
+      {"max_solo_crashes", taker(&Options::max_solo_crashes, use_facade)},
+      {"skip_recent", taker(&Options::skip_recent, use_facade)},
+      {"lease.claim", taker(&Options::lease, &LeaseOptions::claim, use_facade, claims)}};
 }
 
 std::map<std::string, Taker> engine_takers() {
-  return {
-      {"DispatcherOptions.workers", taker(&DispatcherOptions::workers, use_dispatcher)},
-      {"DispatcherOptions.max_attempts", taker(&DispatcherOptions::max_attempts, use_dispatcher)},
-      {"InstanceOptions.lease", taker(&InstanceOptions::lease, use_instance)},
-      {"InstanceOptions.lock_timeout",
-       taker(&InstanceOptions::lock_timeout, use_instance, {.row_claims = true})},
-      {"PollerOptions.batch", taker(&PollerOptions::batch, use_poller)},
-      {"PollerOptions.interval", taker(&PollerOptions::interval, use_poller)},
-      {"ListenerOptions.max_attempts", taker(&ListenerOptions::max_attempts, use_listener)},
-      {"ListenerOptions.max_batch", taker(&ListenerOptions::max_batch, use_listener)},
-      {"ExponentialBackoffOptions.base", taker(&ExponentialBackoffOptions::base, use_backoff)},
-      {"ExponentialBackoffOptions.max", taker(&ExponentialBackoffOptions::max, use_backoff)},
-      {"TracingOptions.sample_ratio", taker(&TracingOptions::sample_ratio, use_tracing)},
-      {"timed_tracker", [](const std::string& value) {
-         timed_tracker(milliseconds{std::stoll(value)});
-         return std::string();
-       }}};
+  return {{"DispatcherOptions.workers", taker(&DispatcherOptions::workers, use_dispatcher)},
+          {"DispatcherOptions.retry.max_attempts",
+           taker(&DispatcherOptions::retry, &RetryOptions::max_attempts, use_dispatcher)},
+          {"InstanceOptions.lease", taker(&InstanceOptions::lease, use_instance)},
+          {"InstanceOptions.lock_timeout",
+           taker(&InstanceOptions::lock_timeout, use_instance, {.row_claims = true})},
+          {"PollerOptions.batch", taker(&PollerOptions::batch, use_poller)},
+          {"PollerOptions.interval", taker(&PollerOptions::interval, use_poller)},
+          {"ListenerOptions.max_attempts", taker(&ListenerOptions::max_attempts, use_listener)},
+          {"ListenerOptions.max_batch", taker(&ListenerOptions::max_batch, use_listener)},
+          {"ExponentialBackoffOptions.base", taker(&ExponentialBackoffOptions::base, use_backoff)},
+          {"ExponentialBackoffOptions.max", taker(&ExponentialBackoffOptions::max, use_backoff)},
+          {"TracingOptions.sample_ratio", taker(&TracingOptions::sample_ratio, use_tracing)},
+          {"timed_tracker", [](const std::string& value) {
+             timed_tracker(milliseconds{std::stoll(value)});
+             return std::string();
+           }}};
 }
 
 std::map<std::string, Taker> operator_takers() {

@@ -38,10 +38,10 @@ class BlockedLanes : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
       delivered_.push_back(event.id());
       return Outcome::done();
     });
-    box_ = std::make_unique<Outbox>(
-        store_, on,
-        Options{
-            .on_dead = OnDead::block, .poll_interval = std::chrono::hours{1}, .log = log_.log()});
+    box_ = std::make_unique<Outbox>(store_, on,
+                                    Options{.poll_interval = std::chrono::hours{1},
+                                            .dead = {.then = OnDead::block},
+                                            .log = log_.log()});
     box_->start();
     ASSERT_TRUE(test::eventually([&] { return elsewhere_->counts().dead == kAggregates; }));
     write_all("next", "2");

@@ -87,7 +87,9 @@ void deliver_each_once(const std::shared_ptr<Store>& store, std::size_t events) 
     if (n % 64 == 0) std::this_thread::sleep_for(100us);  // slower than its writers at times
   });
   Outbox box{
-      store, on, {.ordering = Ordering::none, .hot_capacity = 200, .log = [](auto, auto) {}}};
+      store,
+      on,
+      {.ordering = Ordering::none, .queue = {.hot_capacity = 200}, .log = [](auto, auto) {}}};
   box.start();
   constexpr std::size_t kWriters = 3;
   constexpr std::size_t kAtOnce = 10;
@@ -147,12 +149,11 @@ void keep_order_on_sqlite(std::size_t events) {
   };
   Listeners on;
   on.add("Order", "Happened", receive);
-  const Options options{.cold_capacity = 64,
-                        .batch = 16,
-                        .poll_interval = 500ms,
-                        .retry = std::make_shared<ExponentialBackoff>(
-                            ExponentialBackoffOptions{.base = 1ms, .max = 5ms}),
-                        .max_attempts = 1'000'000,
+  const Options options{.poll_interval = 500ms,
+                        .queue = {.cold_capacity = 64, .batch = 16},
+                        .retry = {.policy = std::make_shared<ExponentialBackoff>(
+                                      ExponentialBackoffOptions{.base = 1ms, .max = 5ms}),
+                                  .max_attempts = 1'000'000},
                         .log = [](auto, auto) {}};
   constexpr std::size_t kLives = 5;
   const std::size_t mine = events - events / 2;

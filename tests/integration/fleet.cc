@@ -81,15 +81,13 @@ void Fleet::start_plain_writer(std::size_t events) {
 Options Fleet::options() const {
   return {.mode = Mode::multi_node,
           .ordering = options_.ordering,
-          .hot_capacity = kCapacity / 2,
-          .cold_capacity = kCapacity / 2,
           .poll_interval = std::min<std::chrono::milliseconds>(1s, database_->poll_interval()),
           .row_claims = options_.row_claims,
-          .lock_timeout = options_.lock_timeout,
-          .lease = options_.lease,
-          .retry = std::make_shared<ExponentialBackoff>(
-              ExponentialBackoffOptions{.base = 1ms, .max = 20ms}),
-          .max_attempts = 1'000'000,
+          .queue = {.hot_capacity = kCapacity / 2, .cold_capacity = kCapacity / 2},
+          .retry = {.policy = std::make_shared<ExponentialBackoff>(
+                        ExponentialBackoffOptions{.base = 1ms, .max = 20ms}),
+                    .max_attempts = 1'000'000},
+          .lease = {.duration = options_.lease, .claim = options_.lock_timeout},
           .log = [](LogLevel, std::string_view) {}};
 }
 

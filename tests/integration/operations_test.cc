@@ -133,7 +133,7 @@ TEST_F(OperationsTest, ALaneWhoseDeadHeadIsDiscardedGoesOnByItself) {
         if (event.payload() == "0") throw PermanentError("refused");
         return Outcome::done();
       });
-  const auto box = start(listener, {.on_dead = OnDead::block, .poll_interval = 100ms});
+  const auto box = start(listener, {.poll_interval = 100ms, .dead = {.then = OnDead::block}});
   for (int i = 0; i < 3; ++i) write(*box, "1", std::to_string(i));
   const auto deadline = std::chrono::steady_clock::now() + 20s;
   while (store_->counts().held < 2 && std::chrono::steady_clock::now() < deadline) {

@@ -68,7 +68,9 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
     on.add("Order", "Happened", [&](const Event&, const Delivery&) { return answer(); });
     Outbox box{database_->open(),
                on,
-               {.lease = 2s, .log = no_log(), .metrics = std::make_shared<StaleUpdates>(updates)}};
+               {.lease = {.duration = 2s},
+                .log = no_log(),
+                .metrics = std::make_shared<StaleUpdates>(updates)}};
     box.start();
     while (signals.wait() != SIGTERM) {
     }

@@ -260,15 +260,13 @@ class World {
     auto box = std::make_unique<Outbox>(
         store_, on,
         Options{.workers = 2,
-                .on_dead = on_dead_,
-                .cold_capacity = 6,
-                .batch = 3,
-                .retry = std::make_shared<ExponentialBackoff>(ExponentialBackoffOptions{
-                    .base = 100ms, .max = 1s, .random = [] { return 0.5; }}),
-                .max_attempts = kMaxAttempts,
-                .stalled_after = 24h,  // the clock runs ahead of the threads
-                .pause = 100ms,
-                .max_pause = 200ms,
+                .queue = {.cold_capacity = 6, .batch = 3},
+                .retry = {.policy = std::make_shared<ExponentialBackoff>(ExponentialBackoffOptions{
+                              .base = 100ms, .max = 1s, .random = [] { return 0.5; }}),
+                          .max_attempts = kMaxAttempts},
+                .dead = {.then = on_dead_},
+                .breaker = {.pause = 100ms, .max_pause = 200ms},
+                .timeouts = {.stalled = 24h},  // the clock runs ahead of the threads
                 .log = [](LogLevel, std::string_view) {}});
     box->start();
     return box;

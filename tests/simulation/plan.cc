@@ -37,22 +37,22 @@ Plan Plan::draw(Choices& choices, const Scenario* scenario) {
   }
   if (options.ordering != Ordering::none) {
     constexpr OnDead kOnDead[] = {OnDead::skip, OnDead::skip, OnDead::block, OnDead::park};
-    options.on_dead = kOnDead[choices.below(4)];
+    options.dead.then = kOnDead[choices.below(4)];
   }
   const std::size_t capacity = std::size_t{4} << (2 * choices.below(3));
-  options.hot_capacity = capacity;
-  options.cold_capacity = capacity;
-  options.batch = 1 + choices.below(8);
+  options.queue.hot_capacity = capacity;
+  options.queue.cold_capacity = capacity;
+  options.queue.batch = 1 + choices.below(8);
   // Nothing but a poll finds what a dead instance has claimed; all else is to be found without.
   const bool polls = choices.below(2) == 0 || options.row_claims;
   options.poll_interval = polls ? 5s : 1h;
-  options.lease = 3s;
-  options.lock_timeout = 4s;
-  options.hung_after = 2s;
-  options.stalled_after = 6s;
-  options.max_attempts = 3;
-  options.max_pause = 1s;
-  options.retry = std::make_shared<ExponentialBackoff>(
+  options.lease.duration = 3s;
+  options.lease.claim = 4s;
+  options.timeouts.hung = 2s;
+  options.timeouts.stalled = 6s;
+  options.retry.max_attempts = 3;
+  options.breaker.max_pause = 1s;
+  options.retry.policy = std::make_shared<ExponentialBackoff>(
       ExponentialBackoffOptions{.base = 50ms, .max = 400ms, .random = [] { return 0.5; }});
   constexpr Receiver kReceivers[] = {Receiver::listener, Receiver::listener, Receiver::batch,
                                      Receiver::fan_out};
@@ -97,8 +97,8 @@ std::string Plan::describe() const {
          (server.concurrent_transactions ? "at the same time" : "one by one") + "; ordering " +
          kOrderings[static_cast<int>(options.ordering)] +
          (options.row_claims ? ", row claims" : "") + ", on_dead " +
-         kOnDead[static_cast<int>(options.on_dead)] + "; batch " + number(options.batch) +
-         ", capacity " + number(options.hot_capacity) + ", poll interval " +
+         kOnDead[static_cast<int>(options.dead.then)] + "; batch " + number(options.queue.batch) +
+         ", capacity " + number(options.queue.hot_capacity) + ", poll interval " +
          number(options.poll_interval.count()) + " ms; " +
          (policy == Scheduler::Policy::random_walk ? "random walk" : "priorities");
 }

@@ -30,7 +30,7 @@ void in_order(Plan& plan) {
 void without_order(Plan& plan) {
   in_order(plan);
   plan.options.ordering = Ordering::none;
-  plan.options.on_dead = OnDead::skip;
+  plan.options.dead.then = OnDead::skip;
 }
 
 void with_claims(Plan& plan) {
@@ -65,7 +65,7 @@ void batch_rest(Plan& plan, Choices& /*choices*/) {
   plan.receiver = Plan::Receiver::batch;
   plan.aggregates = 1;
   plan.transactions = 6;
-  plan.options.on_dead = OnDead::skip;
+  plan.options.dead.then = OnDead::skip;
   failing(plan, {Failure::permanent, Failure::failed});
 }
 
@@ -76,11 +76,11 @@ void batch_put_back(Plan& plan, Choices& /*choices*/) {
   plan.writers = 2;
   plan.transactions = 6;
   plan.aggregates = 1;
-  plan.options.batch = 8;
-  plan.options.hot_capacity = plan.options.cold_capacity = 64;
-  plan.options.workers = 3;  // one of which gets an answer,
-  plan.options.pause = 1ms;  // and others are called again soon
-  plan.options.max_pause = 1ms;
+  plan.options.queue.batch = 8;
+  plan.options.queue.hot_capacity = plan.options.queue.cold_capacity = 64;
+  plan.options.workers = 3;          // one of which gets an answer,
+  plan.options.breaker.pause = 1ms;  // and others are called again soon
+  plan.options.breaker.max_pause = 1ms;
   failing(plan, {Failure::unavailable, Failure::failed});
 }
 
@@ -157,7 +157,7 @@ void later_registration(Plan& plan, Choices& /*choices*/) {
   no_faults(plan);
   in_order(plan);
   plan.options.mode = Mode::multi_node;
-  plan.options.lease = 15s;  // the old one has time left
+  plan.options.lease.duration = 15s;  // the old one has time left
   plan.server.shards = 1;
   plan.processes = 2;
   plan.writers = 2;
@@ -183,8 +183,8 @@ void direct_path(Plan& plan, Choices& choices) {
   no_faults(plan);
   without_order(plan);
   without_polls(plan);
-  plan.options.hot_capacity = 4;
-  if (choices.one_in(2)) plan.options.batch = 1;
+  plan.options.queue.hot_capacity = 4;
+  if (choices.one_in(2)) plan.options.queue.batch = 1;
   if (choices.one_in(2)) {
     faulty(plan, 4, {"insert", "commit", "rollback", "rollback_to"},
            {RequestFault::lost, RequestFault::slow, RequestFault::deadlock},
@@ -205,7 +205,7 @@ void blocked_lanes(Plan& plan, Choices& choices) {
   no_faults(plan);
   in_order(plan);
   without_polls(plan);
-  plan.options.on_dead = choices.one_in(2) ? OnDead::park : OnDead::block;
+  plan.options.dead.then = choices.one_in(2) ? OnDead::park : OnDead::block;
   plan.operators = true;
   failing(plan, {Failure::permanent, Failure::failed});
   if (choices.one_in(2)) plan.disasters = {Disaster::kill, Disaster::join};
@@ -217,7 +217,7 @@ void replayed_in_doubt(Plan& plan, Choices& choices) {
   choices.one_in(2) ? without_order(plan) : in_order(plan);
   without_polls(plan);
   plan.transactions = 6;
-  plan.options.on_dead = OnDead::skip;
+  plan.options.dead.then = OnDead::skip;
   plan.operators = true;
   failing(plan, {Failure::permanent});
   faulty(plan, 3, {"update"}, {RequestFault::slow}, {AnswerFault::slow});
@@ -228,7 +228,7 @@ void finished_by_hand(Plan& plan, Choices& choices) {
   in_order(plan);
   without_polls(plan);
   plan.transactions = 6;
-  plan.options.on_dead = choices.one_in(2) ? OnDead::park : OnDead::block;
+  plan.options.dead.then = choices.one_in(2) ? OnDead::park : OnDead::block;
   plan.operators = true;
   plan.only_edits = true;
   failing(plan, {Failure::permanent, Failure::failed, Failure::deferred});

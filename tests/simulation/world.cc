@@ -87,9 +87,9 @@ void World::begin() {
   env_.judge = std::make_shared<Judge>(
       env_.cluster,
       JudgeOptions{.ordering = env_.plan.options.ordering,
-                   .on_dead = env_.plan.options.on_dead,
-                   .max_attempts = env_.plan.options.max_attempts,
-                   .lease = env_.plan.options.lease,
+                   .on_dead = env_.plan.options.dead.then,
+                   .max_attempts = env_.plan.options.retry.max_attempts,
+                   .lease = env_.plan.options.lease.duration,
                    .row_claims = env_.plan.options.row_claims,
                    .removes_done = env_.plan.server.on_done == memory::OnDone::remove,
                    .handlers = handlers()},
@@ -334,7 +334,7 @@ bool World::is_settled() {
 }
 
 void World::settle(seconds limit, bool operators) {
-  const bool replays = operators && env_.plan.options.on_dead != OnDead::skip;
+  const bool replays = operators && env_.plan.options.dead.then != OnDead::skip;
   const Instant end = env_.scheduler.now() + limit;
   Instant replay_at = env_.scheduler.now() + 1s;
   const auto is_over = [&] { return is_settled() && (!replays || dead().empty()); };

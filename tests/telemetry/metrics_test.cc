@@ -79,15 +79,15 @@ TEST_F(MetricsTest, AFullRunFeedsEveryMetricAndPromtoolAcceptsThem) {
   {
     Barrier hang;
     std::atomic<bool> failed_once{false};
-    auto box =
-        start({.retry = retry_every(1ms), .hung_after = 30s}, listener([&](const Event& event) {
-                if (event.payload() == "\"hang\"") hang.pass();
-                if (event.payload() == "\"fail\"" && !failed_once.exchange(true)) {
-                  throw std::runtime_error("not this time");
-                }
-                if (event.payload() == "\"dead\"") throw PermanentError("never");
-                return Outcome::done();
-              }));
+    auto box = start({.retry = {.policy = retry_every(1ms)}, .timeouts = {.hung = 30s}},
+                     listener([&](const Event& event) {
+                       if (event.payload() == "\"hang\"") hang.pass();
+                       if (event.payload() == "\"fail\"" && !failed_once.exchange(true)) {
+                         throw std::runtime_error("not this time");
+                       }
+                       if (event.payload() == "\"dead\"") throw PermanentError("never");
+                       return Outcome::done();
+                     }));
     write(*box, order_event("1", "\"hang\""));
     ASSERT_TRUE(hang.reached());
     clock.advance(31s);
@@ -115,11 +115,12 @@ TEST_F(MetricsTest, AFullRunFeedsEveryMetricAndPromtoolAcceptsThem) {
   {
     Barrier busy;
     std::atomic<bool> deferred_once{false};
-    auto box = start(
-        {.workers = 1, .ordering = Ordering::none, .hot_capacity = 2}, listener([&](const Event&) {
-          busy.pass();
-          return deferred_once.exchange(true) ? Outcome::done() : Outcome::retry_after(1ms);
-        }));
+    auto box =
+        start({.workers = 1, .ordering = Ordering::none, .queue = {.hot_capacity = 2}},
+              listener([&](const Event&) {
+                busy.pass();
+                return deferred_once.exchange(true) ? Outcome::done() : Outcome::retry_after(1ms);
+              }));
     ASSERT_TRUE(eventually([&] { return box->owner(); }));
     for (int n = 0; n < 10; ++n) write(*box, order_event("1", std::to_string(n)));
     busy.open();
@@ -137,13 +138,14 @@ TEST_F(MetricsTest, AFullRunFeedsEveryMetricAndPromtoolAcceptsThem) {
     faults->before([&](std::string_view call) {
       if (call == "renew" && sleeps) asleep.pass();
     });
-    auto zombie = start({.lease = 15s}, listener([&](const Event&) { inside.pass(); }));
+    auto zombie =
+        start({.lease = {.duration = 15s}}, listener([&](const Event&) { inside.pass(); }));
     write(*zombie, order_event("1", "1"));
     ASSERT_TRUE(inside.reached());
     sleeps = true;
     store = bare_store;
     clock.advance(16s);
-    auto next = start({.lease = 15s}, listener([](const Event&) {}));
+    auto next = start({.lease = {.duration = 15s}}, listener([](const Event&) {}));
     EXPECT_TRUE(next->wait_idle(20s));
     inside.open();
     EXPECT_TRUE(eventually([&] { return fed(Counter::stale_updates); }));

@@ -43,8 +43,8 @@ TEST(TracesTest, ACollectorUnderstandsTheSpansOfAnOutbox) {
   {
     Outbox box{memory::open(),
                on,
-               {.retry = std::make_shared<ExponentialBackoff>(
-                    ExponentialBackoffOptions{.base = 1ms, .max = 1ms}),
+               {.retry = {.policy = std::make_shared<ExponentialBackoff>(
+                              ExponentialBackoffOptions{.base = 1ms, .max = 1ms})},
                 .interceptors = {tracing},
                 .hooks = {tracing},
                 .log = log.log()}};

@@ -64,7 +64,10 @@ int run() {
   Listeners on;
   on.add("Order", "OrderPlaced", [](const Event&) {});
   // Nothing but the event happens meanwhile: no renewal, no poll by the clock.
-  Outbox box{store, on, {.workers = 1, .poll_interval = 1h, .lease = 1h, .metrics = acknowledged}};
+  Outbox box{
+      store,
+      on,
+      {.workers = 1, .poll_interval = 1h, .lease = {.duration = 1h}, .metrics = acknowledged}};
   box.start();
   deliver_one(box, *acknowledged, 1, false);  // what is done once: statements, threads
   deliver_one(box, *acknowledged, 2, true);

@@ -4,7 +4,6 @@
 
 #include <chrono>
 #include <cstddef>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -16,6 +15,7 @@
 #include "outbox/listener.h"
 #include "outbox/log.h"
 #include "outbox/metrics.h"
+#include "outbox/options.h"
 #include "outbox/retry.h"
 #include "outbox/spi/poller.h"
 #include "outbox/spi/store.h"
@@ -39,73 +39,20 @@ class OUTBOX_EXPORT InFlightTracker {
 OUTBOX_EXPORT std::shared_ptr<InFlightTracker> timed_tracker(std::chrono::milliseconds time_to_live,
                                                              const Clock& clock = host_clock());
 
-// What becomes of the later events of an aggregate when one is DEAD.
-enum class OnDead {
-  skip,   // they go on
-  block,  // they wait until an operator has replayed or discarded it
-  park,   // they become DEAD too, to be replayed in order (of a long lane, the
-          // first `cold_capacity / 4`; the others wait aside and follow those)
-};
-
-// What becomes of an event that has no listener in this instance.
-enum class OnUnroutable {
-  dead,  // it is DEAD at once, with the reason
-
-  // It stays pending, and so do the later events of its aggregate, until an instance
-  // delivers that has a listener for it. No attempt is spent. For rolling deployments:
-  // instances of the old release leave events of a new type to those of the new one. It
-  // is looked at again after 1 to 60 seconds, the longer the older it is.
-  wait,
-};
-
+// As those of the same names in outbox.h.
 struct DispatcherOptions {
-  int workers = 4;
-
-  // Bounds, in events and (for both queues together) in bytes of payload.
-  std::size_t hot_capacity = 1000;
-  std::size_t cold_capacity = 1000;
-  std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
-
+  int workers = kDefaultWorkers;
   Ordering ordering = Ordering::per_aggregate;
-  OnDead on_dead = OnDead::skip;
   OnUnroutable on_unroutable = OnUnroutable::dead;
 
-  std::shared_ptr<const RetryPolicy> retry{};  // empty: ExponentialBackoff{}
-  int max_attempts = 10;
+  QueueOptions queue{};
+  RetryOptions retry{};
+  DeadOptions dead{};
+  BreakerOptions breaker{};
+  TimeoutOptions timeouts{};
 
   // In order: the first one wraps all others.
   std::vector<std::shared_ptr<Interceptor>> interceptors{};
-
-  // Called after an event has been marked DEAD, with the reason. What it throws
-  // is logged.
-  std::function<void(const Event&, std::string_view error)> on_dead_event{};
-
-  // Called before an event is marked DEAD, with the reason, e.g. to write it to
-  // a place of its own. If it throws, the event is not DEAD yet: its last
-  // attempt is repeated later. (Events that are parked behind a dead one are
-  // not dead letters.)
-  std::function<void(const Event&, std::string_view error)> dead_letter{};
-
-  // close() lets queued events finish for this long. Calls that are running
-  // are waited for in any case: a thread cannot be cut off in C++; their
-  // Delivery::stop is requested.
-  std::chrono::milliseconds drain_timeout{5'000};
-
-  // A call that takes longer hangs: it is reported, once, and nobody waits for it any
-  // more but its own worker and lane. If its shard is to be given to another instance,
-  // that one gets the event postponed by the time the call has taken so far, and then
-  // delivers it again. So choose it longer than any call may take.
-  std::chrono::milliseconds hung_after{30'000};
-
-  // If no update has been acknowledged for this long although some wait, or if every worker hangs
-  // and events wait, give up what is owned, so that others may deliver it, and register anew.
-  // Doubled each time until a update lands.
-  std::chrono::milliseconds stalled_after{60'000};
-
-  // How long a listener that is unavailable is left alone: doubled from the
-  // first to the second value while it stays away.
-  std::chrono::milliseconds pause{200};
-  std::chrono::milliseconds max_pause{30'000};
 
   // With row claims: how long a claim lasts. An event is not delivered on a
   // claim that may have expired.
@@ -153,7 +100,7 @@ class OUTBOX_EXPORT Dispatcher {
   // own, which it would wait for. With a Poller, close the dispatcher first: the poller
   // gives back what both own.
   //
-  // Stops accepting, works off what is queued within drain_timeout, flushes
+  // Stops accepting, works off what is queued within timeouts.drain, flushes
   // the updates and returns. What was not started is pending in the store as
   // before. Idempotent; fine without start().
   void close();

@@ -14,6 +14,7 @@
 
 #include "outbox/export.h"
 #include "outbox/log.h"
+#include "outbox/options.h"
 #include "outbox/spi/store.h"
 
 namespace outbox {
@@ -107,10 +108,10 @@ class OUTBOX_EXPORT PollHandler {
 
 struct PollerOptions {
   // At most so many rows a read. A full one is followed by the next at once.
-  std::size_t batch = 50;
+  std::size_t batch = QueueOptions{}.batch;
 
   // How long to wait after an empty one (with jitter), unless woken.
-  std::chrono::milliseconds interval{5'000};
+  std::chrono::milliseconds interval = kDefaultPollInterval;
 
   // Leave events alone that are younger than this. It keeps no order.
   std::chrono::milliseconds skip_recent{0};
@@ -120,11 +121,11 @@ struct PollerOptions {
 
   // How often a poison candidate (see docs/architecture.md) may kill the process while
   // it is delivered alone before it becomes DEAD.
-  int max_solo_crashes = 2;
+  int max_solo_crashes = kDefaultMaxSoloCrashes;
 
   // If no event could be read for this long, although the lease is renewed, give up
   // what is owned and register anew, on new connections.
-  std::chrono::milliseconds stalled_after{60'000};
+  std::chrono::milliseconds stalled_after = TimeoutOptions{}.stalled;
 
   Logger log{};                  // empty: standard_error_log()
   const Clock* clock = nullptr;  // null: host_clock()

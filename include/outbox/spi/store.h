@@ -38,6 +38,7 @@
 
 #include "outbox/event.h"
 #include "outbox/export.h"
+#include "outbox/options.h"
 
 namespace outbox {
 
@@ -203,7 +204,7 @@ struct InstanceOptions {
 
   // Without a renewal for this long, others may take over. Stores that tell
   // death otherwise ignore it.
-  std::chrono::milliseconds lease{15'000};
+  std::chrono::milliseconds lease = LeaseOptions{}.duration;
 
   // Own all shards or none: of the instances that ask for it the oldest gets
   // everything, and all others are standbys until it has left or died.
@@ -211,7 +212,7 @@ struct InstanceOptions {
 
   // Own rows by claiming each (locked_by, locked_at) instead of whole shards.
   bool row_claims = false;
-  std::chrono::milliseconds lock_timeout{300'000};
+  std::chrono::milliseconds lock_timeout = LeaseOptions{}.claim;
 };
 
 // One engine's membership: what it owns, reads and updates.

@@ -60,7 +60,7 @@ void run(const DispatcherRole& role) {
   Outbox box{open_shop(role.workplace.database.string(), telling_log()),
              listeners(role.workplace),
              {// Whoever heals the receiver wants to see the events flow at once.
-              .max_pause = 500ms,
+              .breaker = {.max_pause = 500ms},
               // The kills come from outside: no event is to blame for them.
               .max_solo_crashes = 1000,
               .name = "demo",

@@ -72,7 +72,7 @@ TEST_F(PostgresPromotionTest, AnEngineGoesOnAfterIt) {
   const auto listener = std::make_shared<testing::RecordingListener>();
   Listeners listeners;
   listeners.add(kGlobalAggregate, "Happened", listener);
-  outbox::Options options{.mode = Mode::multi_node, .lease = 3s, .log = log_.log()};
+  outbox::Options options{.mode = Mode::multi_node, .lease = {.duration = 3s}, .log = log_.log()};
   options.poll_interval = 200ms;
   Outbox box(open(server_->url(), {.log = log_.log()}), listeners, std::move(options));
   box.start();

@@ -149,7 +149,8 @@ TEST_F(BrokenRowsTest, WhatIsFinishedByHandDuringItsLastAttemptBlocksNobody) {
   testing::RecordingLog log;
   Listeners on;
   on.add("Order", "Happened", listener);
-  Outbox box(store_, on, {.on_dead = OnDead::block, .poll_interval = 10min, .log = log.log()});
+  Outbox box(store_, on,
+             {.poll_interval = 10min, .dead = {.then = OnDead::block}, .log = log.log()});
   box.start();
   auto tx = box.begin();
   for (const char* id : {"first", "second"}) {

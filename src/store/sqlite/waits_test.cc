@@ -208,7 +208,7 @@ TEST_F(WaitsTest, AnEngineGoesOnWhereTheClockWasSetBack) {
   on.add("Order", "Happened", recorder);
   const auto each_second = std::make_shared<ExponentialBackoff>(
       ExponentialBackoffOptions{.base = 1s, .max = 1s, .random = [] { return 0.5; }});
-  Outbox box(store_, on, {.retry = each_second, .log = log_.log()});
+  Outbox box(store_, on, {.retry = {.policy = each_second}, .log = log_.log()});
   box.start();
   const auto write_order = [&](const char* payload,
                                std::optional<std::chrono::microseconds> after) {

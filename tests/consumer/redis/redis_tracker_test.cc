@@ -301,7 +301,7 @@ TEST_F(RedisTrackerTest, EachHandlerOfAFanOutDoesItsPartOnce) {
       std::make_shared<ExponentialBackoff>(ExponentialBackoffOptions{.base = 1ms, .max = 1ms});
   // The same event from two databases, as after a restore of one from the other.
   for (int i = 0; i < 2; ++i) {
-    Outbox box{memory::open(), on, {.retry = retry_at_once}};
+    Outbox box{memory::open(), on, {.retry = {.policy = retry_at_once}}};
     box.start();
     auto tx = box.begin();
     tx.write({.type = "OrderPlaced",

@@ -1,0 +1,105 @@
+// The options of an outbox that belong together. Each default stands here and nowhere else.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <string_view>
+
+namespace outbox {
+
+class Event;
+class RetryPolicy;
+
+inline constexpr int kDefaultWorkers = 4;
+inline constexpr std::chrono::milliseconds kDefaultPollInterval{5'000};
+inline constexpr int kDefaultMaxSoloCrashes = 2;
+
+// What becomes of the later events of an aggregate when one is DEAD.
+enum class OnDead {
+  skip,   // they go on
+  block,  // they wait until an operator has replayed or discarded it
+  park,   // they become DEAD too, to be replayed in order (of a long lane, the
+          // first `queue.cold_capacity / 4`; the others wait aside and follow those)
+};
+
+// What becomes of an event that has no listener in this instance.
+enum class OnUnroutable {
+  dead,  // it is DEAD at once, with the reason
+
+  // It stays pending, and so do the later events of its aggregate, until an instance
+  // delivers that has a listener for it. No attempt is spent. For rolling deployments:
+  // instances of the old release leave events of a new type to those of the new one. It
+  // is looked at again after 1 to 60 seconds, the longer the older it is.
+  wait,
+};
+
+// How much is in flight in this process.
+struct QueueOptions {
+  // Bounds, in events and (for both queues together) in bytes of payload. Hot is what a commit
+  // of this process hands over, cold what is read from the store.
+  std::size_t hot_capacity = 1000;
+  std::size_t cold_capacity = 1000;
+  std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
+
+  // Up to so many rows a read.
+  std::size_t batch = 50;
+};
+
+// When an event is delivered again, and how often. A listener may have a policy and a number
+// of its own (ListenerOptions).
+struct RetryOptions {
+  std::shared_ptr<const RetryPolicy> policy{};  // empty: ExponentialBackoff{}
+  int max_attempts = 10;
+};
+
+// What follows when an event is given up.
+struct DeadOptions {
+  // For the later events of its aggregate.
+  OnDead then = OnDead::skip;
+
+  // Called after an event has been marked DEAD, with the reason. What it throws is logged.
+  std::function<void(const Event&, std::string_view error)> on_event{};
+
+  // The dead letter: called before an event is marked DEAD, with the reason, e.g. to write it
+  // to a place of its own. If it throws, the event is not DEAD yet: its last attempt is
+  // repeated later. (Events that are parked behind a dead one are no dead letters.)
+  std::function<void(const Event&, std::string_view error)> letter{};
+};
+
+// How long a listener that is unavailable is left alone: doubled from the first to the second
+// value while it stays away.
+struct BreakerOptions {
+  std::chrono::milliseconds pause{200};
+  std::chrono::milliseconds max_pause{30'000};
+};
+
+// How long this instance owns events without renewing, by the clock of the store.
+struct LeaseOptions {
+  // Of shards: so long after the death of an instance another one takes over.
+  std::chrono::milliseconds duration{15'000};
+
+  // Of a row that is claimed (row_claims).
+  std::chrono::milliseconds claim{300'000};
+};
+
+// When something that does not end is given up.
+struct TimeoutOptions {
+  // close() lets queued events finish for this long. Calls that are running are waited for in
+  // any case: a thread cannot be cut off in C++; their Delivery::stop is requested.
+  std::chrono::milliseconds drain{5'000};
+
+  // A call that takes longer hangs: it is reported, once, and nobody waits for it any
+  // more but its own worker and lane. If its shard is to be given to another instance,
+  // that one gets the event postponed by the time the call has taken so far, and then
+  // delivers it again. So choose it longer than any call may take.
+  std::chrono::milliseconds hung{30'000};
+
+  // If no update has been acknowledged for this long although some wait, if no event could be
+  // read, or if every worker hangs and events wait, give up what is owned, so that others may
+  // deliver it, and register anew. Doubled each time until an update lands.
+  std::chrono::milliseconds stalled{60'000};
+};
+
+}  // namespace outbox
