@@ -163,8 +163,14 @@ class OUTBOX_EXPORT Outbox {
   // How many events are taken from the store and not yet marked.
   std::size_t in_flight() const;
 
-  // See Dispatcher::close(); then gives back what it owned. Idempotent.
+  // Graceful shutdown: takes no more events, works off what is queued within timeouts.drain,
+  // records what was done, and gives back what it owned. What was not begun is pending as
+  // before. Calls that are running are waited for in any case. Idempotent.
   void close();
+
+  // The same, with another limit for what is queued, such as what the platform grants between
+  // SIGTERM and SIGKILL; zero: nothing more is begun. Throws MisuseError if it is negative.
+  void close(std::chrono::milliseconds drain);
 
  private:
   class Impl;

@@ -418,13 +418,14 @@ Core::Condition Core::condition() const {
   return result;
 }
 
-std::vector<RowRef> Core::close() {
+std::vector<RowRef> Core::close(std::optional<std::chrono::milliseconds> limit) {
   queue_.enable_polling(false);  // first: while closing there is no room for what is read
   if (closing_.exchange(true)) return {};
-  const auto deadline = SteadyClock::now() + options_.timeouts.drain;
+  const auto drain = bounded(limit.value_or(options_.timeouts.drain));
+  const auto deadline = SteadyClock::now() + drain;
   if (!workers_.empty() && !queue_.drain(deadline)) {
     log_(LogLevel::warning, "closing: events were still queued or running after " +
-                                std::to_string(options_.timeouts.drain.count()) +
+                                std::to_string(drain.count()) +
                                 " ms; what was not started stays pending");
   }
   std::vector<RowRef> unstarted;
@@ -445,8 +446,7 @@ std::vector<RowRef> Core::close() {
   }
   stop_calls_.request_stop();
   for (auto& worker : workers_) worker->thread.join();
-  completer_.close(SteadyClock::now() +
-                   std::max(options_.timeouts.drain, std::chrono::milliseconds{1'000}));
+  completer_.close(SteadyClock::now() + std::max(drain, std::chrono::milliseconds{1'000}));
   try {
     if (!innocent.empty()) instance_->apply(epoch_, innocent);
   } catch (const std::exception& error) {

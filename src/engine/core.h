@@ -135,7 +135,7 @@ class Core final : public PollHandler {
   bool on_own_thread() const { return OwnThread::works_for(this) || completer_.on_own_thread(); }
 
   // Returns the rows that were claimed and not started.
-  std::vector<RowRef> close();
+  std::vector<RowRef> close(std::optional<std::chrono::milliseconds> limit = std::nullopt);
 
   void count(Counter counter, std::uint64_t n = 1) const;
 

@@ -39,9 +39,14 @@ class Outbox::Impl {
     if (replay_) replay_->start();
   }
 
-  void close() {
+  // Nullopt: as the options say.
+  void close(std::optional<milliseconds> drain = std::nullopt) {
     check_process();
     check_thread("close()");
+    if (drain && drain->count() < 0) {
+      throw MisuseError("outbox: close() takes a limit that is not negative, got " +
+                        std::to_string(drain->count()) + " ms");
+    }
     // These refuse to be closed by their own callbacks, before anything is.
     if (replay_) replay_->close();
     if (purger_) purger_->close();
@@ -50,7 +55,7 @@ class Outbox::Impl {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
     }
-    if (stack_) stack_->close();
+    if (stack_) stack_->close(drain.value_or(options_.timeouts.drain));
   }
 
   Writer& writer() { return writer_; }
@@ -144,6 +149,7 @@ bool Outbox::owner() const { return impl_->owner(); }
 Health Outbox::health() const { return impl_->health(); }
 std::size_t Outbox::in_flight() const { return impl_->in_flight(); }
 void Outbox::close() { impl_->close(); }
+void Outbox::close(milliseconds drain) { impl_->close(drain); }
 
 void Outbox::pause() { impl_->stack().pause(true); }
 void Outbox::resume() { impl_->stack().pause(false); }

@@ -344,6 +344,45 @@ TEST_F(RulesTest, ClosingWaitsForWhatRunsAndLeavesTheRestPendingWithAllItsAttemp
   EXPECT_EQ(recorder->count(), 4u);
 }
 
+TEST_F(RulesTest, ClosingWithADeadlineEndsByThenAndLeavesTheRestPending) {
+  Barrier running;
+  std::atomic<bool> asked_to_stop{false};
+  auto slow = answering([&](const Event&, const Delivery& delivery) {
+    running.pass();
+    asked_to_stop = eventually([&] { return delivery.stop.stop_requested(); });
+    return Outcome::done();
+  });
+  auto box = open({.workers = 1, .timeouts = {.drain = 10min}}, slow);
+  Texts ids;
+  for (int n = 0; n < 5; ++n) ids.push_back(write(*box, order_event(std::to_string(n), "1")));
+  ASSERT_TRUE(running.reached());
+  running.open();
+  box->close(20ms);
+  EXPECT_TRUE(asked_to_stop) << "by the deadline, which goes before the option";
+  EXPECT_EQ(slow->count(), 1u);
+  EXPECT_EQ(store->counts().pending, 4) << "what was done is recorded";
+  for (const auto& id : ids) EXPECT_EQ(attempts(id), 0);
+}
+
+TEST_F(RulesTest, ClosingWithADeadlineReturnsAsSoonAsEverythingIsDone) {
+  auto box = open({.workers = 1, .timeouts = {.drain = 0ms}});
+  ASSERT_TRUE(eventually([&] { return box->owner(); }));
+  for (int n = 0; n < 100; ++n) write(*box, order_event(std::to_string(n), "1"));
+  ASSERT_TRUE(box->wait_idle(20s));
+  const auto begin = std::chrono::steady_clock::now();
+  box->close(10min);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
+  EXPECT_EQ(store->counts().pending, 0);
+  EXPECT_NO_THROW(box->close(10min)) << "idempotent";
+}
+
+TEST_F(RulesTest, ClosingWithANegativeDeadlineIsRefusedAndClosesNothing) {
+  auto box = open();
+  EXPECT_THROW(box->close(-1ms), MisuseError);
+  write(*box, order_event("1", "1"));
+  EXPECT_TRUE(box->wait_idle(20s));
+}
+
 TEST_F(RulesTest, ClosingDrainsWhatIsQueued) {
   auto box = open({.workers = 1, .ordering = Ordering::none});
   ASSERT_TRUE(eventually([&] { return box->owner(); }));

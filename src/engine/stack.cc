@@ -67,12 +67,12 @@ void Stack::start() {
   }
 }
 
-void Stack::close() {
+void Stack::close(milliseconds drain) {
   counting_.close();
   hook_->set_active(false);
   watch_.reset();
   // The keeper goes on renewing while the workers finish what they have.
-  const std::vector<RowRef> unstarted = core_->close();
+  const std::vector<RowRef> unstarted = core_->close(drain);
   driver_->stop();
   try {
     if (options_.row_claims && !unstarted.empty()) instance_->unclaim(unstarted);

@@ -22,7 +22,7 @@ class Stack {
   Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& options);
 
   void start();
-  void close();
+  void close(std::chrono::milliseconds drain);
 
   std::shared_ptr<WriterHook> hook() const { return hook_; }
   bool wait_idle(std::chrono::milliseconds timeout);
