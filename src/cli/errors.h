@@ -1,14 +1,20 @@
-// What a command throws besides the library's errors, and what every error
-// means for the exit code.
+// The exit codes, what a command throws besides the library's errors, and what
+// every error means for the exit code.
 #pragma once
 
 #include <exception>
 #include <stdexcept>
 
-#include "cli/exit_codes.h"
 #include "outbox/error.h"
 
 namespace outbox::cli {
+
+// What the binary's exit code tells a script; the numbers are sysexits(3)'s.
+inline constexpr int kOk = 0;
+inline constexpr int kFailed = 1;          // it ran, and the answer is bad
+inline constexpr int kUsage = 64;          // the command line makes no sense
+inline constexpr int kUnavailable = 69;    // something that it needs is away; may work later
+inline constexpr int kConfiguration = 78;  // what it was pointed at cannot be used
 
 // The command line makes no sense, which only showed after it was read.
 class UsageError final : public std::runtime_error {

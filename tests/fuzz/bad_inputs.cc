@@ -4,8 +4,8 @@
 #include <set>
 #include <stdexcept>
 
-#include "cli/arguments/times.h"
-#include "cli/stores/find_backend.h"
+#include "cli/arguments/values.h"
+#include "cli/doctor/backend.h"
 #include "escapes.h"
 #include "http/target.h"
 #include "no_log.h"

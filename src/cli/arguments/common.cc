@@ -5,9 +5,9 @@
 #include <optional>
 
 #include "base/quote.h"
-#include "cli/arguments/times.h"
+#include "cli/arguments/values.h"
+#include "cli/doctor/backend.h"
 #include "cli/errors.h"
-#include "cli/stores/find_backend.h"
 
 namespace outbox::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "cli/doctor/backend.h"
 #include "cli/output/console.h"
-#include "cli/stores/backend.h"
 #include "outbox/spi/store.h"
 
 namespace outbox::cli {

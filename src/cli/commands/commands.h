@@ -3,6 +3,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <memory>
+#include <string>
 
 #include "cli/arguments/common.h"
 
@@ -16,6 +18,18 @@ void add_purge(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 void add_completion(CLI::App& app, Session& session);
+
+// --- What several commands share ---
+
+// `list` and `show` of all events, or, by the time they died, of the dead ones.
+void add_list(CLI::App& group, Session& session, FilterTime time, const char* about,
+              const char* footer);
+void add_show(CLI::App& group, Session& session, FilterTime time, const char* about,
+              const char* footer);
+
+// Says why nothing can be done about this id; the event may have changed since
+// it was looked for.
+std::string why_not_dead(Store& store, const std::string& id);
 
 // Registers `run(options)` as what the command does. The options live as long
 // as the command line does.

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
+#include "cli/errors.h"
 
 namespace outbox::cli {
 namespace {

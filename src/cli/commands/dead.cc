@@ -2,102 +2,17 @@
 #include <string>
 
 #include "base/quote.h"
-#include "cli/arguments/times.h"
+#include "cli/arguments/values.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
-#include "cli/exit_codes.h"
 #include "cli/output/event_view.h"
-#include "cli/output/figures.h"
+#include "cli/output/text.h"
 #include "outbox/admin/dead_events.h"
 
 namespace outbox::cli {
 namespace {
 
 std::string count_of(std::int64_t n) { return grouped(n) + (n == 1 ? " event" : " events"); }
-
-// --- list ---
-
-struct ListOptions {
-  StoreOptions store{};
-  FilterOptions filter{};
-  PageOptions page{};
-};
-
-int list(const Console& console, const ListOptions& options) {
-  const auto store = open_store(options.store);
-  const Time now = store->clock().now();
-  const EventFilter filter = to_filter(options.filter, FilterTime::died, now);
-  const auto records = DeadEvents(store).query(filter, static_cast<std::size_t>(options.page.limit),
-                                               options.page.after);
-  if (options.store.json) {
-    for (const EventRecord& record : records)
-      console.print(event_json(record, Detail::summary, now));
-  } else if (records.empty()) {
-    console.say("No dead events match.");
-  } else {
-    print_events(console, records, ShownTime::finished);
-  }
-  mention_next_page(console, options.page, records);
-  return kOk;
-}
-
-void add_list(CLI::App& group, Session& session) {
-  CLI::App& command = *group.add_subcommand("list", "List dead events, oldest first");
-  const auto options = std::make_shared<ListOptions>();
-  add_filter_options(command, options->filter, FilterTime::died);
-  add_page_options(command, options->page);
-  add_store_options(command, options->store);
-  command.footer(
-      "Examples:\n"
-      "  outbox dead list --db sqlite:shop.db --since 1d\n"
-      "  outbox dead list --db sqlite:shop.db --type OrderPlaced --error 'timed out'");
-  on_chosen(command, session, options, list);
-}
-
-// --- show ---
-
-struct ShowOptions {
-  StoreOptions store{};
-  std::string id{};
-};
-
-// Says why nothing can be done about this id; the event may have changed since
-// it was looked for.
-std::string why_not_dead(Store& store, const std::string& id) {
-  const auto record = store.find(id);
-  if (!record) return "there is no event " + quote(id);
-  return "the event " + quote(id) + " is " + std::string(to_string(record->row.status)) +
-         ", not DEAD";
-}
-
-int show(const Console& console, const ShowOptions& options) {
-  const auto store = open_store(options.store);
-  const auto record = store->find(options.id);
-  if (!record || record->row.status != Status::dead) {
-    console.say("outbox: " + why_not_dead(*store, options.id));
-    return kFailed;
-  }
-  if (options.store.json) {
-    console.print(event_json(*record, Detail::complete, store->clock().now()));
-  } else {
-    print_event(console, *record, store->clock().now());
-  }
-  return kOk;
-}
-
-void add_show(CLI::App& group, Session& session) {
-  CLI::App& command =
-      *group.add_subcommand("show", "Show one dead event in full, with headers and payload");
-  const auto options = std::make_shared<ShowOptions>();
-  command.add_option("ID", options->id, "The event's id")->required()->type_name("");
-  add_store_options(command, options->store);
-  command.footer(
-      "As events show, but exit code 1 if the event is not DEAD.\n"
-      "\n"
-      "Examples:\n"
-      "  outbox dead show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db");
-  on_chosen(command, session, options, show);
-}
 
 // --- groups ---
 
@@ -325,8 +240,16 @@ void add_dead(CLI::App& app, Session& session) {
       "  outbox dead groups --db sqlite:shop.db                        what happened?\n"
       "  outbox dead replay --all --error timeout --rate 50            once the cause is fixed\n"
       "  outbox dead discard 01KA3QF8E2ZDQ7Y2V0T4C9N1XM");
-  add_list(group, session);
-  add_show(group, session);
+  add_list(group, session, FilterTime::died, "List dead events, oldest first",
+           "Examples:\n"
+           "  outbox dead list --db sqlite:shop.db --since 1d\n"
+           "  outbox dead list --db sqlite:shop.db --type OrderPlaced --error 'timed out'");
+  add_show(group, session, FilterTime::died,
+           "Show one dead event in full, with headers and payload",
+           "As events show, but exit code 1 if the event is not DEAD.\n"
+           "\n"
+           "Examples:\n"
+           "  outbox dead show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db");
   add_groups(group, session);
   add_change(
       group, session, kReplay, "Deliver dead events again",

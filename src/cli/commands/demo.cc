@@ -5,7 +5,7 @@
 
 #include "cli/commands/commands.h"
 #include "cli/demo/role.h"
-#include "cli/exit_codes.h"
+#include "cli/errors.h"
 
 namespace outbox::cli {
 namespace {

@@ -5,11 +5,11 @@
 
 #include "base/quote.h"
 #include "base/time_text.h"
-#include "cli/arguments/times.h"
+#include "cli/arguments/values.h"
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
-#include "cli/output/figures.h"
-#include "cli/stores/row_repair.h"
+#include "cli/doctor/row_repair.h"
+#include "cli/errors.h"
+#include "cli/output/text.h"
 
 namespace outbox::cli {
 namespace {
@@ -29,7 +29,7 @@ struct Options {
   bool repair = false;
 };
 
-Finding check_schema(const Backend& backend, const SchemaStatus& status) {
+Finding judge_schema(const Backend& backend, const SchemaStatus& status) {
   Finding finding{.check = "schema"};
   if (status.up_to_date()) {
     finding.says = "version " + std::to_string(status.present) + ", up to date";
@@ -135,7 +135,7 @@ Finding check_clock(Store& store, const std::vector<Member>& members) {
 std::vector<Finding> examine_store(Backend& backend, const Options& options) {
   std::vector<Finding> findings;
   try {
-    findings.push_back(check_schema(backend, backend.schema_status()));
+    findings.push_back(judge_schema(backend, backend.schema_status()));
     if (findings.back().verdict == Verdict::failure) return findings;
     const auto store = backend.open();
     const auto members = store->members();

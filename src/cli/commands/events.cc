@@ -3,100 +3,15 @@
 
 #include "base/json_check.h"
 #include "base/quote.h"
-#include "cli/arguments/payload.h"
-#include "cli/arguments/times.h"
+#include "cli/arguments/values.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/tail.h"
 #include "cli/errors.h"
-#include "cli/exit_codes.h"
 #include "cli/output/event_view.h"
 #include "outbox/writer.h"
 
 namespace outbox::cli {
 namespace {
-
-// --- list ---
-
-struct ListOptions {
-  StoreOptions store{};
-  FilterOptions filter{};
-  PageOptions page{};
-};
-
-int list(const Console& console, const ListOptions& options) {
-  const auto store = open_store(options.store);
-  const Time now = store->clock().now();
-  const EventFilter filter = to_filter(options.filter, FilterTime::occurred, now);
-  const auto records =
-      store->list(filter, options.page.after, static_cast<std::size_t>(options.page.limit));
-  if (options.store.json) {
-    for (const EventRecord& record : records)
-      console.print(event_json(record, Detail::summary, now));
-  } else if (records.empty()) {
-    console.say("No events match.");
-  } else {
-    print_events(console, records, ShownTime::occurred);
-  }
-  mention_next_page(console, options.page, records);
-  return kOk;
-}
-
-void add_list(CLI::App& group, Session& session) {
-  CLI::App& command = *group.add_subcommand("list", "List events, oldest first, a page at a time");
-  const auto options = std::make_shared<ListOptions>();
-  add_filter_options(command, options->filter, FilterTime::occurred);
-  add_page_options(command, options->page);
-  add_store_options(command, options->store);
-  command.footer(
-      "An event must match all filters. Payloads and headers are not shown: see events show.\n"
-      "--since and --until take RFC 3339 (2026-03-01T12:00:00Z), a day, or a span back from now\n"
-      "(90s, 15m, 2h, 7d).\n"
-      "\n"
-      "Examples:\n"
-      "  outbox events list --db sqlite:shop.db --status NEW,RETRY\n"
-      "  outbox events list --db sqlite:shop.db --aggregate-type Customer --aggregate-id 42\n"
-      "  outbox events list --db sqlite:shop.db --since 2h --limit 1000 --json | jq -r .id");
-  on_chosen(command, session, options, list);
-}
-
-// --- show ---
-
-struct ShowOptions {
-  StoreOptions store{};
-  std::string id{};
-};
-
-int show(const Console& console, const ShowOptions& options) {
-  const auto store = open_store(options.store);
-  const auto record = store->find(options.id);
-  if (!record) {
-    console.say("outbox: there is no event " + quote(options.id) + " in the " +
-                store->description());
-    return kFailed;
-  }
-  if (options.store.json) {
-    console.print(event_json(*record, Detail::complete, store->clock().now()));
-  } else {
-    print_event(console, *record, store->clock().now());
-  }
-  return kOk;
-}
-
-void add_show(CLI::App& group, Session& session) {
-  CLI::App& command =
-      *group.add_subcommand("show", "Show one event in full, with headers and payload");
-  const auto options = std::make_shared<ShowOptions>();
-  command.add_option("ID", options->id, "The event's id")->required()->type_name("");
-  add_store_options(command, options->store);
-  command.footer(
-      "With --json, `payload` is the exact JSON text as a string; a payload of bytes comes as\n"
-      "`payload_base64` instead. Exit code 1 if there is no such event.\n"
-      "\n"
-      "Examples:\n"
-      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
-      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --json | jq '.payload | fromjson'");
-  on_chosen(command, session, options, show);
-}
 
 // --- tail ---
 
@@ -271,8 +186,24 @@ void add_events(CLI::App& app, Session& session) {
       "  outbox events list --db sqlite:shop.db --status RETRY\n"
       "  outbox events tail --db sqlite:shop.db --type OrderPlaced\n"
       "  outbox events publish --db sqlite:shop.db --type Ping --payload '{}'");
-  add_list(group, session);
-  add_show(group, session);
+  add_list(
+      group, session, FilterTime::occurred, "List events, oldest first, a page at a time",
+      "An event must match all filters. Payloads and headers are not shown: see events show.\n"
+      "--since and --until take RFC 3339 (2026-03-01T12:00:00Z), a day, or a span back from now\n"
+      "(90s, 15m, 2h, 7d).\n"
+      "\n"
+      "Examples:\n"
+      "  outbox events list --db sqlite:shop.db --status NEW,RETRY\n"
+      "  outbox events list --db sqlite:shop.db --aggregate-type Customer --aggregate-id 42\n"
+      "  outbox events list --db sqlite:shop.db --since 2h --limit 1000 --json | jq -r .id");
+  add_show(
+      group, session, FilterTime::occurred, "Show one event in full, with headers and payload",
+      "With --json, `payload` is the exact JSON text as a string; a payload of bytes comes as\n"
+      "`payload_base64` instead. Exit code 1 if there is no such event.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
+      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --json | jq '.payload | fromjson'");
   add_tail(group, session);
   add_publish(group, session);
 }

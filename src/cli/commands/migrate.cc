@@ -2,10 +2,9 @@
 #include <string>
 
 #include "base/quote.h"
-#include "cli/arguments/times.h"
+#include "cli/arguments/values.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
-#include "cli/exit_codes.h"
 
 namespace outbox::cli {
 namespace {

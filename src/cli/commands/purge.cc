@@ -2,11 +2,10 @@
 #include <optional>
 #include <string>
 
-#include "cli/arguments/times.h"
+#include "cli/arguments/values.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
-#include "cli/exit_codes.h"
-#include "cli/output/figures.h"
+#include "cli/output/text.h"
 
 namespace outbox::cli {
 namespace {

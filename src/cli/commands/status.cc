@@ -2,11 +2,11 @@
 #include <string>
 
 #include "base/quote.h"
-#include "cli/arguments/times.h"
+#include "cli/arguments/values.h"
 #include "cli/commands/commands.h"
-#include "cli/exit_codes.h"
+#include "cli/errors.h"
 #include "cli/output/event_view.h"
-#include "cli/output/figures.h"
+#include "cli/output/text.h"
 
 namespace outbox::cli {
 namespace {

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <functional>
+#include <map>
 #include <optional>
 
 #include "outbox/spi/store.h"
@@ -27,5 +28,33 @@ void tail_events(Store& store, const TailOptions& options,
 // The number of the last row; `from` if there is none beyond it. Costs a few
 // reads of one row, a few dozen if there is much beyond.
 Seq last_seq(Store& store, Seq from);
+
+// On a server a row takes its number when it is inserted, and is seen when its
+// transaction commits: perhaps after rows with greater numbers. Numbers that were
+// passed over are remembered for a while; most will never be used, because their
+// transactions were rolled back. Not thread-safe.
+class MissingRows {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  // None of these was there; they are beyond all that were added before.
+  void add(Seq first, Seq last, Instant now);
+
+  // Forgets those added at or before this moment.
+  void forget(Instant added);
+
+  // The first from `seq` on.
+  std::optional<Seq> next(Seq seq) const;
+
+  // True if the row was missing; it no longer is.
+  bool take(Seq seq);
+
+ private:
+  struct Range {
+    Seq last;
+    Instant added;
+  };
+  std::map<Seq, Range> ranges_;  // by their first number; disjoint
+};
 
 }  // namespace outbox::cli

@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/output/figures.h"
+#include "cli/output/text.h"
 
 namespace outbox::demo {
 

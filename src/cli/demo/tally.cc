@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "cli/output/figures.h"
+#include "cli/output/text.h"
 
 namespace outbox::demo {
 

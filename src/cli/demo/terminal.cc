@@ -7,7 +7,7 @@
 
 #include <cerrno>
 
-#include "cli/output/terminal.h"
+#include "cli/output/console.h"
 
 namespace outbox::demo {
 namespace {

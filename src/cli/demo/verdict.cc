@@ -4,7 +4,7 @@
 #include <unordered_map>
 #include <unordered_set>
 
-#include "cli/output/figures.h"
+#include "cli/output/text.h"
 
 namespace outbox::demo {
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "base/quote.h"
-#include "cli/output/width.h"
 
 namespace outbox::cli {
 namespace {

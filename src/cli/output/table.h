@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "cli/output/style.h"
+#include "cli/output/text.h"
 
 namespace outbox::cli {
 

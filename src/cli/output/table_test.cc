@@ -4,8 +4,6 @@
 
 #include <sstream>
 
-#include "cli/output/width.h"
-
 namespace outbox::cli {
 namespace {
 
@@ -65,23 +63,6 @@ TEST(TableTest, ControlCharactersBecomeEscapes) {
   table.add({std::string("a\nb\x1b[2J\xff")});
   table.add({std::string("\u202egnp.exe\xc2\x9b")});
   EXPECT_EQ(text_of(table), "A\na\\nb\\x1b[2J\\xff\n\\u202egnp.exe\\xc2\\x9b\n");
-}
-
-TEST(Width, CountsWhatATerminalShows) {
-  EXPECT_EQ(display_width(""), 0u);
-  EXPECT_EQ(display_width("abc"), 3u);
-  EXPECT_EQ(display_width("\xc3\xa4\xe2\x80\xa6"), 2u) << "one each";
-  EXPECT_EQ(display_width("\xe4\xb8\xad\xe6\x96\x87"), 4u) << "two each";
-  EXPECT_EQ(display_width("\xf0\x9f\x98\x80"), 2u);
-  EXPECT_EQ(display_width("e\xcc\x81"), 1u) << "combined";
-}
-
-TEST(Width, CutsBetweenCharacters) {
-  EXPECT_EQ(cut_to_width("abc", 3), "abc");
-  EXPECT_EQ(cut_to_width("abcd", 3), "ab…");
-  EXPECT_EQ(cut_to_width("\xe4\xb8\xad\xe6\x96\x87", 3), "\xe4\xb8\xad…");
-  EXPECT_EQ(cut_to_width("\xe4\xb8\xad\xe6\x96\x87", 2), "…");
-  EXPECT_EQ(cut_to_width("abc", 0), "");
 }
 
 }  // namespace

@@ -1,0 +1,102 @@
+// A database as the command line knows it before there is a Store: it may have
+// no tables, or not even exist.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outbox/admin/schema.h"
+#include "outbox/spi/store.h"
+
+namespace outbox::cli {
+
+// What `outbox doctor` found out about one thing.
+struct Finding {
+  enum class Verdict : std::uint8_t { ok, warning, failure };
+
+  std::string check{};  // what was looked at, in one or two words
+  Verdict verdict = Verdict::ok;
+  std::string says{};
+  std::string advice{};  // what to do about it; empty if nothing
+};
+
+struct ExamineOptions {
+  bool integrity = true;  // read the whole database to see if it is sound
+};
+
+// How `outbox doctor` finds and repairs rows that contradict themselves (row_repair.h).
+struct RepairSql {
+  static constexpr std::size_t kFound = 1'000;
+
+  // The first kFound: event_id, and the status as an integer, or NULL.
+  std::string find{};
+
+  // Takes an event_id.
+  std::string fix{};
+};
+
+// One kind of database; every kind that the binary speaks implements this, and
+// the commands know nothing else. Not thread-safe.
+class Backend {
+ public:
+  virtual ~Backend() = default;
+
+  // For messages; never a password.
+  virtual std::string description() const = 0;
+
+  // How to name this store on the command line, for the commands that messages
+  // recommend: `--db sqlite:shop.db`; never a password.
+  virtual std::string arguments() const = 0;
+
+  // The file that the database would be in, if there is none; else, and on servers, empty.
+  virtual std::string missing_file() const { return {}; }
+
+  virtual SchemaStatus schema_status() = 0;
+  virtual SchemaStatus migrate() = 0;
+  virtual std::string schema_sql() const = 0;
+
+  // Never migrates. Throws ConfigurationError that says which command would, if
+  // the tables are not there or out of date.
+  virtual std::shared_ptr<Store> open() = 0;
+
+  // What can be said about the database itself; what every store can tell is
+  // not repeated here. Finds, never throws for what it finds.
+  virtual std::vector<Finding> examine(const ExamineOptions& options) = 0;
+
+  virtual RepairSql repair_sql() const = 0;
+};
+
+// --- The databases that there are ---
+
+// Understands the URLs of sqlite::scheme() and, where they were built in, of
+// postgres::scheme() and mysql::scheme(); and a plain path, for SQLite. Opens nothing yet.
+//
+// Throws ConfigurationError or MisuseError for anything else; the message never
+// contains more of it than the scheme, which holds no password.
+std::unique_ptr<Backend> find_backend(std::string_view url, const std::string& table);
+
+// What --db takes, for messages: "sqlite:PATH, postgresql://...".
+std::string known_urls();
+
+// Those behind it. Throw MisuseError for a URL that makes no sense.
+std::unique_ptr<Backend> make_sqlite_backend(std::string path, std::string table);
+std::unique_ptr<Backend> make_postgres_backend(std::string url, std::string table);
+std::unique_ptr<Backend> make_mysql_backend(std::string url, std::string table);
+
+// --- For those who implement one ---
+
+// Throws ConfigurationError that says what to do unless the tables are there and
+// up to date.
+void check_schema(const Backend& backend, const SchemaStatus& status);
+
+// What names the store on the command line, for commands that messages recommend.
+std::string store_arguments(std::string_view public_url, const std::string& table);
+
+// The text as one word of a shell: as it is, or in single quotes.
+std::string shell_word(std::string_view text);
+
+}  // namespace outbox::cli

@@ -1,0 +1,179 @@
+#include "cli/doctor/mysql/mysql_doctor.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <optional>
+#include <thread>
+
+#include "outbox/mysql.h"
+#include "support/mysql.h"
+
+namespace outbox::cli {
+namespace {
+
+using Verdict = Finding::Verdict;
+
+const std::string kTable = "outbox_event";
+
+class MysqlDoctorTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    OUTBOX_NEEDS_MYSQL();
+    database_.emplace();
+    sql_.emplace(database_->url());
+    mysql::migrate(database_->url());
+  }
+
+  Finding find(const std::string& check, const MysqlLimits& limits = {}) const {
+    return find_in(examine_mysql(database_->url(), kTable, limits), check);
+  }
+
+  static Finding find_in(const std::vector<Finding>& findings, const std::string& check) {
+    for (const Finding& finding : findings) {
+      if (finding.check == check) return finding;
+    }
+    ADD_FAILURE() << "no finding about " << check;
+    return {};
+  }
+
+  std::optional<test::Database> database_;
+  std::optional<test::Mysql> sql_;
+};
+
+// A user of its own, without any privilege.
+class User {
+ public:
+  explicit User(const test::Database& database) : name_(database.name()), url_(database.url()) {
+    sql_.execute("CREATE USER " + name_);
+  }
+  ~User() { sql_.execute("DROP USER " + name_); }
+  User(const User&) = delete;
+  User& operator=(const User&) = delete;
+
+  void grant(const std::string& privileges, const std::string& on) {
+    sql_.execute("GRANT " + privileges + " ON " + on + " TO " + name_);
+  }
+  std::string url() const { return "mysql://" + name_ + url_.substr(url_.find('@')); }
+
+ private:
+  const std::string name_;
+  const std::string url_;
+  test::Mysql sql_;
+};
+
+bool begins_with(const std::string& text, const std::string& part) { return text.find(part) == 0; }
+
+TEST_F(MysqlDoctorTest, FindsNothingWrongWithAFreshTable) {
+  for (const Finding& finding : examine_mysql(database_->url(), kTable)) {
+    EXPECT_NE(finding.verdict, Verdict::failure) << finding.check << ": " << finding.says;
+  }
+  EXPECT_EQ(find("tables").verdict, Verdict::ok);
+  EXPECT_EQ(find("indexes").verdict, Verdict::ok);
+  EXPECT_EQ(find("privileges").says, "the user may write, deliver, replay and purge");
+}
+
+TEST_F(MysqlDoctorTest, TellsWhatTheUserMayDo) {
+  User user(*database_);
+  const std::string table = database_->name() + "." + kTable;
+  const auto privileges = [&] { return find_in(examine_mysql(user.url(), kTable), "privileges"); };
+  user.grant("SELECT (version)", table + "_migration");
+  user.grant("DELETE", table);
+  EXPECT_EQ(privileges().verdict, Verdict::failure);
+  EXPECT_TRUE(begins_with(privileges().says, "the user may nothing")) << privileges().says;
+
+  // Column by column, as docs/databases.md has it.
+  user.grant("SELECT", table + "_migration");
+  user.grant(
+      "INSERT (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type, "
+      "headers, payload, payload_bytes, created_at, available_at, hold, locked_by, locked_at)",
+      table);
+  EXPECT_EQ(privileges().verdict, Verdict::ok);
+  EXPECT_TRUE(begins_with(privileges().says,
+                          "the user may write; to deliver it lacks SELECT, UPDATE on outbox_event; "
+                          "SELECT, INSERT, UPDATE, DELETE on outbox_event_instance; "))
+      << privileges().says;
+  user.grant(
+      "SELECT, UPDATE (status, hold, attempts, crashes, available_at, done_at, locked_by, "
+      "locked_at, last_error, progress)",
+      table);
+  user.grant("INSERT", table + "_archive");
+  user.grant("SELECT", table + "_instance");
+  user.grant("SELECT", table + "_shard");
+  EXPECT_EQ(privileges().says,
+            "the user may write, replay and purge; to deliver it lacks INSERT, UPDATE, DELETE on "
+            "outbox_event_instance; UPDATE on outbox_event_shard; SELECT, UPDATE on "
+            "outbox_event_flush");
+  const auto findings = examine_mysql(user.url(), kTable);
+  EXPECT_NE(find_in(findings, "snapshots").says.find("lacks PROCESS"), std::string::npos);
+}
+
+TEST_F(MysqlDoctorTest, DoesNotTakeHiddenIndexesForMissingOnes) {
+  User user(*database_);
+  user.grant("INSERT (event_id)", database_->name() + "." + kTable);
+  EXPECT_EQ(find_in(examine_mysql(user.url(), kTable), "indexes").verdict, Verdict::ok);
+}
+
+TEST_F(MysqlDoctorTest, FailsForTablesThatAreNotAsTheyWereMade) {
+  sql_->execute("ALTER TABLE outbox_event_archive ENGINE = MyISAM");
+  EXPECT_EQ(find("tables").says, "outbox_event_archive is kept by MyISAM, not by InnoDB");
+  EXPECT_EQ(find("tables").verdict, Verdict::failure);
+  sql_->execute("ALTER TABLE outbox_event_archive ENGINE = InnoDB");
+  EXPECT_EQ(find("tables").verdict, Verdict::ok);
+
+  sql_->execute(
+      "ALTER TABLE outbox_event MODIFY event_id VARCHAR(36) CHARACTER SET utf8mb4 COLLATE "
+      "utf8mb4_general_ci NOT NULL");
+  EXPECT_EQ(find("tables").verdict, Verdict::failure);
+  EXPECT_NE(find("tables").says.find("event_id has the collation utf8mb4_general_ci"),
+            std::string::npos)
+      << find("tables").says;
+}
+
+TEST_F(MysqlDoctorTest, FailsForIndexesThatAreMissing) {
+  sql_->execute("ALTER TABLE outbox_event DROP INDEX by_hold, ADD INDEX by_hold (hold, seq)");
+  const Finding finding = find("indexes");
+  EXPECT_EQ(finding.verdict, Verdict::failure);
+  EXPECT_NE(finding.says.find("by_hold (shard,hold,seq)"), std::string::npos) << finding.says;
+}
+
+TEST_F(MysqlDoctorTest, WarnsWhenConnectionsAreShort) {
+  EXPECT_EQ(find("sessions", {.free_connections = 0}).verdict, Verdict::ok);
+  EXPECT_EQ(find("sessions", {.free_connections = 100'000}).verdict, Verdict::warning);
+  User user(*database_);
+  user.grant("SELECT", database_->name() + ".*");
+  sql_->execute("ALTER USER " + database_->name() + " WITH MAX_USER_CONNECTIONS 5");
+  const Finding finding = find_in(examine_mysql(user.url(), kTable), "sessions");
+  EXPECT_EQ(finding.verdict, Verdict::warning) << finding.says;
+  EXPECT_EQ(finding.says, "4 of 5 are free");
+}
+
+TEST_F(MysqlDoctorTest, WarnsOfOldTransactions) {
+  sql_->execute("BEGIN; SELECT count(*) FROM outbox_event");
+  EXPECT_EQ(find("snapshots", {.old_transaction = std::chrono::hours{24}}).verdict, Verdict::ok);
+  // The server shows an old list to those who ask more often than every 100 ms, and the
+  // other tests ask, too.
+  Finding finding;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
+  while (finding.verdict != Verdict::warning && std::chrono::steady_clock::now() < deadline) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{150});
+    finding = find("snapshots", {.old_transaction = std::chrono::seconds{0}});
+  }
+  EXPECT_EQ(finding.verdict, Verdict::warning);
+  EXPECT_NE(finding.says.find("has had a transaction open for"), std::string::npos) << finding.says;
+}
+
+TEST_F(MysqlDoctorTest, WarnsWhenThePurgeIsBehind) {
+  EXPECT_EQ(find("undo log").verdict, Verdict::ok) << find("undo log").says;
+  EXPECT_EQ(find("undo log", {.old_versions = -1}).verdict, Verdict::warning);
+}
+
+TEST_F(MysqlDoctorTest, SaysWhyItCannotEvenBegin) {
+  const auto findings = examine_mysql("mysql://nobody:hunter2@127.0.0.1:1/shop", kTable);
+  ASSERT_EQ(findings.size(), 1u);
+  EXPECT_EQ(findings[0].verdict, Verdict::failure);
+  EXPECT_EQ(findings[0].says.find("hunter2"), std::string::npos) << findings[0].says;
+}
+
+}  // namespace
+}  // namespace outbox::cli

@@ -1,0 +1,301 @@
+// What `outbox doctor` looks at in an SQLite database, and the rest that commands do with one.
+#include <sqlite3.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/url_scheme.h"
+#include "cli/doctor/backend.h"
+#include "outbox/sqlite.h"
+#include "store/sqlite/names.h"
+
+namespace outbox::cli {
+namespace {
+
+using Verdict = Finding::Verdict;
+namespace fs = std::filesystem;
+
+constexpr std::uintmax_t kMegabyte = 1'000'000;
+constexpr std::uintmax_t kDiskIsLow = 500 * kMegabyte;
+constexpr std::uintmax_t kDiskIsFull = 20 * kMegabyte;
+
+// The store limits the file to 64 MiB when nothing pins the log.
+constexpr std::uintmax_t kLogIsLong = 256 * kMegabyte;
+
+std::string size_text(std::uintmax_t bytes) {
+  char text[48];
+  if (bytes < kMegabyte) {
+    std::snprintf(text, sizeof text, "%.0f kB", static_cast<double>(bytes) / 1e3);
+  } else if (bytes < 10 * kMegabyte) {
+    std::snprintf(text, sizeof text, "%.1f MB", static_cast<double>(bytes) / 1e6);
+  } else if (bytes < 10'000 * kMegabyte) {
+    std::snprintf(text, sizeof text, "%.0f MB", static_cast<double>(bytes) / 1e6);
+  } else {
+    std::snprintf(text, sizeof text, "%.0f GB", static_cast<double>(bytes) / 1e9);
+  }
+  return text;
+}
+
+std::string last_error() { return std::strerror(errno); }
+
+struct CloseConnection {
+  void operator()(sqlite3* db) const noexcept { sqlite3_close_v2(db); }
+};
+
+// A connection that can change nothing.
+class ReadOnly {
+ public:
+  explicit ReadOnly(const std::string& path) {
+    sqlite3* db = nullptr;
+    code_ = sqlite3_open_v2(path.c_str(), &db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, nullptr);
+    db_.reset(db);
+    sqlite3_busy_timeout(db, 5'000);
+  }
+
+  // The file behind a path or a URI, absolute.
+  std::string file() const {
+    const char* name = sqlite3_db_filename(db_.get(), "main");
+    return name == nullptr ? "" : name;
+  }
+
+  // The first column of all rows. Empty if it failed: see error().
+  std::vector<std::string> column(const char* sql) {
+    std::vector<std::string> values;
+    if (code_ != SQLITE_OK) return values;
+    sqlite3_stmt* prepared = nullptr;
+    code_ = sqlite3_prepare_v2(db_.get(), sql, -1, &prepared, nullptr);
+    const std::unique_ptr<sqlite3_stmt, decltype(&sqlite3_finalize)> statement(prepared,
+                                                                               &sqlite3_finalize);
+    if (code_ != SQLITE_OK) return values;
+    while ((code_ = sqlite3_step(prepared)) == SQLITE_ROW) {
+      const auto* text = reinterpret_cast<const char*>(sqlite3_column_text(prepared, 0));
+      values.emplace_back(text == nullptr ? "" : text);
+    }
+    if (code_ == SQLITE_DONE) code_ = SQLITE_OK;
+    return values;
+  }
+
+  bool is_missing() const {
+    return (code_ & 0xff) == SQLITE_CANTOPEN && sqlite3_system_errno(db_.get()) == ENOENT;
+  }
+
+  bool failed() const { return code_ != SQLITE_OK; }
+  std::string error() const { return sqlite3_errmsg(db_.get()); }
+
+ private:
+  std::unique_ptr<sqlite3, CloseConnection> db_;
+  int code_ = SQLITE_OK;
+};
+
+Finding check_file(const std::string& file) {
+  Finding finding{.check = "file"};
+  const std::string shown = without_secrets(file);  // it may be a URL
+  const auto fail = [&](std::string says, std::string advice) {
+    finding.verdict = Verdict::failure;
+    finding.says = std::move(says);
+    finding.advice = std::move(advice);
+    return finding;
+  };
+  struct stat facts {};
+  if (stat(file.c_str(), &facts) != 0) {
+    return fail(shown + ": " + last_error(), "check --db; outbox migrate up makes a new database");
+  }
+  if (!S_ISREG(facts.st_mode)) return fail(shown + " is not a regular file", "check --db");
+  if (access(file.c_str(), R_OK) != 0) {
+    return fail(shown + " cannot be read: " + last_error(), "run as its owner, or change its mode");
+  }
+  if (access(file.c_str(), W_OK) != 0) {
+    return fail(shown + " cannot be written: " + last_error(),
+                "run as its owner, or change its mode; an engine must write here");
+  }
+  finding.says = shown + ", " + size_text(static_cast<std::uintmax_t>(facts.st_size)) +
+                 ", readable and writable";
+  return finding;
+}
+
+Finding check_folder(const std::string& folder) {
+  if (access(folder.c_str(), W_OK | X_OK) == 0) {
+    return {.check = "folder", .says = folder + " is writable, for the log and the lock file"};
+  }
+  return {.check = "folder",
+          .verdict = Verdict::failure,
+          .says = folder + " is not writable: " + last_error(),
+          .advice =
+              "SQLite makes its log, and the engine its lock file, beside the database: "
+              "change the folder's mode"};
+}
+
+Finding check_disk(const std::string& folder) {
+  struct statvfs facts {};
+  if (statvfs(folder.c_str(), &facts) != 0) {
+    return {.check = "disk", .verdict = Verdict::warning, .says = "unknown: " + last_error()};
+  }
+  const std::uintmax_t free = std::uintmax_t{facts.f_bavail} * facts.f_frsize;
+  Finding finding{.check = "disk", .says = size_text(free) + " free"};
+  if (free < kDiskIsLow) {
+    finding.verdict = free < kDiskIsFull ? Verdict::failure : Verdict::warning;
+    finding.advice =
+        "make room: commits fail when the disk is full (outbox purge removes old rows)";
+  }
+  return finding;
+}
+
+Finding check_journal(ReadOnly& db, const std::string& file) {
+  const auto mode = db.column("PRAGMA journal_mode");
+  if (db.failed() || mode.empty()) {
+    return {.check = "journal",
+            .verdict = Verdict::failure,
+            .says = "the database cannot be read: " + db.error(),
+            .advice = "check that it is an SQLite database, and who has it locked"};
+  }
+  if (mode.front() != "wal") {
+    return {.check = "journal",
+            .verdict = Verdict::warning,
+            .says = "the journal mode is " + mode.front() + ", not WAL",
+            .advice = "outbox migrate up, or the first engine, switches it"};
+  }
+  std::error_code none;
+  const std::uintmax_t log = fs::file_size(file + "-wal", none);
+  if (!none && log > kLogIsLong) {
+    return {.check = "journal",
+            .verdict = Verdict::warning,
+            .says = "WAL, but the log has grown to " + size_text(log),
+            .advice = "some process keeps a read transaction open; find it and end it"};
+  }
+  return {.check = "journal", .says = "write-ahead log (WAL)"};
+}
+
+Finding check_integrity(ReadOnly& db) {
+  const auto lines = db.column("PRAGMA quick_check(3)");
+  if (!db.failed() && lines.size() == 1 && lines.front() == "ok") {
+    return {.check = "integrity", .says = "quick_check found nothing wrong"};
+  }
+  return {.check = "integrity",
+          .verdict = Verdict::failure,
+          .says = lines.empty() ? db.error() : lines.front(),
+          .advice =
+              "stop writing, copy the file, restore a backup (sqlite3 FILE .recover saves "
+              "what can be saved)"};
+}
+
+Finding check_lock_file(const std::string& file, const std::string& table) {
+  const std::string lock = file + "-" + table + ".owner";
+  struct stat facts {};
+  if (stat(lock.c_str(), &facts) != 0) {
+    if (errno == ENOENT) {
+      return {.check = "lock file", .says = "none: no engine has run here yet, or it was deleted"};
+    }
+    return {.check = "lock file", .verdict = Verdict::failure, .says = lock + ": " + last_error()};
+  }
+  if (access(lock.c_str(), R_OK) != 0) {
+    return {.check = "lock file",
+            .verdict = Verdict::failure,
+            .says = lock + " cannot be opened: " + last_error(),
+            .advice =
+                "an engine under this user could not take over: give the file the mode and "
+                "owner of the database"};
+  }
+  return {.check = "lock file", .says = lock};
+}
+
+// The file of that path or URI, absolute if it is a path, if there is none; else empty. For
+// messages: without secrets.
+std::string missing_sqlite_file(const std::string& path) {
+  if (!ReadOnly(path).is_missing()) return {};
+  std::error_code none;
+  const fs::path absolute = fs::absolute(path, none);
+  return without_secrets(path.starts_with("file:") || none ? path : absolute.string());
+}
+
+// Looks at the file, its folder, the disk, the journal, the soundness of the database and the
+// lock file, and changes none of them. Ends early when what follows would only repeat the
+// same failure.
+std::vector<Finding> examine_sqlite(const std::string& path, const std::string& table,
+                                    const ExamineOptions& options) {
+  ReadOnly db(path);
+  const std::string file = db.file().empty() ? path : db.file();
+  std::vector<Finding> findings{check_file(file)};
+  if (findings.back().verdict == Verdict::failure && access(file.c_str(), R_OK) != 0) {
+    return findings;
+  }
+  std::string folder = fs::path(file).parent_path();
+  if (folder.empty()) folder = ".";
+  findings.push_back(check_folder(folder));
+  findings.push_back(check_disk(folder));
+  findings.push_back(check_journal(db, file));
+  if (db.failed()) return findings;
+  if (options.integrity) findings.push_back(check_integrity(db));
+  findings.push_back(check_lock_file(file, table));
+  return findings;
+}
+
+constexpr std::string_view kFindBroken = R"sql(
+SELECT event_id, CASE typeof(status) WHEN 'integer' THEN status END
+FROM {table} INDEXED BY {broken} WHERE {is_broken}
+ORDER BY seq LIMIT 1000
+)sql";
+
+constexpr std::string_view kFixBroken = R"sql(
+UPDATE {table}
+SET status = CASE WHEN status IN (0, 1, 2, 3) THEN status ELSE 3 END,
+    hold = CASE WHEN status IN (0, 2)
+      THEN -max(CASE typeof(available_at) WHEN 'integer' THEN available_at ELSE 1 END, 1) END,
+    done_at = CASE WHEN status IN (0, 2) THEN NULL WHEN typeof(done_at) = 'integer' THEN done_at
+      ELSE CAST(strftime('%s', 'now') AS INTEGER) * 1000000 END,
+    last_error = CASE WHEN status IN (0, 1, 2, 3) THEN last_error
+      ELSE 'outbox doctor --repair: the status was none of 0 to 3; the event may have been '
+        || 'delivered' END
+WHERE event_id = ? AND {is_broken}
+)sql";
+
+class SqliteBackend final : public Backend {
+ public:
+  SqliteBackend(std::string path, std::string table)
+      : path_(std::move(path)), table_(std::move(table)) {
+    sqlite::check_database_path(path_);  // before anything shows it
+  }
+
+  std::string description() const override { return sqlite::describe_database(path_, table_); }
+  std::string arguments() const override {
+    return store_arguments("sqlite:" + without_secrets(path_), table_);
+  }
+  std::string missing_file() const override { return missing_sqlite_file(path_); }
+  SchemaStatus schema_status() override { return sqlite::schema_status(path_, table_); }
+  SchemaStatus migrate() override { return sqlite::migrate(path_, table_); }
+  std::string schema_sql() const override { return sqlite::schema_sql(table_); }
+
+  std::shared_ptr<Store> open() override {
+    check_schema(*this, schema_status());
+    return sqlite::open(path_, {.table = table_, .migrate = false});
+  }
+
+  std::vector<Finding> examine(const ExamineOptions& options) override {
+    return examine_sqlite(path_, table_, options);
+  }
+
+  RepairSql repair_sql() const override {
+    return {.find = sqlite::expand(kFindBroken, table_), .fix = sqlite::expand(kFixBroken, table_)};
+  }
+
+ private:
+  const std::string path_;  // or one of SQLite's URIs
+  const std::string table_;
+};
+
+}  // namespace
+
+std::unique_ptr<Backend> make_sqlite_backend(std::string path, std::string table) {
+  return std::make_unique<SqliteBackend>(std::move(path), std::move(table));
+}
+
+}  // namespace outbox::cli

@@ -1,0 +1,173 @@
+#include "cli/output/text.h"
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "base/time_text.h"
+#include "base/utf8.h"
+
+namespace outbox::cli {
+namespace {
+
+std::string with_unit(double value, const char* unit) {
+  char text[32];
+  std::snprintf(text, sizeof text, value < 9.95 ? "%.1f %s" : "%.0f %s", value, unit);
+  return text;
+}
+
+const char* code_of(Style style) {
+  switch (style) {
+    case Style::plain:
+      break;
+    case Style::bold:
+      return "\x1b[1m";
+    case Style::faint:
+      return "\x1b[2m";
+    case Style::good:
+      return "\x1b[32m";
+    case Style::warning:
+      return "\x1b[33m";
+    case Style::bad:
+      return "\x1b[31m";
+  }
+  return "";
+}
+
+struct Range {
+  char32_t first;
+  char32_t last;
+};
+
+// The blocks that matter in names and messages; not all of Unicode's tables.
+constexpr std::array kWide{
+    Range{0x1100, 0x115f},   Range{0x2e80, 0x303e},   Range{0x3041, 0x33ff},
+    Range{0x3400, 0x4dbf},   Range{0x4e00, 0x9fff},   Range{0xa000, 0xa4cf},
+    Range{0xac00, 0xd7a3},   Range{0xf900, 0xfaff},   Range{0xfe30, 0xfe6f},
+    Range{0xff00, 0xff60},   Range{0xffe0, 0xffe6},   Range{0x1f300, 0x1f64f},
+    Range{0x1f900, 0x1f9ff}, Range{0x20000, 0x3fffd},
+};
+constexpr std::array kWithoutWidth{
+    Range{0x0300, 0x036f}, Range{0x200b, 0x200f}, Range{0x20d0, 0x20ff},
+    Range{0xfe00, 0xfe0f}, Range{0xfe20, 0xfe2f},
+};
+
+template <std::size_t N>
+bool among(const std::array<Range, N>& ranges, char32_t c) {
+  return std::any_of(ranges.begin(), ranges.end(),
+                     [c](Range range) { return range.first <= c && c <= range.last; });
+}
+
+char32_t decode(std::string_view sequence) {
+  const auto byte = [&](std::size_t n) { return static_cast<unsigned char>(sequence[n]); };
+  constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
+  char32_t c = byte(0) & kLeadBits.at(sequence.size());
+  for (std::size_t n = 1; n < sequence.size(); ++n) c = (c << 6) | (byte(n) & 0x3fU);
+  return c;
+}
+
+// The first character of the text: its bytes and its columns.
+struct Character {
+  std::size_t bytes;
+  std::size_t width;
+};
+
+Character first_of(std::string_view text) {
+  const std::size_t bytes = utf8_sequence(text);
+  if (bytes == 0) return {1, 1};
+  const char32_t c = decode(text.substr(0, bytes));
+  if (among(kWithoutWidth, c)) return {bytes, 0};
+  return {bytes, among(kWide, c) ? std::size_t{2} : std::size_t{1}};
+}
+
+}  // namespace
+
+std::string grouped(std::int64_t number) {
+  std::string text = std::to_string(number);
+  const std::size_t first = number < 0 ? 1 : 0;
+  for (std::size_t at = text.size(); at > first + 3;) {
+    at -= 3;
+    text.insert(at, 1, ',');
+  }
+  return text;
+}
+
+std::string short_time(std::chrono::microseconds time) {
+  const auto us = static_cast<double>(time.count());
+  if (us < 1'000) return std::to_string(time.count()) + " us";
+  if (us < 999'500) return with_unit(us / 1'000, "ms");
+  return with_unit(us / 1'000'000, "s");
+}
+
+std::string pad(std::string_view text, std::size_t width) {
+  std::string result(text);
+  if (result.size() < width) result.append(width - result.size(), ' ');
+  return result;
+}
+
+std::string pad_left(std::string_view text, std::size_t width) {
+  std::string result(text);
+  if (result.size() < width) result.insert(0, width - result.size(), ' ');
+  return result;
+}
+
+std::optional<std::chrono::microseconds> percentile(std::vector<std::chrono::microseconds> values,
+                                                    int percent) {
+  if (values.empty()) return std::nullopt;
+  const std::size_t rank = (values.size() * static_cast<std::size_t>(percent) + 99) / 100;
+  const auto nth = values.begin() + static_cast<std::ptrdiff_t>(std::max<std::size_t>(rank, 1) - 1);
+  std::nth_element(values.begin(), nth, values.end());
+  return *nth;
+}
+
+std::string age_text(std::chrono::microseconds age) {
+  constexpr std::int64_t kSecond = 1'000'000;
+  constexpr std::int64_t kHour = 3'600;  // in seconds
+  constexpr std::int64_t kDay = 86'400;
+  const std::int64_t seconds = age.count() / kSecond;
+  if (age.count() < kSecond) return std::to_string(age.count() / 1'000) + " ms";
+  if (seconds < 120) return std::to_string(seconds) + " s";
+  if (seconds < 2 * kHour) return std::to_string(seconds / 60) + " min";
+  if (seconds < 2 * kDay) return std::to_string(seconds / kHour) + " h";
+  return std::to_string(seconds / kDay) + " d";
+}
+
+std::string short_time_text(Time time) {
+  std::string text = time_text(time);
+  constexpr std::size_t kToSeconds = 19;
+  if (text.size() < kToSeconds || text[10] != 'T') return text;
+  text.resize(kToSeconds);
+  text[10] = ' ';
+  return text;
+}
+
+std::string styled(std::string_view text, Style style, bool color) {
+  if (!color || style == Style::plain || text.empty()) return std::string(text);
+  return code_of(style) + std::string(text) + "\x1b[0m";
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    const Character character = first_of(text);
+    width += character.width;
+    text.remove_prefix(character.bytes);
+  }
+  return width;
+}
+
+std::string cut_to_width(std::string_view text, std::size_t width) {
+  if (display_width(text) <= width) return std::string(text);
+  if (width == 0) return {};
+  std::size_t used = 0;
+  std::size_t end = 0;
+  while (end < text.size()) {
+    const Character character = first_of(text.substr(end));
+    if (used + character.width > width - 1) break;
+    used += character.width;
+    end += character.bytes;
+  }
+  return std::string(text.substr(0, end)) + "…";
+}
+
+}  // namespace outbox::cli
