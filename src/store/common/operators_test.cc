@@ -20,6 +20,25 @@ TEST(StatusBits, AReplayTakesTheDeadUnlessItNamesOthersThatAreFinished) {
   EXPECT_EQ(replayable({.status = {Status::pending}}), 0);
 }
 
+TEST(BulkStep, TakesAsManyAsItMayAndSaysWhetherThereAreMore) {
+  BulkStep<std::string> step(4, 2);
+  EXPECT_TRUE(step.add(7, "a"));
+  EXPECT_TRUE(step.add(9, "b"));
+  EXPECT_FALSE(step.changed(2).more);
+  EXPECT_FALSE(step.add(12, "c"));
+  EXPECT_EQ(step.keys(), (std::vector<std::string>{"a", "b"}));
+  const Changed changed = step.changed(1);
+  EXPECT_EQ(changed.rows, 1);
+  EXPECT_EQ(changed.through, 9);
+  EXPECT_TRUE(changed.more);
+}
+
+TEST(BulkStep, WithoutRowsIsThroughWhereItBegan) {
+  BulkStep<Seq> step(4, 2);
+  EXPECT_EQ(step.changed(0).through, 4);
+  EXPECT_FALSE(step.changed(0).more);
+}
+
 TEST(StatusBits, TheStatementWithTheNarrowestIndexServes) {
   const std::string dead = "dead", unfinished = "unfinished", any = "any";
   const auto served = [&](const std::vector<Status>& statuses) {

@@ -23,30 +23,21 @@ SqlPart among(StatusBits statuses) {
 
 SqlPart among(Purgeable what) { return what == Purgeable::dead ? sql::kAmongDead : sql::kAmongAll; }
 
-// The rows that a step of a bulk operation is to change: the first `limit` of a result
-// that was told to have one more.
-struct Found {
-  Found(const Result& result, Seq after, std::size_t limit) {
-    const auto rows = static_cast<std::size_t>(result.rows());
-    step = {.through = after, .more = rows > limit};
-    for (int row = 0; row < static_cast<int>(std::min(rows, limit)); ++row) {
-      step.through = result.integer(row, 0);
-      seqs.push_back(step.through);
-    }
+// In their first column.
+BulkStep<Seq> step_of(const Result& found, Seq after, std::size_t limit) {
+  BulkStep<Seq> step(after, limit);
+  for (int row = 0; row < found.rows(); ++row) {
+    const Seq seq = found.integer(row, 0);
+    if (!step.add(seq, seq)) break;
   }
-
-  std::vector<Seq> seqs;
-  Changed step;
-};
+  return step;
+}
 
 }  // namespace
 
 EventRecord Operators::decode_record(const Result& result, int row) const {
-  return {.row = decode_row(result, row, *database_.config().options.codec),
-          .hold = result.optional_integer(row, kHoldColumn),
-          .last_error = std::string(result.text(row, kRowColumns)),
-          .locked_by = std::string(result.text(row, kRowColumns + 1)),
-          .done_at = result.optional_time(row, kRowColumns + 2)};
+  return record_in(result, row, decode_row(result, row, *database_.config().options.codec),
+                   kHoldColumn, kRowColumns);
 }
 
 // What the filter asks for.
@@ -87,12 +78,7 @@ bool Operators::has_pending() { return run(sql::kHasPending).rows() > 0; }
 Counts Operators::counts() {
   const Result pending = run(sql::kCountPending);
   const Result dead = run(sql::kCountAllDead);
-  return {.pending = pending.integer(0, 0),
-          .dead = dead.integer(0, 0),
-          .retry = pending.integer(0, 1),
-          .delayed = pending.integer(0, 2),
-          .held = pending.integer(0, 3),
-          .oldest_pending = pending.optional_time(0, 4)};
+  return counts_in(pending, dead);
 }
 
 std::optional<EventRecord> Operators::find(std::string_view event_id) {
@@ -118,18 +104,7 @@ std::int64_t Operators::count(const EventFilter& filter) {
 
 std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::size_t limit) {
   const Result found = run(sql::kDeadGroups, matching(filter, 0), sql_limit(limit));
-  std::vector<DeadGroup> groups;
-  groups.reserve(static_cast<std::size_t>(found.rows()));
-  for (int row = 0; row < found.rows(); ++row) {
-    groups.push_back({.aggregate_type = std::string(found.text(row, 0)),
-                      .type = std::string(found.text(row, 1)),
-                      .error = std::string(found.text(row, 2)),
-                      .count = found.integer(row, 3),
-                      .first = found.time(row, 4),
-                      .last = found.time(row, 5),
-                      .example_id = std::string(found.text(row, 6))});
-  }
-  return groups;
+  return dead_groups_in(found);
 }
 
 // Lane by lane: each search finds the next one in the index.
@@ -141,23 +116,10 @@ std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
       const Result next = database_.run(sql::kNextLane, shard, lane);
       if (next.rows() == 0) break;
       lane = next.integer(0, 0);
-      add_lane(shard, lane, held);
+      add_lane(held, run(sql::kLaneOverview, shard, lane, HeldAggregates::kRowsOfLane));
     }
   }
   return held.take();
-}
-
-void Operators::add_lane(int shard, LaneKey lane, HeldAggregates& held) {
-  const Result rows = run(sql::kLaneOverview, shard, lane, HeldAggregates::kRowsOfLane);
-  held.begin_lane();
-  for (int row = 0; row < rows.rows(); ++row) {
-    held.add({.aggregate_type = std::string(rows.text(row, 0)),
-              .aggregate_id = std::string(rows.text(row, 1)),
-              .head_id = std::string(rows.text(row, 2)),
-              .head_status = static_cast<Status>(rows.integer(row, 3)),
-              .attempts = static_cast<int>(rows.integer(row, 4)),
-              .last_error = std::string(rows.text(row, 5))});
-  }
 }
 
 std::optional<Seq> Operators::seq_of(std::string_view event_id) {
@@ -222,24 +184,24 @@ std::int64_t Operators::change_and_tell(std::span<const Seq> rows, const Built& 
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
   const StatusBits statuses = replayable(filter);
   if (statuses == 0) return {.through = after};
-  Found found(
+  auto step = step_of(
       run(sql::kMatchFinished, among(statuses), matching(filter, statuses), after, one_more(limit)),
       after, limit);
-  found.step.rows = in_parts(found.seqs, [&](auto part) { return replay(part, filter, statuses); });
-  return found.step;
+  return step.changed(
+      in_parts(step.keys(), [&](auto part) { return replay(part, filter, statuses); }));
 }
 
 Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  Found found(run(sql::kMatchDead, matching(filter, 0), after, one_more(limit)), after, limit);
-  found.step.rows = in_parts(found.seqs, [&](auto part) { return discard(part, filter); });
-  return found.step;
+  auto step =
+      step_of(run(sql::kMatchDead, matching(filter, 0), after, one_more(limit)), after, limit);
+  return step.changed(in_parts(step.keys(), [&](auto part) { return discard(part, filter); }));
 }
 
 Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
-  Found found(run(sql::kOld, among(what), old(what, before), after, one_more(limit)), after, limit);
-  found.step.rows =
-      in_parts(found.seqs, [&](auto part) { return remove(part, what, before, archive); });
-  return found.step;
+  auto step =
+      step_of(run(sql::kOld, among(what), old(what, before), after, one_more(limit)), after, limit);
+  return step.changed(
+      in_parts(step.keys(), [&](auto part) { return remove(part, what, before, archive); }));
 }
 
 // The same condition once more: somebody may have replayed them since they were found.

@@ -50,7 +50,6 @@ class Operators {
   Built matching(const EventFilter& filter, StatusBits statuses) const;
   Built old(Purgeable what, Time before) const;
   EventRecord decode_record(const Result& result, int row) const;
-  void add_lane(int shard, LaneKey lane, HeldAggregates& held);
   template <class Change>
   std::int64_t in_parts(const std::vector<Seq>& rows, const Change& change);
   std::int64_t replay(std::span<const Seq> rows, const EventFilter& filter, StatusBits statuses);

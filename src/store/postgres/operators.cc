@@ -24,21 +24,14 @@ Parameters filtered(const First& first, OptionalInteger second, const EventFilte
                     filter.occurred.until, filter.finished.from, filter.finished.until, statuses);
 }
 
-// The rows that a step of a bulk operation is to change: the first `limit` of a result
-// that was told to have one more. Points into the result.
-struct Found {
-  Found(const Result& result, Seq after, std::size_t limit) {
-    const auto rows = static_cast<std::size_t>(result.rows());
-    step = {.through = after, .more = rows > limit};
-    for (int row = 0; row < static_cast<int>(std::min(rows, limit)); ++row) {
-      step.through = result.integer(row, 0);
-      ids.emplace_back(result.text(row, 1));
-    }
+// By their ids, which point into the result.
+BulkStep<OptionalText> step_of(const Result& found, Seq after, std::size_t limit) {
+  BulkStep<OptionalText> step(after, limit);
+  for (int row = 0; row < found.rows(); ++row) {
+    if (!step.add(found.integer(row, 0), found.text(row, 1))) break;
   }
-
-  std::vector<OptionalText> ids;
-  Changed step;
-};
+  return step;
+}
 
 const Sql& search_for(Purgeable what) {
   switch (what) {
@@ -64,11 +57,8 @@ std::vector<int> numbers_in(std::string_view list) {
 }  // namespace
 
 EventRecord Operators::decode_record(const Result& result, int row) const {
-  return {.row = decode_row(result, row, *database_.config().options.codec),
-          .hold = result.optional_integer(row, kHoldColumn),
-          .last_error = std::string(result.text(row, kRowColumns)),
-          .locked_by = std::string(result.text(row, kRowColumns + 1)),
-          .done_at = result.optional_time(row, kRowColumns + 2)};
+  return record_in(result, row, decode_row(result, row, *database_.config().options.codec),
+                   kHoldColumn, kRowColumns);
 }
 
 bool Operators::has_pending() { return database_.run(sql::kHasPending).integer(0, 0) != 0; }
@@ -76,12 +66,7 @@ bool Operators::has_pending() { return database_.run(sql::kHasPending).integer(0
 Counts Operators::counts() {
   const Result pending = database_.run(sql::kCountPending);
   const Result dead = database_.run(sql::kCountAllDead);
-  return {.pending = pending.integer(0, 0),
-          .dead = dead.integer(0, 0),
-          .retry = pending.integer(0, 1),
-          .delayed = pending.integer(0, 2),
-          .held = pending.integer(0, 3),
-          .oldest_pending = pending.optional_time(0, 4)};
+  return counts_in(pending, dead);
 }
 
 std::optional<EventRecord> Operators::find(std::string_view event_id) {
@@ -112,18 +97,7 @@ std::int64_t Operators::count(const EventFilter& filter) {
 std::vector<DeadGroup> Operators::dead_groups(const EventFilter& filter, std::size_t limit) {
   const Result found = database_.session().run(
       sql::kDeadGroups, filtered(OptionalInteger(), sql_limit(limit), filter, 0));
-  std::vector<DeadGroup> groups;
-  groups.reserve(static_cast<std::size_t>(found.rows()));
-  for (int row = 0; row < found.rows(); ++row) {
-    groups.push_back({.aggregate_type = std::string(found.text(row, 0)),
-                      .type = std::string(found.text(row, 1)),
-                      .error = std::string(found.text(row, 2)),
-                      .count = found.integer(row, 3),
-                      .first = found.time(row, 4),
-                      .last = found.time(row, 5),
-                      .example_id = std::string(found.text(row, 6))});
-  }
-  return groups;
+  return dead_groups_in(found);
 }
 
 std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
@@ -132,15 +106,7 @@ std::vector<HeldAggregate> Operators::held_aggregates(std::size_t limit) {
   for (int lane = 0; lane < lanes.rows() && !held.full(); ++lane) {
     const Result rows = database_.run(sql::kLaneOverview, lanes.integer(lane, 0),
                                       lanes.integer(lane, 1), HeldAggregates::kRowsOfLane);
-    held.begin_lane();
-    for (int row = 0; row < rows.rows(); ++row) {
-      held.add({.aggregate_type = std::string(rows.text(row, 0)),
-                .aggregate_id = std::string(rows.text(row, 1)),
-                .head_id = std::string(rows.text(row, 2)),
-                .head_status = static_cast<Status>(rows.integer(row, 3)),
-                .attempts = static_cast<int>(rows.integer(row, 4)),
-                .last_error = std::string(rows.text(row, 5))});
-    }
+    add_lane(held, rows);
   }
   return held.take();
 }
@@ -174,32 +140,24 @@ Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limi
   const bool dead_only = statuses == bit(Status::dead);
   const Result result = database_.session().run(dead_only ? sql::kMatchDead : sql::kMatchFinished,
                                                 filtered(after, one_more(limit), filter, statuses));
-  Found found(result, after, limit);
-  if (!found.ids.empty()) {
-    found.step.rows = replay(found.ids, filter, statuses);
-  }
-  return found.step;
+  auto step = step_of(result, after, limit);
+  return step.changed(step.keys().empty() ? 0 : replay(step.keys(), filter, statuses));
 }
 
 Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t limit) {
   const Result result = database_.session().run(
       sql::kMatchDead, filtered(after, one_more(limit), filter, bit(Status::dead)));
-  Found found(result, after, limit);
-  if (!found.ids.empty()) {
-    found.step.rows = discard(found.ids, filter);
-  }
-  return found.step;
+  auto step = step_of(result, after, limit);
+  return step.changed(step.keys().empty() ? 0 : discard(step.keys(), filter));
 }
 
 Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
   const OptionalInteger status = status_of(what);
   const Result result = database_.run(search_for(what), after, one_more(limit), status, before);
-  Found found(result, after, limit);
-  if (!found.ids.empty()) {
-    found.step.rows =
-        database_.run(archive ? sql::kArchive : sql::kPurge, found.ids, status, before).changed();
-  }
-  return found.step;
+  auto step = step_of(result, after, limit);
+  if (step.keys().empty()) return step.changed(0);
+  return step.changed(
+      database_.run(archive ? sql::kArchive : sql::kPurge, step.keys(), status, before).changed());
 }
 
 std::int64_t Operators::count_purgeable(Purgeable what, Time before) {

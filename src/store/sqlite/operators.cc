@@ -32,34 +32,24 @@ void bind_filter(Run& run, const EventFilter& filter, StatusBits statuses) {
   run.bind(12, statuses);
 }
 
-// The rows that a step of a bulk operation is to change.
-struct Found {
-  explicit Found(Seq after) { step.through = after; }
+using Step = BulkStep<Seq>;
 
-  // Takes up to `limit` rows of a run that was told to return one more.
-  void take(Run& run, std::size_t limit) {
-    while (run.step()) {
-      if (seqs.size() == limit) {
-        step.more = true;
-        break;
-      }
-      seqs.push_back(run.integer(0));
-    }
-    if (!seqs.empty()) step.through = seqs.back();
+// The rows of a run that returns their numbers.
+void take(Run& run, Step& step) {
+  while (run.step()) {
+    const Seq seq = run.integer(0);
+    if (!step.add(seq, seq)) break;
   }
+}
 
-  std::vector<Seq> seqs;
-  Changed step;
-};
-
-Found find_matching(Database& database, const EventFilter& filter, StatusBits statuses, Seq after,
-                    std::size_t limit) {
-  Found found(after);
+Step find_matching(Database& database, const EventFilter& filter, StatusBits statuses, Seq after,
+                   std::size_t limit) {
+  Step step(after, limit);
   const bool dead_only = statuses == bit(Status::dead);
   Run run(database[dead_only ? sql::kMatchDead : sql::kMatchAny], after, one_more(limit));
   bind_filter(run, filter, statuses);
-  found.take(run, limit);
-  return found;
+  take(run, step);
+  return step;
 }
 
 // The row that the run stands on, as an operator sees it.
@@ -176,48 +166,48 @@ bool Operators::discard(std::string_view event_id) {
 Changed Operators::replay(const EventFilter& filter, Seq after, std::size_t limit) {
   const StatusBits statuses = replayable(filter);
   if (statuses == 0) return {.through = after};
-  Found found = find_matching(database_, filter, statuses, after, limit);
-  if (found.seqs.empty()) return found.step;
-  const std::string list = seq_list(found.seqs);
+  Step step = find_matching(database_, filter, statuses, after, limit);
+  if (step.keys().empty()) return step.changed(0);
+  const std::string list = seq_list(step.keys());
   WriteTransaction transaction(database_);
   if ((statuses & bit(Status::dead)) != 0) database_.execute(sql::kNoteUnblockedMany, list);
   Run run(database_[sql::kReplayMany], list, micros(config().now()));
   bind_filter(run, filter, statuses);
-  found.step.rows = run.finish();
+  const std::int64_t rows = run.finish();
   transaction.commit();
-  return found.step;
+  return step.changed(rows);
 }
 
 Changed Operators::discard(const EventFilter& filter, Seq after, std::size_t limit) {
-  Found found = find_matching(database_, filter, bit(Status::dead), after, limit);
-  if (found.seqs.empty()) return found.step;
-  const std::string list = seq_list(found.seqs);
+  Step step = find_matching(database_, filter, bit(Status::dead), after, limit);
+  if (step.keys().empty()) return step.changed(0);
+  const std::string list = seq_list(step.keys());
   WriteTransaction transaction(database_);
   database_.execute(sql::kNoteUnblockedMany, list);
   Run run(database_[sql::kDiscardMany], list, nullptr);
   bind_filter(run, filter, bit(Status::dead));
-  found.step.rows = run.finish();
+  const std::int64_t rows = run.finish();
   transaction.commit();
-  return found.step;
+  return step.changed(rows);
 }
 
 Changed Operators::purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) {
   const auto status = status_of(what);
-  Found found(after);
+  Step step(after, limit);
   {
     Run run(database_[what == Purgeable::dead ? sql::kOldDead : sql::kOld], after, one_more(limit),
             status, micros(before));
-    found.take(run, limit);
+    take(run, step);
   }
-  if (found.seqs.empty()) return found.step;
-  const std::string list = seq_list(found.seqs);
+  if (step.keys().empty()) return step.changed(0);
+  const std::string list = seq_list(step.keys());
   WriteTransaction transaction(database_);
   if (archive) {
     database_.execute(sql::kArchive, list, micros(config().now()), status, micros(before));
   }
-  found.step.rows = database_.execute(sql::kPurge, list, status, micros(before));
+  const std::int64_t rows = database_.execute(sql::kPurge, list, status, micros(before));
   transaction.commit();
-  return found.step;
+  return step.changed(rows);
 }
 
 std::int64_t Operators::count_purgeable(Purgeable what, Time before) {
