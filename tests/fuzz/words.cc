@@ -14,7 +14,7 @@
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
 #include "outbox/telemetry/tracing.h"
-#include "store/sqlite/url.h"
+#include "store/sqlite/names.h"
 #include "target.h"
 
 namespace outbox::fuzz {

@@ -8,7 +8,7 @@
 #include "cli/errors.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
-#include "store/sqlite/url.h"
+#include "store/sqlite/names.h"
 
 namespace outbox::cli {
 namespace {

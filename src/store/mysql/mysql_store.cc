@@ -5,7 +5,6 @@
 
 #include "store/common/shards.h"
 #include "store/mysql/connection.h"
-#include "store/mysql/watch.h"
 
 namespace outbox::mysql {
 namespace {

@@ -1,5 +1,3 @@
-#include "store/mysql/watch.h"
-
 #include <unistd.h>
 
 #include <algorithm>
@@ -13,6 +11,7 @@
 #include "base/mutex.h"
 #include "base/thread.h"
 #include "store/mysql/database.h"
+#include "store/mysql/mysql_store.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {

@@ -5,7 +5,6 @@
 
 #include "store/common/shards.h"
 #include "store/postgres/connection.h"
-#include "store/postgres/watch.h"
 
 namespace outbox::postgres {
 namespace {

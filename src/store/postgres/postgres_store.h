@@ -52,4 +52,9 @@ class PostgresStore final : public DatabaseStore<Parts> {
   const std::shared_ptr<Notifier> notifier_;  // null if nobody is to be told
 };
 
+// Calls `on_commit` from a thread of its own whenever a Notifier of the same table has
+// told of commits, and after every gap in which it could not hear. Behind a pooler that
+// swallows notifications it says so once, and is silent.
+std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit);
+
 }  // namespace outbox::postgres

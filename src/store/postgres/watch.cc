@@ -1,5 +1,3 @@
-#include "store/postgres/watch.h"
-
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -18,6 +16,7 @@
 #include "base/thread.h"
 #include "outbox/error.h"
 #include "store/postgres/database.h"
+#include "store/postgres/postgres_store.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {

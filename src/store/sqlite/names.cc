@@ -50,6 +50,20 @@ void check_database_path(const std::string& path) {
   refuse_other_stores(path);
 }
 
+std::string path_of_url(std::string_view url) {
+  if (scheme_of(url) != kUrlScheme) return std::string(url);
+  std::string_view path = url.substr(kUrlScheme.size() + 1);
+  if (path.starts_with("//")) {
+    path.remove_prefix(2);
+    if (!path.starts_with("/")) {
+      throw MisuseError(
+          "a sqlite:// URL names no host: write sqlite:PATH, or sqlite:///ABSOLUTE/PATH");
+    }
+  }
+  if (path.empty()) throw MisuseError("the store's URL names no file; write sqlite:PATH");
+  return std::string(path);
+}
+
 std::string describe_database(const std::string& file, const std::string& table) {
   return "SQLite database " + without_secrets(file) + ", table " + table;
 }

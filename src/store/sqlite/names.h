@@ -10,6 +10,12 @@ namespace outbox::sqlite {
 // connection, and the store needs many.
 void check_database_path(const std::string& path);
 
+inline constexpr std::string_view kUrlScheme = "sqlite";
+
+// What open() takes: the path of `sqlite:PATH` and `sqlite:///ABSOLUTE/PATH`; SQLite's
+// own `file:...?...` as it is. Throws MisuseError if it names no file, or a host.
+std::string path_of_url(std::string_view url);
+
 // For messages.
 std::string describe_database(const std::string& file, const std::string& table);
 

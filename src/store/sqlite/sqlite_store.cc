@@ -5,7 +5,6 @@
 
 #include "base/sql_text.h"
 #include "store/sqlite/connection.h"
-#include "store/sqlite/watch.h"
 
 namespace outbox::sqlite {
 

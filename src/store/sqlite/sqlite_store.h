@@ -34,4 +34,9 @@ class SqliteStore final : public DatabaseStore<Parts> {
   std::unique_ptr<Watch> watch(std::function<void()> on_commit) override;
 };
 
+// Calls `on_commit` from a thread of its own soon after any connection has
+// committed, at most about once a millisecond. Null, after a line in the log,
+// if the system cannot tell.
+std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit);
+
 }  // namespace outbox::sqlite

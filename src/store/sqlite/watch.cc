@@ -1,5 +1,3 @@
-#include "store/sqlite/watch.h"
-
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
@@ -20,6 +18,7 @@
 #include "outbox/error.h"
 #include "store/sqlite/database.h"
 #include "store/sqlite/sql.h"
+#include "store/sqlite/sqlite_store.h"
 
 namespace outbox::sqlite {
 namespace {

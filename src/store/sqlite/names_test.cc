@@ -1,4 +1,4 @@
-#include "store/sqlite/url.h"
+#include "store/sqlite/names.h"
 
 #include <gtest/gtest.h>
 
