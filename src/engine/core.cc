@@ -50,7 +50,8 @@ WorkQueueOptions queue_options(const DispatcherOptions& options, std::size_t bat
                           .capacity_bytes = options.queue.capacity_bytes,
                           .batch = std::min(batch, options.queue.cold_capacity),
                           .park = options.dead.then == OnDead::park,
-                          .routes = routes};
+                          .routes = routes,
+                          .track_ids = options.tracker == nullptr};
   // There is nobody that the only lane could keep out.
   if (options.ordering == Ordering::total) {
     result.lane_limit = options.queue.hot_capacity + options.queue.cold_capacity;
@@ -71,8 +72,7 @@ Core::Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOp
       options_(checked(std::move(options))),
       log_(options_.log),
       clock_(*options_.clock),
-      gate_(options_.tracker ? nullptr : std::make_shared<Gate>()),
-      tracker_(options_.tracker ? options_.tracker : gate_),
+      tracker_(options_.tracker),
       queue_(queue_options(options_, batch, listeners_.routes().size())),
       deliverer_(options_.interceptors, log_),
       completer_(instance_,
@@ -125,30 +125,33 @@ Job Core::job_of(Row row, bool hot, std::int64_t epoch) const {
 }
 
 bool Core::reserve(const Event& event) {
-  return gate_ ? gate_->reserve(event.id()) : tracker_->try_acquire(event.id());
+  return tracker_ ? tracker_->try_acquire(event.id()) : queue_.reserve_event(event.id());
 }
 
 bool Core::enqueue_reserved(Row row) {
   if (closing_ || !direct(row.ref.shard)) return false;
   Job job = job_of(std::move(row), true, epoch_);
-  return admitted(job, queue_.admit_direct(job));
+  return admitted(job, queue_.admit_reserved(job));
 }
 
-void Core::give_up(const Event& event) { tracker_->release(event.id()); }
+void Core::give_up(const Event& event) {
+  if (tracker_) tracker_->release(event.id());
+  queue_.give_up_event(event.id());
+}
 
 void Core::leave_to_reader(const Event& event, const RowRef& row) {
-  tracker_->release(event.id());
-  if (events_.left_behind) events_.left_behind(row);
-  queue_.request_poll();
+  if (tracker_) tracker_->release(event.id());
+  queue_.leave_to_reader(event.id(), row);
 }
 
 bool Core::enqueue(Row row, bool hot) {
   // Whoever owns nothing could not update it.
   const std::int64_t epoch = epoch_;
   if (closing_ || epoch == 0) return false;
-  if (!tracker_->try_acquire(row.event.id())) return true;
+  if (!acquire(row)) return true;
   Job job = job_of(std::move(row), hot, epoch);
-  if (admitted(job, queue_.admit_direct(job))) return true;
+  const WorkQueue::Admission admission = queue_.admit_direct(job);
+  if (admission == WorkQueue::Admission::in_flight || admitted(job, admission)) return true;
   release(job);
   return false;
 }
@@ -157,6 +160,7 @@ bool Core::admitted(Job& job, WorkQueue::Admission admission) {
   const bool hot = job.hot;
   switch (admission) {
     case WorkQueue::Admission::full:
+    case WorkQueue::Admission::in_flight:
       return false;
     case WorkQueue::Admission::hold:
       hold(std::move(job));
@@ -199,26 +203,28 @@ void Core::park(Job job) {
                      .decision = {.kind = Decision::Kind::hold, .update = std::move(update)}});
 }
 
-void Core::release(const Job& job) { tracker_->release(job.row.event.id()); }
+// To the tracker of the user, which is asked without any lock.
+void Core::release(const Job& job) {
+  if (tracker_) tracker_->release(job.row.event.id());
+}
 
 // --- Ownership and time ---
 
 void Core::on_lease(const Lease& lease, Clock::Steady valid_until) {
-  MutexLock ack(ack_mutex_);
-  // The completer first: it must know the epoch before anything is read in it.
   const bool changed = lease.epoch != epoch_;
-  if (changed) completer_.set_epoch(lease.epoch);
+  // Before a shard that is being given up is looked at; see drained().
+  queue_.own(options_.lock_timeout ? std::nullopt : std::optional(lease.shards));
+  std::vector<Job> dropped;
+  if (changed) dropped = queue_.enter(lease.epoch, &completer_);
   {
+    // After the queue: a worker that finds the lease of its job ended must hear the same there.
     MutexLock lock(lease_mutex_);
     deadline_ = valid_until;
     epoch_ = lease.epoch;
     if (changed) fenced_ = false;
     lease_changed_.notify_all();
   }
-  // Before a shard that is being given up is looked at; see drained().
-  queue_.own(options_.lock_timeout ? std::nullopt : std::optional(lease.shards));
-  if (!changed) return;
-  for (const Job& job : queue_.enter(lease.epoch)) release(job);
+  for (const Job& job : dropped) release(job);
 }
 
 // Others deliver by now what is still in the queue.
@@ -233,10 +239,7 @@ void Core::on_fenced(std::int64_t epoch) {
 // What has not begun is for the next owner, and so is, after a while, what hangs, or whose
 // update is refused; what runs is waited for.
 bool Core::drained(int shard) {
-  {
-    MutexLock lock(ack_mutex_);
-    for (const Job& job : queue_.shed(shard)) release(job);
-  }
+  for (const Job& job : queue_.shed(shard)) release(job);
   hand_over_hung(shard);
   completer_.give_up(shard, clock_.steady() - options_.timeouts.stalled);
   return queue_.forget_shard(shard);

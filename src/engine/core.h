@@ -18,7 +18,6 @@
 #include "engine/breaker.h"
 #include "engine/completer.h"
 #include "engine/delivery.h"
-#include "engine/gate.h"
 #include "engine/job.h"
 #include "engine/outage.h"
 #include "engine/own_thread.h"
@@ -29,7 +28,7 @@
 namespace outbox::internal {
 
 // What whoever drives the engine wants to know. Called from any thread, with
-// no lock held (left_behind: perhaps with one that is taken before any other).
+// no lock held.
 struct CoreEvents {
   // Reads the store once; true if there may be more at once.
   std::function<bool()> read{};
@@ -41,8 +40,6 @@ struct CoreEvents {
   std::function<void(std::int64_t epoch)> fenced{};
   // Nothing is in flight any more, but for what hangs or is refused.
   std::function<void()> emptied{};
-  // This row was left to the reader, which may have passed it already.
-  std::function<void(const RowRef&)> left_behind{};
 };
 
 // Thread-safe.
@@ -80,8 +77,9 @@ class Core final : public PollHandler {
   std::size_t room_bytes() override;
   std::size_t in_flight() override;
   std::size_t active() override { return queue_.active(completer_.apart()); }
-  bool has(std::string_view event_id) override { return gate_ && gate_->contains(event_id); }
+  bool has(std::string_view event_id) override { return queue_.knows(event_id); }
   bool handle(Row row) override;
+  std::vector<RowRef> take_left_behind() { return queue_.take_left_behind(); }
   std::size_t deliver_isolated(std::vector<Row> rows) override;
   void isolate(bool on) override { isolating_ = on; }
   void read_begins(std::int64_t epoch) override;
@@ -174,6 +172,7 @@ class Core final : public PollHandler {
 
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
   bool acquire(const Row& row);
+  bool meet_in_flight(const Row& row);
   void give_back_claims();
   // False: no room, and the job is left as it was.
   bool admitted(Job& job, WorkQueue::Admission admission);
@@ -187,8 +186,8 @@ class Core final : public PollHandler {
   void hand_over_hung(std::optional<int> shard);
   std::size_t hung_workers(std::chrono::milliseconds longer) const;
   bool has_waiting();
-  void give_back(std::vector<Job> jobs) OUTBOX_REQUIRES(ack_mutex_);
-  void begin_isolated(Job job) OUTBOX_REQUIRES(ack_mutex_);
+  void give_back(std::vector<Job> jobs);
+  void begin_isolated(Job job);
   bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);
   void report(const Completion& completion) const;
   void report_paused(const Breaker* route, const std::string& why) const;
@@ -201,8 +200,7 @@ class Core final : public PollHandler {
   const DispatcherOptions options_;
   const Logger log_;
   const Clock& clock_;
-  const std::shared_ptr<Gate> gate_;  // null if the user brought a tracker
-  const std::shared_ptr<InFlightTracker> tracker_;
+  const std::shared_ptr<InFlightTracker> tracker_;  // of the user; null: the queue knows
   CoreEvents events_;
 
   // The map is constant; the breakers are guarded by the queue's lock.
@@ -212,10 +210,6 @@ class Core final : public PollHandler {
   Unrouted unrouted_;
   Deliverer deliverer_;
   Completer completer_;
-
-  // Held while a lease begins, and while events leave the gate with nothing marked.
-  // Taken before any other, and held while calling the other parts and the tracker.
-  Mutex ack_mutex_;
 
   Mutex lease_mutex_;
   CondVar lease_changed_;

@@ -23,66 +23,71 @@ bool is_to_wait(const Row& row) {
 
 std::size_t Core::room() { return cold_room(); }
 
-// Without a gate a read cannot tell which of its rows are in flight: these count as well.
-std::size_t Core::room_bytes() { return queue_.room_bytes() + (gate_ ? 0 : queue_.held_bytes()); }
+// With a tracker of the user's a read cannot tell which of its rows are in flight: these count as
+// well.
+std::size_t Core::room_bytes() {
+  return queue_.room_bytes() + (tracker_ ? queue_.held_bytes() : 0);
+}
 
 // Rows that a read may meet and pass over: also those that are reserved, and not in the queue yet.
-std::size_t Core::in_flight() { return gate_ ? gate_->all() : queue_.in_flight(); }
+std::size_t Core::in_flight() { return tracker_ ? queue_.in_flight() : queue_.known(); }
 
 void Core::read_begins(std::int64_t epoch) {
   reading_epoch_ = epoch;
   reading_ = true;
-  if (gate_) gate_->read_begins();
+  queue_.read_begins();
 }
 
 void Core::read_ends() {
   reading_ = false;
-  if (gate_) gate_->read_ends();
-  give_back_claims();
   queue_.read_ends();
+  give_back_claims();
 }
 
 // Of rows that were in flight when they were claimed, and are not any more.
 void Core::give_back_claims() {
   const std::size_t freed = std::erase_if(claimed_in_flight_, [&](const auto& claimed) {
     const auto& [id, row] = claimed;
-    if (!tracker_->try_acquire(id)) return false;
-    tracker_->release(id);
-    events_.left_behind(row);
+    if (tracker_ ? !tracker_->try_acquire(id) : queue_.knows(id)) return false;
+    if (tracker_) tracker_->release(id);
+    queue_.leave_behind(row);
     return true;
   });
   if (freed > 0) queue_.request_poll();
 }
 
-// False if it is in flight: only then may its payload be missing.
+// False if it is in flight already, as the store or the tracker of the user says: only then may its
+// payload be missing. Else the queue knows.
 bool Core::acquire(const Row& row) {
-  return !row.without_payload && tracker_->try_acquire(row.event.id());
+  return !row.without_payload && (!tracker_ || tracker_->try_acquire(row.event.id()));
+}
+
+// False: the round ends, which gives the row back.
+bool Core::meet_in_flight(const Row& row) {
+  if (!options_.lock_timeout) return true;
+  // Its retry has been acknowledged, and was claimed before the queue heard of that; or its call
+  // hangs, and all claims were given up since. Nobody works on this claim: unless it is given back,
+  // the row waits until it expires. But not yet, for the next read would claim it again.
+  if (!events_.read) return false;
+  claimed_in_flight_.emplace_back(row.event.id(), row.ref);
+  return true;
 }
 
 bool Core::handle(Row row) {
   if (closing_) return false;
   const bool wait = is_to_wait(row);
-  if (!acquire(row)) {
-    if (!options_.lock_timeout) return true;
-    // Its retry has been acknowledged, and was claimed before the tracker heard of that; or its
-    // call hangs, and all claims were given up since. Nobody works on this claim: unless it is
-    // given back, the row waits until it expires. But not yet, for the next read would claim it
-    // again.
-    if (!events_.left_behind) return false;  // ends the round, which gives it back
-    claimed_in_flight_.emplace_back(row.event.id(), row.ref);
-    return true;
-  }
+  if (!acquire(row)) return meet_in_flight(row);
   Job job = job_of(std::move(row), false, reading_epoch_);
-  if (!wait) {
-    if (admitted(job, reading_ ? queue_.admit_quietly(job) : queue_.admit(job))) return true;
+  if (wait) job.lane = kNoLane;
+  const WorkQueue::Admission admission = wait       ? queue_.reserve(job)
+                                         : reading_ ? queue_.admit_quietly(job)
+                                                    : queue_.admit(job);
+  if (admission == WorkQueue::Admission::in_flight) return meet_in_flight(job.row);
+  if (admission == WorkQueue::Admission::full) {
     release(job);
     return false;
   }
-  job.lane = kNoLane;
-  if (!queue_.reserve(job)) {
-    release(job);
-    return false;
-  }
+  if (!wait) return admitted(job, admission);
   hold(std::move(job));
   return true;
 }
@@ -102,9 +107,14 @@ std::size_t Core::deliver_isolated(std::vector<Row> rows) {
     Job job = job_of(std::move(row), false, reading_epoch_);
     // Rows held stay in the lane that they wait in.
     if (job.row.ref.hold > 0) job.lane = job.row.ref.hold;
-    if (!queue_.reserve(job)) {
+    const WorkQueue::Admission admission = queue_.reserve(job);
+    if (admission == WorkQueue::Admission::in_flight) {
+      ++known;
+      continue;
+    }
+    if (admission == WorkQueue::Admission::full) {
       release(job);
-      if (events_.left_behind) events_.left_behind(job.row.ref);
+      queue_.leave_behind(job.row.ref);
       break;
     }
     job.candidate = true;
@@ -131,6 +141,7 @@ void Core::begin_isolated(Job job) {
     case WorkQueue::Admission::park:
       park(std::move(job));
       break;
+    case WorkQueue::Admission::in_flight:
     case WorkQueue::Admission::full: {
       std::vector<Job> reclaimed;
       reclaimed.push_back(std::move(job));
@@ -153,10 +164,12 @@ void Core::recheck_blocked() { queue_.recheck_blocked(kRecheckAtOnce); }
 // events that nobody waits for; they leave it, so that no later read meets them.
 // False if there is no room for it now.
 bool Core::unblock(LaneKey lane, Row row, std::vector<Completion>& completions) {
-  if (!tracker_->try_acquire(row.event.id())) return true;
+  if (!acquire(row)) return true;
   Job job = job_of(std::move(row), false, reading_epoch_);
   job.lane = lane;
-  if (!queue_.reserve(job)) {
+  const WorkQueue::Admission admission = queue_.reserve(job);
+  if (admission == WorkQueue::Admission::in_flight) return true;
+  if (admission == WorkQueue::Admission::full) {
     release(job);
     return false;
   }

@@ -82,7 +82,7 @@ class CoreTest : public testing::EngineTest {
   std::unique_ptr<Core> core;
 };
 
-// The lane must not be read before the event has left the gate: it would be passed over,
+// The lane must not be read before the event has ceased to be in flight: it would be passed over,
 // and with the lane forgotten nobody would look for it again.
 TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
   std::atomic<bool> quick{false};

@@ -175,16 +175,13 @@ void Core::settle(Worker& worker, WorkQueue::Followers followers) {
     }
   }
   if (followers.stale > 0) count(Counter::stale_updates, followers.stale);
-  // Before the update of their head can land, after which the lane is read again:
-  // whoever is still in the gate then is skipped, and never looked for again.
+  // Before the update of their head can land, after which the lane is read again: whoever is
+  // still in flight then is skipped, and never looked for again.
   for (const Job& job : followers.dropped) release(job);
   completer_.submit(std::move(updates));
   for (Job& job : followers.held) hold(std::move(job));
   for (Job& job : followers.park) park(std::move(job));
-  if (!dropped.empty()) {
-    MutexLock lock(ack_mutex_);
-    give_back(std::move(dropped));
-  }
+  give_back(std::move(dropped));
   worker.finished.clear();
 }
 
@@ -299,65 +296,51 @@ void Core::on_ack(std::span<Completion> completions) {
   const Clock::Steady now = clock_.steady();
   std::vector<Clock::Steady> rows_due;
   bool waits = false;
-  {
-    MutexLock lock(ack_mutex_);
-    std::vector<Completion> acked;
-    std::vector<Job> candidates;
-    std::vector<Job> not_ours;
-    bool left_behind = false;
-    acked.reserve(completions.size());
-    for (Completion& completion : completions) {
-      const bool reclaimed = completion.job.epoch != epoch_;
-      const StatusUpdate& update = completion.decision.update;
-      if (completion.decision.kind == Kind::hand_over) {
-        // Its call is still running, or has returned and marked it by itself.
-        queue_.handed_over(completion.job, !reclaimed);
-        continue;
-      }
-      if (reclaimed && completion.stale) {
-        not_ours.push_back(std::move(completion.job));
-        continue;
-      }
-      if (update.kind == StatusUpdate::Kind::crashes && !completion.stale) {
-        candidates.push_back(std::move(completion.job));
-        continue;
-      }
-      // Before anything else may look for the row again; see Gate.
-      release(completion.job);
-      if (reclaimed && events_.left_behind) {
-        // A reader in the new lease may have passed it while it was in the gate.
-        events_.left_behind(completion.job.row.ref);
-        left_behind = true;
-      }
-      completion.due = now + update.delay;
-      const bool alone = update.lane == kNoLane;
-      switch (update.kind) {
-        case StatusUpdate::Kind::hold:
-          if (alone) completion.due = now + completion.job.row.available_in;
-          [[fallthrough]];
-        case StatusUpdate::Kind::retry:
-        case StatusUpdate::Kind::defer:
-          if (alone) rows_due.push_back(completion.due);
-          waits = true;
-          break;
-        case StatusUpdate::Kind::dead:
-          // An operator may have replayed it already, and a reader passed it while it was in the
-          // gate.
-          if (alone) rows_due.push_back(now);
-          waits = waits || !alone;  // for an operator: see Reader::next_due()
-          break;
-        case StatusUpdate::Kind::done:
-        case StatusUpdate::Kind::crashes:
-        case StatusUpdate::Kind::unblock:
-          break;
-      }
-      acked.push_back(std::move(completion));
+  std::vector<Completion> acked;
+  std::vector<Job> candidates;
+  acked.reserve(completions.size());
+  for (Completion& completion : completions) {
+    const StatusUpdate& update = completion.decision.update;
+    if (completion.decision.kind == Kind::hand_over) {
+      // Its call is still running, or has returned and marked it by itself.
+      queue_.handed_over(completion.job, true);
+      continue;
     }
-    queue_.acked(acked, now);
-    give_back(std::move(not_ours));
-    if (left_behind) queue_.request_poll();
-    for (Job& job : candidates) begin_isolated(std::move(job));
+    if (update.kind == StatusUpdate::Kind::crashes && !completion.stale) {
+      candidates.push_back(std::move(completion.job));
+      continue;
+    }
+    if (completion.stale && completion.job.epoch != epoch_) {
+      acked.push_back(std::move(completion));  // not ours any more, as the queue will say
+      continue;
+    }
+    // Before anything else may look for the row again; see InFlight.
+    release(completion.job);
+    completion.due = now + update.delay;
+    const bool alone = update.lane == kNoLane;
+    switch (update.kind) {
+      case StatusUpdate::Kind::hold:
+        if (alone) completion.due = now + completion.job.row.available_in;
+        [[fallthrough]];
+      case StatusUpdate::Kind::retry:
+      case StatusUpdate::Kind::defer:
+        if (alone) rows_due.push_back(completion.due);
+        waits = true;
+        break;
+      case StatusUpdate::Kind::dead:
+        // An operator may have replayed it already, and a reader passed it while it was in flight.
+        if (alone) rows_due.push_back(now);
+        waits = waits || !alone;  // for an operator: see Reader::next_due()
+        break;
+      case StatusUpdate::Kind::done:
+      case StatusUpdate::Kind::crashes:
+      case StatusUpdate::Kind::unblock:
+        break;
+    }
+    acked.push_back(std::move(completion));
   }
+  give_back(queue_.acked(acked, now));
+  for (Job& job : candidates) begin_isolated(std::move(job));
 
   publish_gauges();
   tell_if_emptied();
@@ -367,25 +350,14 @@ void Core::on_ack(std::span<Completion> completions) {
 
 // Of a lease that has ended, or not to be delivered any more: they are not marked.
 void Core::give_back(std::vector<Job> jobs) {
-  bool left_behind = false;
   for (Job& job : jobs) {
-    // Its shard may be ours again, and its lane wait for it: whoever reads that must meet it.
-    const bool released = job.epoch == kHandedOver;
-    if (released) release(job);
     if (queue_.reclaim(job)) {
       hold(std::move(job));
       continue;
     }
-    if (!released) release(job);
-    // The reader may have passed it while it was in the gate. It may wait for a time by now,
-    // whatever it did when it was read: it was handed over, or its update has been acknowledged and
-    // the answer was lost.
-    RowRef row = job.row.ref;
-    row.hold = -1;
-    if (events_.left_behind) events_.left_behind(row);
-    left_behind = true;
+    release(job);
+    queue_.let_go(job);
   }
-  if (left_behind) queue_.request_poll();
 }
 
 void Core::report(const Completion& completion) const {

@@ -62,7 +62,7 @@ Driver::Driver(std::shared_ptr<Instance> instance, PollHandler& handler, PollerO
       options_(std::move(options)),
       helpers_(std::move(helpers)),
       clock_(*options_.clock),
-      reader_(instance_, handler_, options_),
+      reader_(instance_, handler_, options_, helpers_.left_behind),
       keeper_(instance_,
               {.renewed = [this](const Lease& lease,
                                  Clock::Steady valid_until) { take_lease(lease, valid_until); },

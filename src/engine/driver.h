@@ -28,6 +28,9 @@ class Driver {
 
     // What else is due; when to be called again.
     std::function<std::optional<Clock::Steady>()> tick{};
+
+    // See Reader.
+    Reader::LeftBehind left_behind{};
   };
 
   // `options` as checked_options() returned them.

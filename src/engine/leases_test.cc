@@ -1,4 +1,4 @@
-// Leases that come and go at any moment: queue and gate against a store that is a list
+// Leases that come and go at any moment: the queue against a store that is a list
 // of rows, with all steps of reader, workers and updates in an order drawn from a seed.
 #include <gtest/gtest.h>
 
@@ -14,7 +14,6 @@
 #include <utility>
 #include <vector>
 
-#include "engine/gate.h"
 #include "engine/work_queue.h"
 
 namespace outbox::internal {
@@ -53,7 +52,7 @@ class World {
     for (int n = 0; n < 50'000; ++n) {
       go_on(Kind::done);
       if (std::all_of(rows_.begin(), rows_.end(), [](const Stored& row) { return row.done; }) &&
-          queue_.in_flight() == 0 && !read_ && gate_.size() == 0) {
+          queue_.in_flight() == 0 && !read_ && queue_.known() == 0) {
         return true;
       }
     }
@@ -122,7 +121,7 @@ class World {
     epoch_ = epoch;
     if (epoch != 0) store_epoch_ = epoch;
     if (epoch != 0 && owned_) released_ = false;
-    for (const Job& job : queue_.enter(epoch)) release(job);
+    queue_.enter(epoch);
   }
 
   // Or it is being given up.
@@ -134,7 +133,7 @@ class World {
 
   void drain() {
     if (owned_ || released_ || epoch_ == 0 || reads_ || reader_epoch_ != epoch_) return;
-    for (const Job& job : queue_.shed(0)) release(job);
+    queue_.shed(0);
     hand_over_hung();
     released_ = queue_.forget_shard(0);
   }
@@ -188,10 +187,12 @@ class World {
   void begin_read() {
     if (read_ || reader_epoch_ == 0 || !reads_) return;
     Read read;
+    hear_of_left_behind();
     if (draw(2) == 0) read.lane = queue_.next_lane(std::array{read_through_}, kNow);
+    hear_of_left_behind();
     const bool of_lane = read.lane.key != kNoLane;
     const std::size_t limit = of_lane ? read.lane.limit : kBatch;
-    gate_.read_begins();
+    queue_.read_begins();
     next_ = std::min(next_, std::exchange(rewind_, kEverything));
     for (Stored& row : rows_) {
       if (row.done || row.hold != read.lane.key || (!of_lane && row.seq < next_)) continue;
@@ -207,17 +208,15 @@ class World {
     if (!read_) return;
     read_->lane.key == kNoLane ? hand_over() : load_lane();
     read_.reset();
-    gate_.read_ends();
+    queue_.read_ends();
   }
 
   void hand_over() {
     for (const Stored& row : read_->rows) {
-      if (gate_.try_acquire(std::to_string(row.seq))) {
-        Job job = job_of(row);
-        const auto admission = queue_.admit(job);
-        if (admission == WorkQueue::Admission::full) return release(job);
-        if (admission == WorkQueue::Admission::hold) hold(job);
-      }
+      Job job = job_of(row);
+      const auto admission = queue_.admit(job);
+      if (admission == WorkQueue::Admission::full) return;
+      if (admission == WorkQueue::Admission::hold) hold(job);
       next_ = row.seq + 1;
       read_through_ = std::max(read_through_, row.seq);
     }
@@ -236,9 +235,9 @@ class World {
         page.due = kNow;
         break;
       }
-      if (gate_.try_acquire(std::to_string(row.seq))) page.jobs.push_back(job_of(row));
+      page.jobs.push_back(job_of(row));
     }
-    for (const Job& job : queue_.load_lane(read_->lane.key, std::move(page))) release(job);
+    queue_.load_lane(read_->lane.key, std::move(page));
   }
 
   Job job_of(const Stored& row) const {
@@ -279,7 +278,6 @@ class World {
     std::array finished{Completion{.job = std::move(running_.back()), .decision = {.kind = kind}}};
     running_.pop_back();
     WorkQueue::Followers followers = queue_.finish(finished, kNow);
-    for (const Job& job : followers.dropped) release(job);
     Job& job = finished[0].job;
     switch (finished[0].decision.kind) {
       case Kind::done:
@@ -308,14 +306,13 @@ class World {
   void hold(const Job& job) { send(job, Kind::hold, false); }
 
   void give_back(Job& job) {
-    const bool released = job.epoch == kHandedOver;
-    if (released) release(job);
     if (queue_.reclaim(job)) return hold(job);
-    if (!released) release(job);
-    rewind_ = std::min(rewind_, job.row.ref.seq);
+    queue_.let_go(job);
   }
 
-  void release(const Job& job) { gate_.release(job.row.event.id()); }
+  void hear_of_left_behind() {
+    for (const RowRef& row : queue_.take_left_behind()) rewind_ = std::min(rewind_, row.seq);
+  }
 
   // The first of these updates, or, as if the store refused that one, another; but none before
   // an earlier one of its lane, unless that is a DONE.
@@ -355,19 +352,15 @@ class World {
     Sent one = std::move(*next);
     sent_.erase(next);
     Job& job = one.completion.job;
-    const bool reclaimed = job.epoch != epoch_;
-    if (one.completion.decision.kind == Kind::hand_over) return queue_.handed_over(job, !reclaimed);
-    if (reclaimed && (!one.applied || one.stale)) return give_back(job);
-    release(job);
-    if (reclaimed) rewind_ = std::min(rewind_, job.row.ref.seq);
-    queue_.acked({&one.completion, 1}, kNow);
+    if (one.completion.decision.kind == Kind::hand_over) return queue_.handed_over(job, true);
+    one.completion.stale = job.epoch != epoch_ && (!one.applied || one.stale);
+    for (Job& left : queue_.acked({&one.completion, 1}, kNow)) give_back(left);
   }
 
   std::mt19937 random_;
   std::array<int, 7> shares_{};
   std::vector<Stored> rows_;
   WorkQueue queue_{{.cold_capacity = 10'000, .batch = 1, .lane_limit = 3}};
-  Gate gate_;
   std::int64_t epoch_ = 0;
   std::int64_t last_epoch_ = 0;
   std::int64_t store_epoch_ = 0;

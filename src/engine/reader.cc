@@ -39,9 +39,10 @@ class Bracket {
 }  // namespace
 
 Reader::Reader(std::shared_ptr<Instance> instance, PollHandler& handler,
-               const PollerOptions& options)
+               const PollerOptions& options, LeftBehind left_behind)
     : instance_(std::move(instance)),
       handler_(handler),
+      left_behind_by_handler_(std::move(left_behind)),
       options_(options),
       clock_(options.clock != nullptr ? *options.clock : host_clock()),
       recovery_(handler, options.max_solo_crashes) {}
@@ -118,6 +119,7 @@ void Reader::look_everywhere() {
 }
 
 Reader::Orders Reader::take_orders() {
+  hear_of_left_behind();
   MutexLock lock(mutex_);
   Orders orders = std::exchange(orders_, {});
   // From now on, not only once it has been entered: that may take long.
@@ -336,6 +338,11 @@ bool Reader::look_for_unblocked() {
   return true;
 }
 
+void Reader::hear_of_left_behind() {
+  if (!left_behind_by_handler_) return;
+  for (const RowRef& row : left_behind_by_handler_()) leave_behind(row);
+}
+
 // Rows that were left behind have not been met after all.
 void Reader::meet_left_behind() {
   MutexLock lock(mutex_);
@@ -352,6 +359,7 @@ void Reader::meet_left_behind() {
 PollHandler::LaneRead Reader::next_lane() {
   PollHandler::LaneRead lane = handler_.next_lane(read_through_);
   if (lane.key == kNoLane) return lane;
+  hear_of_left_behind();
   meet_left_behind();
   lane.read_through =
       std::min(lane.read_through, read_through_[static_cast<std::size_t>(lane.shard)]);

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -24,7 +25,12 @@ namespace outbox::internal {
 // round() is called by one thread at a time; all else is thread-safe.
 class Reader {
  public:
-  Reader(std::shared_ptr<Instance> instance, PollHandler& handler, const PollerOptions& options);
+  // Rows that the handler did not take because their events were in flight, and that are to be
+  // read again after all.
+  using LeftBehind = std::function<std::vector<RowRef>()>;
+
+  Reader(std::shared_ptr<Instance> instance, PollHandler& handler, const PollerOptions& options,
+         LeftBehind left_behind = {});
 
   // True if there may be more to read at once. Errors of the store reach the
   // caller; nothing is lost by them.
@@ -75,6 +81,7 @@ class Reader {
   Orders take_orders();
 
   void give_back(Orders orders);
+  void hear_of_left_behind();
   void meet_left_behind();
   bool enter(const Lease& lease);
   void restore_lanes(int shard);
@@ -105,6 +112,7 @@ class Reader {
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
   PollHandler& handler_;
+  const LeftBehind left_behind_by_handler_;
   const PollerOptions options_;
   const Clock& clock_;
 

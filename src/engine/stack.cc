@@ -36,8 +36,10 @@ Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& o
                                    dispatcher_options(options_, clock_), options_.queue.batch)),
       driver_(std::make_shared<Driver>(
           instance_, *core_, poller_options(options_, clock_),
-          Driver::Helpers{.wanted = [core = core_.get()] { core->request_poll(); },
-                          .tick = [core = core_.get()] { return core->tick(); }})),
+          Driver::Helpers{
+              .wanted = [core = core_.get()] { core->request_poll(); },
+              .tick = [core = core_.get()] { return core->tick(); },
+              .left_behind = [core = core_.get()] { return core->take_left_behind(); }})),
       hook_(std::make_shared<CommitHook>(core_, driver_, direct_path(options_), clock_,
                                          options_.log)),
       counting_({.what = "counting events",
@@ -51,8 +53,7 @@ Stack::Stack(std::shared_ptr<Store> store, Listeners listeners, const Options& o
        .rows_due = [driver](std::span<const Clock::Steady> due) { driver->rows_due(due); },
        .timer_changed = [driver] { driver->timer_changed(); },
        .fenced = [driver](std::int64_t epoch) { driver->fenced(epoch); },
-       .emptied = [driver] { driver->emptied(); },
-       .left_behind = [driver](const RowRef& row) { driver->left_behind(row); }});
+       .emptied = [driver] { driver->emptied(); }});
 }
 
 void Stack::start() {

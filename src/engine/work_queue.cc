@@ -4,6 +4,8 @@
 #include <cassert>
 #include <utility>
 
+#include "engine/completer.h"
+
 namespace outbox::internal {
 namespace {
 
@@ -22,7 +24,7 @@ std::size_t lane_limit_of(const WorkQueueOptions& options) {
 }  // namespace
 
 WorkQueue::WorkQueue(WorkQueueOptions options)
-    : options_(options), lane_limit_(lane_limit_of(options)) {}
+    : options_(options), lane_limit_(lane_limit_of(options)), in_flight_(options.track_ids) {}
 
 // --- Admission ---
 
@@ -39,13 +41,28 @@ WorkQueue::Admission WorkQueue::admit_quietly(Job& job) {
   return admission;
 }
 
+void WorkQueue::read_begins() {
+  MutexLock lock(mutex_);
+  in_flight_.read_begins();
+}
+
 void WorkQueue::read_ends() {
   MutexLock lock(mutex_);
+  in_flight_.read_ends();
   // The reading worker keeps the first one for itself.
   if (in_line() > (polling_ ? 1 : 0)) call_worker();
 }
 
 WorkQueue::Admission WorkQueue::take_in(Job& job) {
+  const std::string& id = job.row.event.id();
+  if (in_flight_.contains(id)) return Admission::in_flight;
+  if (!admissible(job)) return Admission::full;
+  in_flight_.add(id);
+  account(job, true);
+  return place(job);
+}
+
+WorkQueue::Admission WorkQueue::take_reserved(Job& job) {
   if (!admissible(job)) return Admission::full;
   account(job, true);
   return place(job);
@@ -53,8 +70,42 @@ WorkQueue::Admission WorkQueue::take_in(Job& job) {
 
 WorkQueue::Admission WorkQueue::admit_direct(Job& job) {
   MutexLock lock(mutex_);
-  if (!owns(job.row.ref.shard)) return Admission::full;
+  if (!owns(job.row.ref.shard)) {
+    return in_flight_.contains(job.row.event.id()) ? Admission::in_flight : Admission::full;
+  }
   return take_in(job);
+}
+
+WorkQueue::Admission WorkQueue::admit_reserved(Job& job) {
+  MutexLock lock(mutex_);
+  if (!owns(job.row.ref.shard)) return Admission::full;
+  return take_reserved(job);
+}
+
+bool WorkQueue::reserve_event(std::string_view event_id) {
+  MutexLock lock(mutex_);
+  return in_flight_.reserve(event_id);
+}
+
+void WorkQueue::give_up_event(std::string_view event_id) {
+  MutexLock lock(mutex_);
+  in_flight_.remove(event_id);
+}
+
+void WorkQueue::leave_to_reader(std::string_view event_id, const RowRef& row) {
+  MutexLock lock(mutex_);
+  in_flight_.remove(event_id);
+  pass_over(row);
+}
+
+bool WorkQueue::knows(std::string_view event_id) const {
+  MutexLock lock(mutex_);
+  return in_flight_.contains(event_id);
+}
+
+std::size_t WorkQueue::known() const {
+  MutexLock lock(mutex_);
+  return in_flight_.all();
 }
 
 void WorkQueue::own(std::optional<std::vector<int>> shards) {
@@ -72,15 +123,18 @@ bool WorkQueue::owns(int shard) const {
   return !shards_ || std::find(shards_->begin(), shards_->end(), shard) != shards_->end();
 }
 
-bool WorkQueue::reserve(Job& job) {
+WorkQueue::Admission WorkQueue::reserve(Job& job) {
   MutexLock lock(mutex_);
-  if (!admissible(job)) return false;
+  const std::string& id = job.row.event.id();
+  if (in_flight_.contains(id)) return Admission::in_flight;
+  if (!admissible(job)) return Admission::full;
+  in_flight_.add(id);
   account(job, true);
   check_out(job);
   if (Lane* lane = current_lane(job); lane != nullptr && lane->was_held(job)) {
     lane->hold_submitted();
   }
-  return true;
+  return Admission::queued;
 }
 
 bool WorkQueue::admissible(const Job& job) const {
@@ -174,6 +228,94 @@ void WorkQueue::account(const Job& job, bool in) {
   }
 }
 
+// --- What is in flight ---
+
+void WorkQueue::remove(const Job& job) {
+  in_flight_.remove(job.row.event.id());
+  account(job, false);
+}
+
+void WorkQueue::check_out(const Job& job) {
+  if (job.lane != kNoLane) in_flight_.check_out(job.lane, job.row.ref.shard);
+}
+
+// The last reclaimed of a lane lets it go on.
+void WorkQueue::check_in(const Job& job) {
+  if (job.lane == kNoLane || !in_flight_.check_in(job.lane, job.epoch == epoch_)) return;
+  if (Lane* lane = lanes_.find(job.lane); lane != nullptr) {
+    lane->go_on();
+    settle(*lane);
+  }
+}
+
+void WorkQueue::leave_behind(const RowRef& row) {
+  MutexLock lock(mutex_);
+  if (has_reader_) in_flight_.leave_behind(row);
+}
+
+void WorkQueue::pass_over(const RowRef& row) {
+  if (!has_reader_) return;
+  in_flight_.leave_behind(row);
+  ask_for_poll();
+}
+
+std::vector<RowRef> WorkQueue::take_left_behind() {
+  MutexLock lock(mutex_);
+  return in_flight_.take_left_behind();
+}
+
+// Nothing of their lanes runs until they are back: what the reader meets is held.
+void WorkQueue::await_reclaimed() {
+  if (epoch_ == 0) return;
+  for (const auto& [key, reclaimed] : in_flight_.reclaimed()) {
+    if (!owns(reclaimed.shard)) continue;
+    Lane& lane = lanes_.at(key, reclaimed.shard);
+    lane.await_ack();
+    lane.hold();
+  }
+}
+
+bool WorkQueue::reclaim(Job& job) {
+  MutexLock lock(mutex_);
+  const bool reclaimed = job.epoch != epoch_ && job.epoch != kHandedOver && job.lane != kNoLane;
+  Lane* lane = reclaimed ? lanes_.find(job.lane) : nullptr;
+  // Also in a shard that is being given up, and may be ours for good after all.
+  if (lane == nullptr || !lane->frozen()) return false;
+  // First, so that the lane stays.
+  lane->hold_submitted();
+  if (lane->was_held(job)) lane->held_row_read();
+  // What was in the queue before it has been dropped: it is read again first.
+  lane->read_after(job.row.ref.seq);
+  check_in(job);
+  job.epoch = epoch_;
+  check_out(job);
+  return true;
+}
+
+// Its shard may be ours again, and its lane wait for it: whoever reads that meets it.
+void WorkQueue::let_go(const Job& job) {
+  MutexLock lock(mutex_);
+  remove(job);
+  // It may wait for a time by now, whatever it did when it was read: it was handed over, or its
+  // update has been acknowledged and the answer was lost.
+  RowRef row = job.row.ref;
+  row.hold = -1;
+  pass_over(row);
+  check_in(job);
+  check_rest();
+}
+
+std::vector<Job> WorkQueue::enter(std::int64_t epoch, Completer* completer) {
+  MutexLock lock(mutex_);
+  if (completer != nullptr) completer->set_epoch(epoch);
+  in_flight_.end_lease();
+  epoch_ = epoch;
+  std::vector<Job> jobs = drop_all_locked();
+  for (const Job& job : jobs) in_flight_.remove(job.row.event.id());
+  await_reclaimed();
+  return jobs;
+}
+
 // --- Lanes ---
 
 // Null if the job has no lane, or if lanes were forgotten since it was admitted.
@@ -219,6 +361,9 @@ std::vector<Job> WorkQueue::load_lane(LaneKey key, LanePage page) {
     return std::move(page.jobs);
   }
   for (Job& job : page.jobs) {
+    const std::string& id = job.row.event.id();
+    if (in_flight_.contains(id)) continue;
+    in_flight_.add(id);
     account(job, true);
     ++cold_load_.queued;
     lane->held_row_read();
@@ -392,7 +537,7 @@ WorkQueue::Followers WorkQueue::postponed(std::span<Completion> finished, Clock:
 WorkQueue::Followers WorkQueue::leave_lanes(std::span<Completion> finished, Followers followers,
                                             Clock::Steady now) {
   running_ -= finished.size();
-  if (!hung_.empty()) {
+  if (in_flight_.hung() > 0) {
     for (Completion& one : finished) returned(one.job);
   }
   for (Completion& one : finished) leave_lane(one, followers);
@@ -452,7 +597,7 @@ void WorkQueue::push_jobs_held(Lane& lane, Followers& followers) {
 void WorkQueue::push_held(Lane& lane, Job& job, Followers& followers) {
   lane.hold();
   if (lane.was_held(job)) {
-    account(job, false);
+    remove(job);
     lane.held_row_left();
     followers.dropped.push_back(std::move(job));
   } else {
@@ -463,10 +608,19 @@ void WorkQueue::push_held(Lane& lane, Job& job, Followers& followers) {
   }
 }
 
-void WorkQueue::acked(std::span<const Completion> completions, Clock::Steady now) {
+std::vector<Job> WorkQueue::acked(std::span<Completion> completions, Clock::Steady now) {
+  std::vector<Job> not_ours;
   MutexLock lock(mutex_);
-  for (const Completion& completion : completions) {
-    account(completion.job, false);
+  for (Completion& completion : completions) {
+    const bool reclaimed = completion.job.epoch != epoch_;
+    if (reclaimed && completion.stale) {
+      not_ours.push_back(std::move(completion.job));
+      continue;
+    }
+    // Before its lane goes on: whoever reads that must find it gone. A reader in the new lease may
+    // have passed a reclaimed one.
+    remove(completion.job);
+    if (reclaimed) pass_over(completion.job.row.ref);
     check_in(completion.job);
     Lane* lane = current_lane(completion.job);
     if (lane == nullptr) continue;
@@ -502,6 +656,7 @@ void WorkQueue::acked(std::span<const Completion> completions, Clock::Steady now
   if (should_poll(true)) call_worker();
   announce_quiet();
   check_rest();
+  return not_ours;
 }
 
 // What is noted of events in flight goes with the last of them: what stays would hold up their
@@ -509,7 +664,7 @@ void WorkQueue::acked(std::span<const Completion> completions, Clock::Steady now
 void WorkQueue::check_rest() const {
   if (hot_load_.held + cold_load_.held > 0) return;
   assert(held_bytes_ == 0 && running_ == 0 && in_line() == 0);
-  assert(checked_out_.empty() && reclaimed_.empty() && hung_.empty());
+  assert(in_flight_.at_rest());
   // close() forgets the lanes while updates of theirs are on their way.
   assert(lanes_forgotten_ || lanes_.at_rest());
 }
@@ -519,11 +674,16 @@ void WorkQueue::check_rest() const {
 void WorkQueue::enable_polling(bool enabled) {
   MutexLock lock(mutex_);
   polling_enabled_ = enabled;
+  has_reader_ = has_reader_ || enabled;
   if (enabled) call_worker();
 }
 
 void WorkQueue::request_poll() {
   MutexLock lock(mutex_);
+  ask_for_poll();
+}
+
+void WorkQueue::ask_for_poll() {
   poll_requested_ = true;
   if (paused_ ? poll_while_paused() : should_poll(true)) call_worker();
 }

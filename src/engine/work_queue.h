@@ -10,17 +10,19 @@
 #include <span>
 #include <string>
 #include <thread>
-#include <unordered_map>
 #include <vector>
 
 #include "base/mutex.h"
 #include "engine/breaker.h"
+#include "engine/in_flight.h"
 #include "engine/job.h"
 #include "engine/lane.h"
 #include "outbox/options.h"
 #include "outbox/spi/poller.h"
 
 namespace outbox::internal {
+
+class Completer;
 
 struct WorkQueueOptions {
   int workers = kDefaultWorkers;
@@ -36,6 +38,8 @@ struct WorkQueueOptions {
   std::size_t lane_limit = 0;
 
   std::size_t routes = 1;  // how many listeners there are
+
+  bool track_ids = true;  // false: somebody else knows which events are in flight
 };
 
 // Hands jobs to workers: from the hot and the cold queue 2:1, from a lane one
@@ -45,6 +49,9 @@ struct WorkQueueOptions {
 //
 // Capacity is taken when an event is admitted and given back when its update has
 // acked, so that it bounds everything that a crash could deliver twice.
+//
+// What is in flight changes with the lanes, in one step: see InFlight. So a lease may begin and end
+// at any moment, and whoever reads in it meets a row, or finds its lane waiting.
 //
 // The queue also decides when a worker reads the store instead: the one that
 // finds nothing to do becomes the reader and keeps the first event it finds.
@@ -60,17 +67,26 @@ class WorkQueue {
 
   // --- Admission ---
 
-  // `full`: also if the job is of another epoch than the current one.
-  // `hold`, `park`: the job was not queued; its lane waits, and the caller
+  // `in_flight`: the event is already. `full`: also if the job is of another epoch than the
+  // current one. `hold`, `park`: the job was not queued; its lane waits, and the caller
   // submits the update that holds the row or makes it DEAD as well.
-  enum class Admission { queued, hold, park, full };
+  enum class Admission { queued, hold, park, full, in_flight };
   Admission admit(Job& job);
 
-  // The same for a job that no reader brings: only of a shard to be read.
+  // The same for a job that no reader brings: only of a shard to be read; and one whose event
+  // was reserved.
   Admission admit_direct(Job& job);
+  Admission admit_reserved(Job& job);
+
+  // Events that are being written are in flight before their rows can be visible to anyone; see
+  // InFlight::reserve(). They are admitted then, given up because there is no row, or left to the
+  // reader.
+  bool reserve_event(std::string_view event_id);
+  void give_up_event(std::string_view event_id);
+  void leave_to_reader(std::string_view event_id, const RowRef& row);
 
   // The shards to be read from now on; nullopt: rows are owned one by one. Lanes of
-  // which something is away since an earlier lease wait for it; see reclaim().
+  // which something is in flight since an earlier lease wait for it; see reclaim().
   void own(std::optional<std::vector<int>> shards);
   // Whether events of a shard may be admitted directly.
   bool takes_directly(int shard) const;
@@ -78,14 +94,24 @@ class WorkQueue {
   // The same for the rows of a read: workers are called once, by read_ends(),
   // not for each of them.
   Admission admit_quietly(Job& job);
+  void read_begins();
   void read_ends();
 
-  // The same in two steps, for a job that is marked in between. False: not
-  // admitted; `full`: its lease has ended meanwhile, see reclaim(). A lane set
+  // The same in two steps, for a job that is marked in between: `queued` if it is announced. Then
+  // begin(), which says `full` if its lease has ended meanwhile: see reclaim(). A lane set
   // held is not read before its row has come: through begin(), or through
   // acked() with Decision::Kind::begin.
-  bool reserve(Job& job);
+  Admission reserve(Job& job);
   Admission begin(Job& job);
+
+  // Rows that a reader may have passed while their events were in flight. To be asked for before
+  // a round, and after every next_lane(): a row is left behind before its lane may go on.
+  void leave_behind(const RowRef& row);
+  std::vector<RowRef> take_left_behind();
+
+  // Whether an event is in flight, or a read under way may still find it; and how many are.
+  bool knows(std::string_view event_id) const;
+  std::size_t known() const;
 
   std::size_t room(bool hot) const;
   std::size_t room_bytes() const;
@@ -107,7 +133,7 @@ class WorkQueue {
     Seq open_after = 0;                  // or one that others may come before,
     bool more = false;                   // or the limit cut the result
   };
-  // Returns the jobs if they are of a lease that has ended.
+  // Without those that are in flight. Returns the jobs if they are of a lease that has ended.
   std::vector<Job> load_lane(LaneKey key, LanePage page);
 
   bool any_blocked() const;
@@ -142,23 +168,22 @@ class WorkQueue {
 
   // All jobs of a take() are over. Rewrites a decision that counts differently by now; see
   // Decision. The caller submits the updates of those that are done, wait, skip or block, and
-  // after these the updates of the followers; what is dropped it hands to reclaim().
+  // after these the updates of the followers; what is dropped it hands to reclaim(). The dropped
+  // followers are not in flight any more.
   Followers finish(std::span<Completion> finished, Clock::Steady now);
 
   // The same for a job that was to be postponed: no listener was called.
   Followers postponed(std::span<Completion> finished, Clock::Steady now);
 
-  // The updates of admitted jobs have been acknowledged, or were found stale. (What is stale
-  // because its lease has ended goes to reclaim() instead.)
-  void acked(std::span<const Completion> completions, Clock::Steady now);
+  // The updates of admitted jobs have been acknowledged, or were found stale. Returns the jobs
+  // that are stale because their lease has ended: for reclaim().
+  std::vector<Job> acked(std::span<Completion> completions, Clock::Steady now);
 
   // A job is not ours any more, or was not when its lease ended. True: it is
   // again, and its lane has waited for it; the caller holds it, with those
-  // behind it, so that they are read in order. False: it is let go of.
-  //
-  // Until the caller has told the gate, no lease may begin: whoever reads in the
-  // new one must meet the row, or find its lane waiting.
+  // behind it, so that they are read in order. False: let_go() of it.
   bool reclaim(Job& job);
+  void let_go(const Job& job);
 
   // --- Reading ---
 
@@ -206,7 +231,11 @@ class WorkQueue {
   // The same at the beginning of a new lease: from now on jobs of another
   // epoch are not admitted, and those that are away are no longer ours. Their
   // lanes wait for them all the same, and then deliver them again first.
-  std::vector<Job> enter(std::int64_t epoch);
+  //
+  // The completer learns of it in the same step, with the lock held: what it finds to be stale
+  // because its lease has ended must not come back to a queue that still is in that lease, nor
+  // may what is reclaimed come to a completer that is.
+  std::vector<Job> enter(std::int64_t epoch, Completer* completer = nullptr);
 
   void stop();
 
@@ -216,8 +245,8 @@ class WorkQueue {
   // waits; nobody else waits for it from now on.
   void hangs(const Job& job);
 
-  // In flight, without what hangs, so many whose updates are refused, and what stands behind
-  // them in their lanes.
+  // How many are in flight, without what hangs, so many whose updates are refused, and what stands
+  // behind them in their lanes.
   std::size_t active(std::size_t refused = 0) const;
 
   // Removes what has not begun of a shard that is being given up, but for candidates.
@@ -256,6 +285,7 @@ class WorkQueue {
   };
 
   Admission take_in(Job& job) OUTBOX_REQUIRES(mutex_);
+  Admission take_reserved(Job& job) OUTBOX_REQUIRES(mutex_);
   Admission place(Job& job) OUTBOX_REQUIRES(mutex_);
   bool admissible(const Job& job) const OUTBOX_REQUIRES(mutex_);
   bool owns(int shard) const OUTBOX_REQUIRES(mutex_);
@@ -278,6 +308,8 @@ class WorkQueue {
   void end_call(std::span<const Completion> finished, Followers& followers, Clock::Steady now)
       OUTBOX_REQUIRES(mutex_);
   void leave_lane(Completion& finished, Followers& followers) OUTBOX_REQUIRES(mutex_);
+  void remove(const Job& job) OUTBOX_REQUIRES(mutex_);
+  void pass_over(const RowRef& row) OUTBOX_REQUIRES(mutex_);
   void check_out(const Job& job) OUTBOX_REQUIRES(mutex_);
   void check_in(const Job& job) OUTBOX_REQUIRES(mutex_);
   void await_reclaimed() OUTBOX_REQUIRES(mutex_);
@@ -285,7 +317,6 @@ class WorkQueue {
   void returned(Job& job) OUTBOX_REQUIRES(mutex_);
   void leave_line(std::deque<Ticket>& line, int shard, std::vector<Job>& jobs)
       OUTBOX_REQUIRES(mutex_);
-  std::size_t handed_over_of(int shard) const OUTBOX_REQUIRES(mutex_);
   bool is_idle(int shard) const OUTBOX_REQUIRES(mutex_);
   void push_held(Lane& lane, Job& job, Followers& followers) OUTBOX_REQUIRES(mutex_);
   void push_jobs_held(Lane& lane, Followers& followers) OUTBOX_REQUIRES(mutex_);
@@ -293,6 +324,7 @@ class WorkQueue {
   void unpark(Breaker* route) OUTBOX_REQUIRES(mutex_);
   bool should_poll(bool idle) const OUTBOX_REQUIRES(mutex_);
   bool poll_while_paused() const OUTBOX_REQUIRES(mutex_);
+  void ask_for_poll() OUTBOX_REQUIRES(mutex_);
   void poll_for_lanes(Clock::Steady now) OUTBOX_REQUIRES(mutex_);
   void call_worker() OUTBOX_REQUIRES(mutex_);
   void announce_quiet() OUTBOX_REQUIRES(mutex_);
@@ -310,34 +342,7 @@ class WorkQueue {
   std::deque<Ticket> cold_ OUTBOX_GUARDED_BY(mutex_);
   std::map<Breaker*, std::deque<Ticket>> parked_ OUTBOX_GUARDED_BY(mutex_);
   Lanes lanes_ OUTBOX_GUARDED_BY(mutex_);
-
-  // In flight and not in the queue: what runs, and what waits for its update to land; of
-  // this lease, and the reclaimed events of earlier ones.
-  struct CheckedOut {
-    int shard = 0;
-    std::size_t jobs = 0;
-  };
-  using CheckedOutByLane = std::unordered_map<LaneKey, CheckedOut>;
-  CheckedOutByLane checked_out_ OUTBOX_GUARDED_BY(mutex_);
-  CheckedOutByLane reclaimed_ OUTBOX_GUARDED_BY(mutex_);
-
-  // Lanes come and go with every event: the memory of those that went.
-  std::vector<CheckedOutByLane::node_type> spare_checked_out_ OUTBOX_GUARDED_BY(mutex_);
-
-  // Jobs whose call hangs, by event id.
-  struct Hung {
-    enum class State : std::uint8_t {
-      running,       // its lane waits
-      handing_over,  // the update that postpones it is on its way
-      handed_over,   // it has been acknowledged
-      released,      // and so the shard was given up
-    };
-    LaneKey lane = kNoLane;
-    int shard = 0;
-    bool reclaimed = false;  // of an earlier lease
-    State state = State::running;
-  };
-  std::map<std::string, Hung, std::less<>> hung_ OUTBOX_GUARDED_BY(mutex_);
+  InFlight in_flight_ OUTBOX_GUARDED_BY(mutex_);
 
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::optional<std::vector<int>> shards_ OUTBOX_GUARDED_BY(mutex_);
@@ -351,6 +356,7 @@ class WorkQueue {
   int waking_ OUTBOX_GUARDED_BY(mutex_) = 0;  // of these, those just notified
   std::size_t running_ OUTBOX_GUARDED_BY(mutex_) = 0;
   int turn_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  bool has_reader_ OUTBOX_GUARDED_BY(mutex_) = false;  // somebody who takes what is left behind
   bool polling_enabled_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool poll_requested_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool polling_ OUTBOX_GUARDED_BY(mutex_) = false;

@@ -1,7 +1,5 @@
 // Calls that hang, and how a shard is given up around them.
 #include <algorithm>
-#include <iterator>
-#include <set>
 #include <utility>
 
 #include "engine/work_queue.h"
@@ -10,20 +8,16 @@ namespace outbox::internal {
 
 void WorkQueue::hangs(const Job& job) {
   MutexLock lock(mutex_);
-  hung_.try_emplace(
-      job.row.event.id(),
-      Hung{.lane = job.lane, .shard = job.row.ref.shard, .reclaimed = job.epoch != epoch_});
+  in_flight_.hangs(job.row.event.id(), job.lane, job.row.ref.shard, job.epoch == epoch_);
 }
 
 // The call has come to an end after all.
 void WorkQueue::returned(Job& job) {
-  const auto found = hung_.find(job.row.event.id());
-  if (found == hung_.end()) return;
-  const Hung::State state = found->second.state;
-  hung_.erase(found);
-  if (state == Hung::State::released) {
+  using Call = InFlight::Call;
+  const Call call = in_flight_.returned(job.row.event.id());
+  if (call == Call::released) {
     job.epoch = kHandedOver;
-  } else if (state != Hung::State::running) {
+  } else if (call == Call::handing_over || call == Call::handed_over) {
     // The shard is still ours: its outcome counts, and its lane goes on.
     if (Lane* lane = current_lane(job); lane != nullptr) lane->go_on();
   }
@@ -32,13 +26,10 @@ void WorkQueue::returned(Job& job) {
 std::size_t WorkQueue::active(std::size_t refused) const {
   MutexLock lock(mutex_);
   const std::size_t held = hot_load_.held + cold_load_.held;
-  if (hung_.empty() && refused == 0) return held;
-  // A lane waits for its call, or, frozen, for a update.
-  std::set<LaneKey> waiting;
-  for (const auto& [id, hung] : hung_) {
-    if (hung.lane != kNoLane && !hung.reclaimed) waiting.insert(hung.lane);
-  }
-  const std::size_t stuck = hung_.size() + refused + lanes_.jobs_that_wait(waiting);
+  if (in_flight_.hung() == 0 && refused == 0) return held;
+  // A lane waits for its call, or, frozen, for an update.
+  const std::size_t stuck =
+      in_flight_.hung() + refused + lanes_.jobs_that_wait(in_flight_.hung_lanes());
   return held - std::min(held, stuck);
 }
 
@@ -91,16 +82,14 @@ std::vector<Job> WorkQueue::shed(int shard) {
     }
     settle(*lane);
   }
-  for (const Job& job : jobs) account(job, false);
+  for (const Job& job : jobs) remove(job);
   announce_quiet();
   return jobs;
 }
 
 bool WorkQueue::begin_hand_over(const Job& job) {
   MutexLock lock(mutex_);
-  const auto found = hung_.find(job.row.event.id());
-  if (found == hung_.end() || found->second.state != Hung::State::running) return false;
-  found->second.state = Hung::State::handing_over;
+  if (!in_flight_.begin_hand_over(job.row.event.id())) return false;
   if (job.lane == kNoLane) return true;
   // Should the shard be ours for good after all, nothing may pass it.
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
@@ -111,23 +100,12 @@ bool WorkQueue::begin_hand_over(const Job& job) {
 
 void WorkQueue::handed_over(const Job& job, bool acked) {
   MutexLock lock(mutex_);
-  const auto found = hung_.find(job.row.event.id());
-  if (found == hung_.end() || found->second.state != Hung::State::handing_over) return;
-  found->second.state = acked ? Hung::State::handed_over : Hung::State::running;
+  in_flight_.end_hand_over(job.row.event.id(), acked && job.epoch == epoch_);
 }
 
 bool WorkQueue::hung_are_handed_over() const {
   MutexLock lock(mutex_);
-  return std::none_of(hung_.begin(), hung_.end(), [](const auto& entry) {
-    return entry.second.state == Hung::State::running ||
-           entry.second.state == Hung::State::handing_over;
-  });
-}
-
-std::size_t WorkQueue::handed_over_of(int shard) const {
-  return static_cast<std::size_t>(std::count_if(hung_.begin(), hung_.end(), [&](const auto& entry) {
-    return entry.second.shard == shard && entry.second.state == Hung::State::handed_over;
-  }));
+  return in_flight_.all_handed_over();
 }
 
 bool WorkQueue::shard_idle(int shard) const {
@@ -137,22 +115,13 @@ bool WorkQueue::shard_idle(int shard) const {
 
 bool WorkQueue::is_idle(int shard) const {
   const auto held = shard_held_.find(shard);
-  return held == shard_held_.end() || held->second == handed_over_of(shard);
+  return held == shard_held_.end() || held->second == in_flight_.handed_over_of(shard);
 }
 
 bool WorkQueue::forget_shard(int shard) {
   MutexLock lock(mutex_);
   if (!is_idle(shard)) return false;
-  for (auto& [id, hung] : hung_) {
-    if (hung.shard != shard || hung.state != Hung::State::handed_over) continue;
-    hung.state = Hung::State::released;
-    if (hung.lane == kNoLane || std::exchange(hung.reclaimed, true)) continue;
-    CheckedOut& reclaimed = reclaimed_[hung.lane];
-    reclaimed.shard = shard;
-    ++reclaimed.jobs;
-    const auto away = checked_out_.find(hung.lane);
-    if (away != checked_out_.end() && --away->second.jobs == 0) checked_out_.erase(away);
-  }
+  in_flight_.release_handed_over(shard);
   lanes_.forget_shard(shard);
   shard_held_.erase(shard);
   return true;

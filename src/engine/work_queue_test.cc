@@ -59,8 +59,8 @@ class WorkQueueTest : public ::testing::Test {
   }
 
   Completion ack(Kind kind, std::size_t n = 0) { return over(finished_.at(n).job, kind); }
-  void land(WorkQueue& queue, const Completion& completion) {
-    queue.acked(std::span(&completion, 1), kNow);
+  void land(WorkQueue& queue, Completion completion) {
+    EXPECT_TRUE(queue.acked(std::span(&completion, 1), kNow).empty());
   }
   void land(WorkQueue& queue, Job acked, Kind kind) { land(queue, over(std::move(acked), kind)); }
 
@@ -321,6 +321,7 @@ TEST_F(WorkQueueTest, JobsOfAnotherEpochAreNotAdmittedAndRunningOnesAreDropped) 
   finish(queue, Kind::done);
   EXPECT_EQ(finished_[0].decision.kind, Kind::drop);
   EXPECT_FALSE(queue.reclaim(finished_[0].job)) << "no lane has waited for it";
+  queue.let_go(finished_[0].job);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
@@ -401,7 +402,7 @@ TEST_F(ReclaimedTest, AMarkThatWasAppliedAfterAllLetsTheLaneGoOn) {
 TEST_F(ReclaimedTest, TheLaneWaitsForAPoisonCandidateWhoseMarkIsUnderWay) {
   queue.enter(1);
   Job candidate = of(1, "crashes");
-  ASSERT_TRUE(queue.reserve(candidate));
+  ASSERT_EQ(queue.reserve(candidate), Admission::queued);
   queue.enter(2);
   expect_to_wait(2);
   EXPECT_EQ(queue.begin(candidate), Admission::full);
@@ -413,7 +414,7 @@ TEST_F(ReclaimedTest, OneThatWasHeldAlreadyIsExpectedInItsOwnLeaseOnly) {
   queue.enter(1);
   Job candidate = of(1, "crashes");
   candidate.row.ref.hold = kLane;
-  ASSERT_TRUE(queue.reserve(candidate));
+  ASSERT_EQ(queue.reserve(candidate), Admission::queued);
   queue.enter(2);
   reclaim(candidate, 2);
   EXPECT_EQ(wanted(), kLane);
@@ -489,6 +490,7 @@ TEST_F(ReclaimedTest, InAShardThatIsNotOursItIsLetGo) {
   queue.enter(2);
   finish(queue, Kind::done);
   EXPECT_FALSE(queue.reclaim(finished_[0].job));
+  queue.let_go(finished_[0].job);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
