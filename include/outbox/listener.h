@@ -129,7 +129,7 @@ struct Route {
   std::shared_ptr<BatchListener> batch{};
   std::vector<Handler> fan_out{};
   ListenerOptions options{};
-  std::string name{};  // for messages: "Order/OrderPlaced"
+  std::string name{};  // for messages: "Order/OrderPlaced", "Order/*"
 };
 
 // Makes a listener from a function that takes (event) or (event, delivery) and
@@ -183,6 +183,22 @@ class OUTBOX_EXPORT Listeners {
                      {.fan_out = std::move(handlers), .options = std::move(options)});
   }
 
+  // For the events that nobody else here listens to: those of one aggregate type, or all. A
+  // listener of the pair goes before one of the aggregate type, and that before this one; each
+  // event goes to exactly one of them. Then no event is unroutable.
+  //
+  //   on.otherwise([](const outbox::Event& event) { archive(event); });
+  template <class F>
+  Listeners& otherwise(F function, ListenerOptions options = {}) {
+    return add_otherwise(
+        std::nullopt, {.listener = listener(std::move(function)), .options = std::move(options)});
+  }
+  template <class F>
+  Listeners& otherwise(const Name& aggregate_type, F function, ListenerOptions options = {}) {
+    return add_otherwise(
+        aggregate_type, {.listener = listener(std::move(function)), .options = std::move(options)});
+  }
+
   // For events that are described (describe.h): the pair of names is that of T. Include
   // domain_event.h, which defines them. `function` takes (const T&), (const T&, const Event&) or
   // (const T&, const Event&, const Delivery&), or is a shared_ptr<Listener>.
@@ -194,7 +210,7 @@ class OUTBOX_EXPORT Listeners {
   template <class T>
   Listeners& fan_out(std::vector<Handler> handlers, ListenerOptions options = {});
 
-  // Null if nobody listens. Valid as long as this object is.
+  // Who gets the events of that pair. Null if nobody listens. Valid as long as this object is.
   const Route* find(std::string_view aggregate_type, std::string_view type) const;
 
   bool empty() const noexcept { return routes_.empty(); }
@@ -230,7 +246,9 @@ class OUTBOX_EXPORT Listeners {
   };
 
   Listeners& add_route(const Name& aggregate_type, const Name& type, Route route);
+  Listeners& add_otherwise(const std::optional<Name>& aggregate_type, Route route);
 
+  // The empty name, which no event has, stands for all of them.
   std::unordered_map<Key, Route, Hash, Equal> routes_;
 };
 

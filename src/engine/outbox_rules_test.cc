@@ -214,6 +214,23 @@ TEST_F(RulesTest, WhatNobodyListensToIsDeadAtOnce) {
             "no listener for aggregate type \"Order\", event type \"Unheard\"");
 }
 
+TEST_F(RulesTest, WhatNobodyElseListensToGoesToTheOneForAllOthersAndNothingElseDoes) {
+  const auto others = std::make_shared<RecordingListener>();
+  Listeners on;
+  on.add("Order", "Happened", std::static_pointer_cast<Listener>(recorder));
+  on.otherwise(std::static_pointer_cast<Listener>(others));
+  Outbox box{store, on, {.log = log.log()}};
+  box.start();
+  write(box, order_event("1", "1"));
+  Draft draft = order_event("1", "2");
+  draft.type = "Unheard";
+  const auto id = write(box, draft);
+  ASSERT_TRUE(box.wait_idle(20s));
+  EXPECT_EQ(recorder->count(), 1u);
+  EXPECT_EQ(others->count(), 1u);
+  EXPECT_EQ(status(id), Status::done);
+}
+
 TEST_F(RulesTest, AnEngineWithoutAnyListenerIsRefused) {
   const auto refuses = [&](Mode mode) {
     try {

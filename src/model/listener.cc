@@ -101,8 +101,11 @@ class After final : public Interceptor {
 }  // namespace
 
 const Route* Listeners::find(std::string_view aggregate_type, std::string_view type) const {
-  const auto found = routes_.find(KeyView{aggregate_type, type});
-  return found == routes_.end() ? nullptr : &found->second;
+  for (const KeyView& key :
+       {KeyView{aggregate_type, type}, KeyView{aggregate_type, ""}, KeyView{"", ""}}) {
+    if (const auto found = routes_.find(key); found != routes_.end()) return &found->second;
+  }
+  return nullptr;
 }
 
 std::size_t Listeners::Hash::operator()(const KeyView& key) const noexcept {
@@ -123,6 +126,20 @@ Listeners& Listeners::add_route(const Name& aggregate_type, const Name& type, Ro
     throw MisuseError("aggregate type " + quote(aggregate_type.str()) + " and event type " +
                       quote(type.str()) +
                       " have a listener already; use fan_out() to call several");
+  }
+  return *this;
+}
+
+Listeners& Listeners::add_otherwise(const std::optional<Name>& aggregate_type, Route route) {
+  if (aggregate_type) {
+    check_name("aggregate type of a listener", aggregate_type->str(), kMaxAggregateTypeLength);
+  }
+  const std::string aggregate = aggregate_type ? aggregate_type->str() : std::string();
+  route.name = (aggregate_type ? aggregate : "*") + "/*";
+  check_route(route);
+  if (!routes_.try_emplace(Key{aggregate, ""}, std::move(route)).second) {
+    throw MisuseError((aggregate_type ? "aggregate type " + quote(aggregate) : "this table") +
+                      " has a listener for all other events already");
   }
   return *this;
 }

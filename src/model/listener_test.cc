@@ -75,6 +75,40 @@ TEST(Listeners, FindTheRouteOfExactlyThePair) {
   EXPECT_EQ(on.find("", ""), nullptr);
 }
 
+TEST(Listeners, FindTheOneForAllOtherEventsOnlyIfNobodyElseListens) {
+  Listeners on;
+  on.otherwise(kIgnore);
+  on.otherwise("Order", kIgnore).add("Order", OrderEvent::placed, kIgnore).add("Tick", kIgnore);
+  EXPECT_EQ(on.find("Order", "OrderPlaced")->name, "Order/OrderPlaced");
+  EXPECT_EQ(on.find("Order", "OrderShipped")->name, "Order/*");
+  EXPECT_EQ(on.find("Orders", "OrderPlaced")->name, "*/*");
+  EXPECT_EQ(on.find(kGlobalAggregate, "Tick")->name, "__GLOBAL__/Tick");
+  EXPECT_EQ(on.find(kGlobalAggregate, "Tock")->name, "*/*");
+  EXPECT_EQ(on.routes().size(), 4u);
+}
+
+TEST(Listeners, OfOneAggregateTypeAreForNoOther) {
+  Listeners on;
+  on.otherwise("Order", kIgnore, {.max_attempts = 3});
+  EXPECT_FALSE(on.empty());
+  EXPECT_EQ(on.find("Order", "OrderShipped")->options.max_attempts, 3);
+  EXPECT_EQ(on.find("Customer", "Renamed"), nullptr);
+  EXPECT_EQ(on.find(kGlobalAggregate, "Tick"), nullptr);
+}
+
+TEST(Listeners, HaveOneForAllOtherEvents) {
+  Listeners on;
+  on.otherwise(kIgnore).otherwise("Order", kIgnore);
+  EXPECT_EQ(fault_of([&] { on.otherwise(kIgnore); }),
+            "this table has a listener for all other events already");
+  EXPECT_EQ(fault_of([&] { on.otherwise("Order", kIgnore); }),
+            "aggregate type \"Order\" has a listener for all other events already");
+  EXPECT_EQ(fault_of([&] { on.otherwise("", kIgnore); }),
+            "aggregate type of a listener is \"\", 1 to 64 characters are needed");
+  EXPECT_EQ(fault_of([&] { on.otherwise("Customer", std::shared_ptr<Listener>()); }),
+            "nobody listens to Customer/*: the listener is null or the fan-out is empty");
+}
+
 TEST(Listeners, NeverConfuseWhereTheAggregateTypeEnds) {
   Listeners on;
   on.add("a:b", "c", kIgnore).add("a", "b:c", kIgnore).add("c", "a:b", kIgnore);
