@@ -10,6 +10,7 @@
 #include "cli/arguments/values.h"
 #include "cli/doctor/backend.h"
 #include "cli/errors.h"
+#include "cli/output/text.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
