@@ -2,8 +2,11 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <string_view>
+#include <utility>
 
 #include "outbox/export.h"
 
@@ -64,5 +67,64 @@ class OUTBOX_EXPORT PermanentError final : public Error {
  public:
   using Error::Error;
 };
+
+// The database refused a statement of your own, given to execute() or query(), or, at the
+// commit, a constraint that had been deferred to then. The same kinds on every database:
+//
+//   try {
+//     tx.execute("INSERT INTO customers(email) VALUES (?)", email);
+//   } catch (const outbox::DatabaseError& error) {
+//     if (error.kind() != outbox::DatabaseError::Kind::unique_violation) throw;
+//     return Answer::email_taken;
+//   }
+//
+// What passes by itself (a deadlock, a lost connection) is a RetryableError instead. A listener
+// that lets it through has failed an ordinary attempt. PostgreSQL refuses whatever else the
+// transaction does after it: use a savepoint to go on.
+class OUTBOX_EXPORT DatabaseError final : public Error {
+ public:
+  enum class Kind : std::uint8_t {
+    unique_violation,
+    foreign_key_violation,
+    not_null_violation,
+    check_violation,
+    invalid_data,       // a value is too long, out of range, or of another type
+    syntax_error,       // the statement itself is wrong
+    undefined_object,   // it names a table, a column or a function that is not there
+    permission_denied,  // the user may not do that
+    other,
+  };
+
+  // What the database said; what it does not say is empty or 0.
+  struct Details {
+    Kind kind = Kind::other;
+    std::string sqlstate{};
+    int native_code = 0;
+    std::string constraint{};
+  };
+
+  DatabaseError(const std::string& what, Details details)
+      : Error(what), details_(std::move(details)) {}
+
+  Kind kind() const noexcept { return details_.kind; }
+
+  // Five characters; SQLite has none.
+  const std::string& sqlstate() const noexcept { return details_.sqlstate; }
+
+  // SQLite's extended result code, MySQL's error number; PostgreSQL has none.
+  int native_code() const noexcept { return details_.native_code; }
+
+  // The name of the constraint or unique key that is violated; of a NOT NULL that of the
+  // column. SQLite names the columns of a key ("orders.id") and no foreign keys.
+  const std::string& constraint() const noexcept { return details_.constraint; }
+
+  const Details& details() const noexcept { return details_; }
+
+ private:
+  Details details_;
+};
+
+// "unique_violation" and so on.
+OUTBOX_EXPORT std::string_view to_string(DatabaseError::Kind kind);
 
 }  // namespace outbox

@@ -6,6 +6,10 @@
 
 namespace outbox {
 
+// Whose statement it was that failed. A user's is a DatabaseError; advice on the library's tables
+// is of no use there, unless it was about these: so are the statements of the consumer patterns.
+enum class Whose { ours, users, users_on_our_tables };
+
 // Names that the owner's SQL leaves open, and how messages call the database. Shared by the
 // sessions of one owner, which keep it alive. Thread-safe.
 class SqlContext {

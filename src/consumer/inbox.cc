@@ -84,9 +84,11 @@ class Consumer final : public internal::GroupListener {
     try {
       if (!inbox_.once(tx, group_, event.id(), effect)) return;  // there is nothing in it
     } catch (const PermanentError& error) {
-      if (begun) throw;  // the effect's own
-      // The consumer's database is not as it should be: no event is to blame for that.
-      throw UnavailableError(error.what());
+      refuse_record(error, begun);
+      throw;
+    } catch (const DatabaseError& error) {
+      refuse_record(error, begun);
+      throw;
     }
     if (!tx.open()) {
       throw MisuseError("the effect of consumer group " + quote(group_) +
@@ -94,6 +96,12 @@ class Consumer final : public internal::GroupListener {
                         "or rollback(), and throw if nothing is to happen");
     }
     tx.commit();
+  }
+
+  // Unless it is the effect's own failure: the consumer's database is not as it should be. No
+  // event is to blame for that.
+  static void refuse_record(const Error& error, bool begun) {
+    if (!begun) throw UnavailableError(error.what());
   }
 
   Transaction begin() {

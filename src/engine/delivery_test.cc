@@ -101,6 +101,11 @@ TEST_F(DeliveryTest, EverythingThrownCounts) {
   EXPECT_EQ(odd.error(), "the listener threw something that is not a std::exception");
   EXPECT_EQ(deliver_to([](const Event&) -> Outcome { throw PermanentError("never"); }).kind(),
             Kind::permanent);
+  EXPECT_EQ(deliver_to([](const Event&) -> Outcome {
+              throw DatabaseError("a key is taken",
+                                  {.kind = DatabaseError::Kind::unique_violation});
+            }).kind(),
+            Kind::failed);
   EXPECT_EQ(deliver_to([](const Event&) -> Outcome { throw UnavailableError("away"); }).kind(),
             Kind::unavailable);
   const Outcome later =

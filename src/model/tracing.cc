@@ -117,6 +117,9 @@ void set_error(Span& span, const std::exception_ptr& error) {
   } catch (const RetryableError& e) {
     type = "outbox::RetryableError";
     span.error = e.what();
+  } catch (const DatabaseError& e) {
+    type = "outbox::DatabaseError";
+    span.error = e.what();
   } catch (const PermanentError& e) {
     type = "outbox::PermanentError";
     span.error = e.what();

@@ -98,6 +98,9 @@ class Backend {
   // the tests of such rows are skipped then.
   virtual bool insert_raw(Store& /*store*/, const RawRow& /*row*/) { return false; }
 
+  // How SQL is to call a table of the user's own, beside the store's.
+  virtual std::string user_table(const std::string& name) const { return name; }
+
   // Runs `work`, which looks for rows and then changes them, and lets another program make its
   // own change in between: `sql`, in which {table} stands for the table. False if nobody can:
   // the tests of what happens in between are skipped then.
@@ -218,6 +221,7 @@ std::uint64_t test_seed();
 // One class a subject, so that a failing test's name says what it is about.
 class WritingTest : public StoreTest {};
 class PayloadsTest : public StoreTest {};
+class StatementsTest : public StoreTest {};
 class ReadingTest : public StoreTest {};
 class UpdatingTest : public StoreTest {};
 class FencingTest : public StoreTest {};
@@ -244,6 +248,7 @@ class PurgeTest : public StoreTest {};
   namespace outbox::conformance {                                        \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PayloadsTest, __VA_ARGS__);   \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, StatementsTest, __VA_ARGS__); \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, UpdatingTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FencingTest, __VA_ARGS__);    \

@@ -86,6 +86,11 @@ TEST_P(InboxListenerTest, WhileTheDatabaseTakesNoRecordsTheEventIsNotToBlame) {
   });
   EXPECT_THROW(deliver(), UnavailableError);
   faults_->clear();
+  faults_->before([](std::string_view call) {
+    if (call == "execute") throw DatabaseError("permission denied for the schema", {});
+  });
+  EXPECT_THROW(deliver(), UnavailableError);
+  faults_->clear();
   faults_->before(testing::failing({"execute"}));
   EXPECT_THROW(deliver(), UnavailableError);
   faults_->clear();
@@ -138,6 +143,7 @@ TEST_P(InboxListenerTest, WhatTheEffectThrowsIsWhatTheEngineGets) {
   const Event event = simple_event("e1");
   EXPECT_THROW(failing(std::logic_error("bug"))->on_event(event, {}), std::logic_error);
   EXPECT_THROW(failing(PermanentError("never"))->on_event(event, {}), PermanentError);
+  EXPECT_THROW(failing(DatabaseError("taken", {}))->on_event(event, {}), DatabaseError);
   EXPECT_THROW(failing(UnavailableError("away"))->on_event(event, {}), UnavailableError);
   EXPECT_THROW(failing(RetryAfterError("soon", 5s))->on_event(event, {}), RetryAfterError);
   EXPECT_EQ(effects(), 0);

@@ -138,6 +138,102 @@ ErrorClass meaning_of(const Failure& failure) {
   return {failure.number, Kind::permanent, nullptr};
 }
 
+DatabaseError::Kind kind_of(const Failure& failure) {
+  using enum DatabaseError::Kind;
+  switch (failure.number) {
+    case 1022:
+    case 1062:
+    case 1169:
+    case 1586:
+      return unique_violation;
+    case 1216:
+    case 1217:
+    case 1451:
+    case 1452:
+    case 1761:
+    case 1762:
+      return foreign_key_violation;
+    case 1048:
+    case 1263:
+    case 1364:
+      return not_null_violation;
+    case 3819:
+    case 4025:
+      return check_violation;
+    case 1264:
+    case 1265:
+    case 1292:
+    case 1300:
+    case 1365:
+    case 1366:
+    case 1406:
+    case 1411:
+    case 1690:
+      return invalid_data;
+    case 1046:
+    case 1049:
+    case 1051:
+    case 1054:
+    case 1109:
+    case 1128:
+    case 1146:
+    case 1305:
+      return undefined_object;
+    case 1044:
+    case 1142:
+    case 1143:
+    case 1227:
+    case 1370:
+      return permission_denied;
+    default:
+      break;
+  }
+  if (failure.state.starts_with("22")) return invalid_data;
+  if (failure.state.starts_with("42")) return syntax_error;
+  return other;
+}
+
+// What the text names behind `before`, up to the quote that `before` ends with.
+std::string_view named(std::string_view text, std::string_view before) {
+  const auto at = text.rfind(before);
+  if (at == text.npos) return {};
+  text.remove_prefix(at + before.size());
+  return text.substr(0, text.find(before.back()));
+}
+
+// The server tells the name in its text alone.
+std::string constraint_of(const Failure& failure) {
+  const std::string_view text = failure.text;
+  const auto first = [&](std::initializer_list<std::string_view> befores) {
+    for (const std::string_view before : befores) {
+      if (const std::string_view name = named(text, before); !name.empty()) return name;
+    }
+    return std::string_view{};
+  };
+  switch (kind_of(failure)) {
+    case DatabaseError::Kind::unique_violation: {
+      // MySQL 8 has the table in front: 'orders.orders_number'.
+      const std::string_view key = first({"for key '"});
+      return printable(key.substr(key.find('.') + 1));
+    }
+    case DatabaseError::Kind::foreign_key_violation:
+      return printable(first({"CONSTRAINT `"}));
+    case DatabaseError::Kind::not_null_violation:
+      return printable(first({"Column '", "Field '"}));
+    case DatabaseError::Kind::check_violation:
+      return printable(first({"CONSTRAINT `", "Check constraint '"}));
+    default:
+      return {};
+  }
+}
+
+DatabaseError::Details details_of(const Failure& failure) {
+  return {.kind = kind_of(failure),
+          .sqlstate = failure.state,
+          .native_code = static_cast<int>(failure.number),
+          .constraint = constraint_of(failure)};
+}
+
 [[noreturn]] void throw_as(Kind kind, const std::string& message) {
   switch (kind) {
     case Kind::retryable:
@@ -225,8 +321,15 @@ void throw_failure(const Failure& failure, std::string_view doing, std::string_v
                    Whose whose) {
   const ErrorClass meaning = meaning_of(failure);
   std::string message = described(failure, doing, where);
-  const bool fits = whose == Whose::ours || !meaning.ours_only;
+  const bool fits = whose != Whose::users || !meaning.ours_only;
   if (meaning.hint != nullptr && fits) message.append("; ").append(meaning.hint);
+  // Without the library's tables the database cannot be used as it is, whoever finds out.
+  const bool ours_missing =
+      whose == Whose::users_on_our_tables && meaning.ours_only && meaning.kind == Kind::permanent;
+  const bool by_server = !came_from_client(failure.number) && !failure.lost_connection();
+  if (whose != Whose::ours && meaning.kind != Kind::retryable && !ours_missing && by_server) {
+    throw DatabaseError(message, details_of(failure));
+  }
   throw_as(meaning.kind, message);
 }
 

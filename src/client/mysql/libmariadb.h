@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/sql_context.h"
+
 namespace outbox::mysql {
 
 template <auto Destroy>
@@ -49,13 +51,9 @@ struct Failure {
   bool lost_statements() const;
 };
 
-// Whose statement it was that failed: advice on the library's tables is of no use for the
-// user's own.
-enum class Whose { ours, users };
-
-// Throws what the failure of a statement means for the caller: RetryableError,
-// PermanentError or MisuseError. `doing` completes "cannot ..."; `where` names the
-// database.
+// Throws what the failure of a statement means for the caller: RetryableError for what passes;
+// else DatabaseError if it was the user's, PermanentError or MisuseError if not. `doing` completes
+// "cannot ..."; `where` names the database.
 [[noreturn]] void throw_failure(const Failure& failure, std::string_view doing,
                                 std::string_view where, Whose whose = Whose::ours);
 

@@ -50,8 +50,9 @@ void Session::fail(const Failure& failure, std::string_view purpose) {
     recent_.clear();
   }
   // Also what users run may be about the library's tables: so do the patterns.
-  const bool about_ours = whose_ == Whose::ours || context_->is_about_own_tables(failure.text);
-  throw_failure(last_failure_, purpose, context_->where(), about_ours ? Whose::ours : Whose::users);
+  const bool on_ours = whose_ == Whose::users && context_->is_about_own_tables(failure.text);
+  throw_failure(last_failure_, purpose, context_->where(),
+                on_ours ? Whose::users_on_our_tables : whose_);
 }
 
 void Session::check_size(std::size_t bytes, std::string_view purpose) const {

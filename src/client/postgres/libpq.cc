@@ -19,6 +19,7 @@ struct ErrorClass {
 };
 
 constexpr std::string_view kUniqueViolation = "23505";
+constexpr std::string_view kWrongMessage = "08P01";
 
 // The first that fits counts. Errors that are not listed are permanent.
 constexpr ErrorClass kMeanings[] = {
@@ -41,7 +42,7 @@ constexpr ErrorClass kMeanings[] = {
     {"22", Kind::misuse, nullptr},
     // Poolers say it of whatever they complain of, but close the connection then: that is what
     // is seen of it last, without a state.
-    {"08P01", Kind::misuse, "give as many values as the statement has $1, $2, ..."},
+    {kWrongMessage, Kind::misuse, "give as many values as the statement has $1, $2, ..."},
     {"08", Kind::retryable, "the connection was lost"},
     {"53300", Kind::retryable,
      "the server has no connection left; raise max_connections or lower "
@@ -59,6 +60,46 @@ ErrorClass meaning_of(std::string_view state) {
   const auto* found = std::find_if(std::begin(kMeanings), std::end(kMeanings),
                                    [&](const ErrorClass& m) { return state.starts_with(m.state); });
   return found != std::end(kMeanings) ? *found : ErrorClass{state, Kind::permanent, nullptr};
+}
+
+struct StateKind {
+  std::string_view state;  // or its first two characters
+  DatabaseError::Kind kind;
+};
+
+// The first that fits counts.
+constexpr StateKind kStateKinds[] = {
+    {kUniqueViolation, DatabaseError::Kind::unique_violation},
+    {"23001", DatabaseError::Kind::foreign_key_violation},
+    {"23503", DatabaseError::Kind::foreign_key_violation},
+    {"23502", DatabaseError::Kind::not_null_violation},
+    {"23514", DatabaseError::Kind::check_violation},
+    {"22", DatabaseError::Kind::invalid_data},
+    {"42501", DatabaseError::Kind::permission_denied},
+    {"28", DatabaseError::Kind::permission_denied},
+    {"42703", DatabaseError::Kind::undefined_object},
+    {"42704", DatabaseError::Kind::undefined_object},
+    {"42883", DatabaseError::Kind::undefined_object},
+    {"42P01", DatabaseError::Kind::undefined_object},
+    {"3D000", DatabaseError::Kind::undefined_object},
+    {"3F000", DatabaseError::Kind::undefined_object},
+    {"42", DatabaseError::Kind::syntax_error},
+};
+
+DatabaseError::Details details_of(const PGresult* result) {
+  const std::string_view state = sql_state(result);
+  const auto* found =
+      std::find_if(std::begin(kStateKinds), std::end(kStateKinds),
+                   [&](const StateKind& each) { return state.starts_with(each.state); });
+  const auto field = [&](int code) {
+    const char* text = PQresultErrorField(result, code);
+    return printable(text == nullptr ? "" : text);
+  };
+  std::string constraint = field(PG_DIAG_CONSTRAINT_NAME);
+  if (constraint.empty() && state.starts_with("23")) constraint = field(PG_DIAG_COLUMN_NAME);
+  return {.kind = found != std::end(kStateKinds) ? found->kind : DatabaseError::Kind::other,
+          .sqlstate = std::string(state),
+          .constraint = std::move(constraint)};
 }
 
 [[noreturn]] void throw_as(Kind kind, const std::string& message) {
@@ -116,8 +157,15 @@ void throw_failure(PGconn* connection, const PGresult* result, std::string_view 
   }
   message.append(" [SQLSTATE ").append(state).append("]");
   const ErrorClass meaning = meaning_of(state);
-  const bool fits = whose == Whose::ours || !meaning.ours_only;
+  const bool fits = whose != Whose::users || !meaning.ours_only;
   if (meaning.hint != nullptr && fits) message.append("; ").append(meaning.hint);
+  // Without the library's tables the database cannot be used as it is, whoever finds out.
+  const bool ours_missing =
+      whose == Whose::users_on_our_tables && meaning.ours_only && meaning.kind == Kind::permanent;
+  if (whose != Whose::ours && meaning.kind != Kind::retryable && !ours_missing &&
+      state != kWrongMessage) {
+    throw DatabaseError(message, details_of(result));
+  }
   throw_as(meaning.kind, message);
 }
 

@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "base/sql_context.h"
+
 namespace outbox::postgres {
 
 template <auto Destroy>
@@ -20,13 +22,10 @@ struct Destroyer {
 using ConnectionHandle = std::unique_ptr<PGconn, Destroyer<PQfinish>>;
 using ResultHandle = std::unique_ptr<PGresult, Destroyer<PQclear>>;
 
-// Whose statement it was that failed: advice on the library's tables is of no use for the
-// user's own.
-enum class Whose { ours, users };
-
-// Throws what the failure of a statement means for the caller: RetryableError,
-// PermanentError or MisuseError. `doing` completes "cannot ..."; `where` names the
-// database. `result` may be null if there is none: the connection was lost.
+// Throws what the failure of a statement means for the caller: RetryableError for what passes;
+// else DatabaseError if it was the user's, PermanentError or MisuseError if not. `doing` completes
+// "cannot ..."; `where` names the database. `result` may be null if there is none: the connection
+// was lost.
 [[noreturn]] void throw_failure(PGconn* connection, const PGresult* result, std::string_view doing,
                                 std::string_view where, Whose whose = Whose::ours);
 

@@ -78,11 +78,12 @@ void Session::begin_call() {
 }
 
 void Session::fail(const PGresult* result, std::string_view purpose) const {
-  // Also what users run may be about the library's tables: so do the patterns.
-  const bool about_ours =
-      whose_ == Whose::ours || context_->is_about_own_tables(message_of(connection_, result));
-  throw_failure(connection_, result, purpose, context_->where(),
-                about_ours ? Whose::ours : Whose::users);
+  // Of what a user's transaction did, a deferred constraint can fail as late as that.
+  Whose whose = purpose == kCommit.purpose ? Whose::users : whose_;
+  if (whose == Whose::users && context_->is_about_own_tables(message_of(connection_, result))) {
+    whose = Whose::users_on_our_tables;
+  }
+  throw_failure(connection_, result, purpose, context_->where(), whose);
 }
 
 Session::Kept& Session::kept(const Sql& sql) {
@@ -218,7 +219,7 @@ std::vector<Result> Session::run_together(std::span<const Call> calls) {
 std::vector<Result> Session::run_in_own_transaction(std::span<const Call> calls) {
   std::vector<std::string_view> purposes{kBegin.purpose, kSetUp.purpose};
   for (const Call& call : calls) purposes.push_back(call.sql.purpose);
-  purposes.push_back(kCommit.purpose);
+  purposes.push_back("commit what was changed");
   const Parameters none;
   const auto send_text = [&](const std::string& text) {
     Kept statement{.text = text};

@@ -26,7 +26,7 @@ struct Sql {
 };
 
 inline constexpr Sql kBegin{"begin a transaction", "BEGIN"};
-inline constexpr Sql kCommit{"commit the transaction", "COMMIT", false};
+inline constexpr Sql kCommit{"commit the transaction", "COMMIT", false};  // a user's
 inline constexpr Sql kSetUp{"set up a connection", ""};
 
 // Bytes, where a plain string_view is text.

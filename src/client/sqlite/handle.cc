@@ -10,7 +10,8 @@
 namespace outbox::sqlite {
 namespace {
 
-enum class Kind { retryable, permanent, misuse };
+// `refused`: the statement, not the database, is to blame.
+enum class Kind { retryable, permanent, refused, misuse };
 
 struct ErrorClass {
   Kind kind;
@@ -53,7 +54,6 @@ ErrorClass meaning_of(sqlite3* db, int code) {
       return {Kind::permanent, "the file is damaged; run PRAGMA integrity_check, restore a backup"};
     case SQLITE_READONLY:
     case SQLITE_PERM:
-    case SQLITE_AUTH:
       return {Kind::permanent,
               "this process may not write to the file or its folder; change their permissions"};
     case SQLITE_CANTOPEN:
@@ -62,24 +62,86 @@ ErrorClass meaning_of(sqlite3* db, int code) {
       }
       return {Kind::permanent,
               "check that the folder exists and that this process may read and write in it"};
-    case SQLITE_CONSTRAINT:
-      return {Kind::permanent, nullptr};
-    case SQLITE_ERROR:
     case SQLITE_MISUSE:
     case SQLITE_RANGE:
       return {Kind::misuse, nullptr};
     default:
-      return {Kind::permanent, nullptr};
+      return {Kind::refused, nullptr};
   }
+}
+
+bool is_undefined(std::string_view message) {
+  return message.starts_with("no such ") || message.find(" has no column named ") != message.npos;
+}
+
+DatabaseError::Kind kind_of(int code, std::string_view message) {
+  using enum DatabaseError::Kind;
+  switch (code) {
+    case SQLITE_CONSTRAINT_UNIQUE:
+    case SQLITE_CONSTRAINT_PRIMARYKEY:
+    case SQLITE_CONSTRAINT_ROWID:
+      return unique_violation;
+    case SQLITE_CONSTRAINT_FOREIGNKEY:
+      return foreign_key_violation;
+    case SQLITE_CONSTRAINT_NOTNULL:
+      return not_null_violation;
+    case SQLITE_CONSTRAINT_CHECK:
+      return check_violation;
+    case SQLITE_CONSTRAINT_DATATYPE:
+    case SQLITE_MISMATCH:
+    case SQLITE_TOOBIG:
+      return invalid_data;
+    case SQLITE_AUTH:
+      return permission_denied;
+    default:
+      break;
+  }
+  // One code for all that is wrong with a statement: only its text tells more.
+  if ((code & 0xff) != SQLITE_ERROR) return other;
+  if (is_undefined(message)) return undefined_object;
+  const bool unreadable = message.find("syntax error") != message.npos ||
+                          message.starts_with("unrecognized token") ||
+                          message.starts_with("incomplete input");
+  return unreadable ? syntax_error : other;
+}
+
+// What stands behind the colon of "UNIQUE constraint failed: orders.id".
+std::string constraint_of(int code, std::string_view message) {
+  constexpr std::string_view kBefore = "constraint failed: ";
+  const auto at = message.find(kBefore);
+  if ((code & 0xff) != SQLITE_CONSTRAINT || at == message.npos) return {};
+  std::string_view name = message.substr(at + kBefore.size());
+  if (name.starts_with("index '") && name.ends_with("'")) {
+    name.remove_prefix(std::string_view("index '").size());
+    name.remove_suffix(1);
+  }
+  return printable(name);
+}
+
+[[noreturn]] void throw_refused(const std::string& message, int code, std::string_view said,
+                                Whose whose) {
+  // The library's own tables are part of the database, which cannot be used as it is.
+  if (whose == Whose::users_on_our_tables && is_undefined(said)) {
+    throw PermanentError(message + "; the table is missing: run outbox migrate up");
+  }
+  if (whose != Whose::ours) {
+    throw DatabaseError(message, {.kind = kind_of(code, said),
+                                  .native_code = code,
+                                  .constraint = constraint_of(code, said)});
+  }
+  if ((code & 0xff) == SQLITE_ERROR) throw MisuseError(message);
+  throw PermanentError(message);
 }
 
 }  // namespace
 
-void throw_failure(sqlite3* db, int code, std::string_view doing, std::string_view where) {
+void throw_failure(sqlite3* db, int code, std::string_view doing, std::string_view where,
+                   Whose whose) {
   const ErrorClass meaning = meaning_of(db, code);
   std::string message = "cannot ";
   message.append(doing).append(" (").append(where).append("): ");
-  message.append(printable(db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code)));
+  const std::string said = db != nullptr ? sqlite3_errmsg(db) : sqlite3_errstr(code);
+  message.append(printable(said));
   message.append(" [SQLite error ").append(std::to_string(code));
   if ((code & 0xff) == SQLITE_CANTOPEN && db != nullptr && sqlite3_system_errno(db) != 0) {
     message.append(", ").append(std::strerror(sqlite3_system_errno(db)));
@@ -92,6 +154,8 @@ void throw_failure(sqlite3* db, int code, std::string_view doing, std::string_vi
       throw RetryableError(message);
     case Kind::misuse:
       throw MisuseError(message);
+    case Kind::refused:
+      throw_refused(message, code, said, whose);
     case Kind::permanent:
       break;
   }

@@ -7,6 +7,8 @@
 #include <memory>
 #include <string_view>
 
+#include "base/sql_context.h"
+
 namespace outbox::sqlite {
 
 struct CloseDatabase {
@@ -21,11 +23,12 @@ struct FinalizeStatement {
 };
 using StatementHandle = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
 
-// Throws what `code` means for the caller: RetryableError for what passes
+// Throws what `code`, an extended one, means for the caller: RetryableError for what passes
 // (busy, disk full, input/output), PermanentError for a database that can't be
-// used as it is or a violated constraint, MisuseError for SQL that is wrong.
+// used as it is. What is left is a DatabaseError if the statement was the user's; else
+// PermanentError for a violated constraint, MisuseError for SQL that is wrong.
 // `doing` completes "cannot ..."; `where` names the database.
 [[noreturn]] void throw_failure(sqlite3* db, int code, std::string_view doing,
-                                std::string_view where);
+                                std::string_view where, Whose whose = Whose::ours);
 
 }  // namespace outbox::sqlite

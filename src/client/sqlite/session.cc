@@ -30,7 +30,7 @@ Statement& Session::user_statement(std::string_view text, std::size_t values) {
     recent_.splice(recent_.begin(), recent_, found);
   } else {
     refuse_transaction_control(text);
-    Statement prepared(db_, text, "execute " + quote(text), context_->where());
+    Statement prepared(db_, text, "execute " + quote(text), context_->where(), context_.get());
     recent_.push_front({std::string(text), std::move(prepared)});
     if (recent_.size() > kUserStatements) recent_.pop_back();
   }

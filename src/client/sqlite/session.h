@@ -32,8 +32,8 @@ class Session {
   // One of the statements in sql.h.
   Statement& operator[](const Sql& sql);
 
-  // A statement of the user's. Throws MisuseError if it is wrong, begins or
-  // ends a transaction, or takes another number of values.
+  // A statement of the user's. Throws DatabaseError if it is wrong, MisuseError if it begins or
+  // ends a transaction or takes another number of values.
   Statement& user_statement(std::string_view text, std::size_t values);
 
   std::int64_t execute(std::string_view text, std::span<const Value> values);

@@ -15,8 +15,8 @@ const char* not_null(std::string_view text) { return text.data() == nullptr ? ""
 }  // namespace
 
 Statement::Statement(sqlite3* db, std::string_view text, std::string purpose,
-                     const std::string& where)
-    : db_(db), purpose_(std::move(purpose)), where_(&where) {
+                     const std::string& where, const SqlContext* users)
+    : db_(db), purpose_(std::move(purpose)), where_(&where), users_(users) {
   const char* const end = text.data() + text.size();
   const char* tail = text.data();
   const auto prepare_next = [&] {
@@ -24,7 +24,7 @@ Statement::Statement(sqlite3* db, std::string_view text, std::string purpose,
     const int code = sqlite3_prepare_v3(db, tail, static_cast<int>(end - tail),
                                         SQLITE_PREPARE_PERSISTENT, &statement, &tail);
     StatementHandle prepared(statement);
-    if (code != SQLITE_OK) throw_failure(db, sqlite3_extended_errcode(db), purpose_, where);
+    if (code != SQLITE_OK) fail(whose());
     return prepared;
   };
 
@@ -39,6 +39,17 @@ Statement::Statement(sqlite3* db, std::string_view text, std::string purpose,
                         "): the text holds more than one statement; run them one by one");
     }
   }
+}
+
+Whose Statement::whose() const {
+  if (users_ == nullptr) return Whose::ours;
+  return users_->is_about_own_tables(sqlite3_errmsg(db_)) ? Whose::users_on_our_tables
+                                                          : Whose::users;
+}
+
+void Statement::fail(Whose whose) const {
+  // A user's own connection may not report extended codes by itself.
+  throw_failure(db_, sqlite3_extended_errcode(db_), purpose_, *where_, whose);
 }
 
 void Run::check_bind(int code) {
@@ -81,12 +92,6 @@ bool Run::step() {
   if (code == SQLITE_ROW) return true;
   if (code != SQLITE_DONE) fail();
   return false;
-}
-
-void Run::fail() {
-  // A user's own connection may not report extended codes by itself.
-  throw_failure(statement_.db_, sqlite3_extended_errcode(statement_.db_), statement_.purpose_,
-                *statement_.where_);
 }
 
 std::int64_t Run::finish() {

@@ -27,11 +27,13 @@ struct Bytes {
 };
 
 // A prepared statement. `where` names the database in errors and must outlive
-// it. Used by one thread at a time.
+// it, as must `users`. Used by one thread at a time.
 class Statement {
  public:
-  // Throws MisuseError if the text is wrong or holds more than one statement.
-  Statement(sqlite3* db, std::string_view text, std::string purpose, const std::string& where);
+  // Throws as throw_failure() does if the text is wrong, and MisuseError if it holds more or less
+  // than one statement. `users`: it is a user's, on a session of this context.
+  Statement(sqlite3* db, std::string_view text, std::string purpose, const std::string& where,
+            const SqlContext* users = nullptr);
 
   int parameters() const { return sqlite3_bind_parameter_count(handle_.get()); }
   bool read_only() const { return sqlite3_stmt_readonly(handle_.get()) != 0; }
@@ -39,10 +41,14 @@ class Statement {
  private:
   friend class Run;
 
+  [[noreturn]] void fail(Whose whose) const;
+  Whose whose() const;
+
   sqlite3* db_;
   StatementHandle handle_;
   std::string purpose_;
   const std::string* where_;
+  const SqlContext* users_;
 };
 
 // One run of a statement: bound, stepped and, at the end, reset, which is what
@@ -86,7 +92,10 @@ class Run {
 
   // As step(), for those who want to look at the primary result code first.
   int try_step() { return sqlite3_step(handle()) & 0xff; }
-  [[noreturn]] void fail();
+  [[noreturn]] void fail() { statement_.fail(statement_.whose()); }
+
+  // For a COMMIT of the user's transaction.
+  [[noreturn]] void fail_as_users() { statement_.fail(Whose::users); }
 
   // Runs to the end; how many rows were changed.
   std::int64_t finish();

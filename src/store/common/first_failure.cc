@@ -8,6 +8,8 @@ void FirstFailure::note() {
     throw;
   } catch (const MisuseError& error) {
     known_ = {Kind::misuse, error.what()};
+  } catch (const DatabaseError& error) {
+    known_ = {Kind::database, error.what(), error.details()};
   } catch (const PermanentError& error) {
     known_ = {Kind::permanent, error.what()};
   } catch (const std::exception& error) {
@@ -25,6 +27,8 @@ void FirstFailure::throw_rolled_back(const std::string& message) const {
       throw MisuseError(why + "; it would fail again");
     case Kind::permanent:
       throw PermanentError(why + "; it would fail again");
+    case Kind::database:
+      throw DatabaseError(why + "; it would fail again", known_->details);
     case Kind::retryable:
       break;
   }

@@ -20,14 +20,15 @@ class FirstFailure {
   void clear() { known_.reset(); }
 
   // Throws an error with this message and the cause. Its kind is that of the first failure if
-  // that was the caller's fault or for good; else RetryableError, "start it over".
+  // that would come again; else RetryableError, "start it over".
   [[noreturn]] void throw_rolled_back(const std::string& message) const;
 
  private:
-  enum class Kind { retryable, permanent, misuse };
+  enum class Kind { retryable, permanent, misuse, database };
   struct Known {
     Kind kind;
     std::string text;
+    DatabaseError::Details details{};
   };
   std::optional<Known> known_;
 };

@@ -46,6 +46,25 @@ TEST(FirstFailure, WhatWouldFailAgainIsNotToBeStartedOver) {
   EXPECT_EQ(message_of<RetryableError>(other), "rolled back (hm); start it over");
 }
 
+TEST(FirstFailure, WhatTheDatabaseSaidIsSaidAgain) {
+  FirstFailure failure;
+  try {
+    throw DatabaseError("taken", {.kind = DatabaseError::Kind::unique_violation,
+                                  .sqlstate = "23505",
+                                  .constraint = "orders_number"});
+  } catch (...) {
+    failure.note();
+  }
+  try {
+    failure.throw_rolled_back("rolled back");
+  } catch (const DatabaseError& error) {
+    EXPECT_STREQ(error.what(), "rolled back (taken); it would fail again");
+    EXPECT_EQ(error.kind(), DatabaseError::Kind::unique_violation);
+    EXPECT_EQ(error.sqlstate(), "23505");
+    EXPECT_EQ(error.constraint(), "orders_number");
+  }
+}
+
 TEST(FirstFailure, TheFirstOneCountsUntilItIsForgotten) {
   FirstFailure failure;
   note<RetryableError>(failure, "first");

@@ -84,7 +84,7 @@ TEST_F(MysqlConnectionTest, SavepointsAreRolledBackToAndReleased) {
 TEST_F(MysqlConnectionTest, AnErrorOfOneStatementLeavesTheOthers) {
   const auto connection = begun(pool(url()));
   connection->execute(pay(1), {});
-  EXPECT_TRUE(contains(message_of<MisuseError>(
+  EXPECT_TRUE(contains(message_of<DatabaseError>(
                            [&] { connection->execute("INSERT INTO accounts VALUES (1, 0)", {}); }),
                        "'1'"));
   connection->commit();

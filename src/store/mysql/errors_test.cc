@@ -8,7 +8,7 @@
 namespace outbox::mysql {
 namespace {
 
-enum class Kind { retryable, permanent, misuse };
+enum class Kind { retryable, permanent, misuse, database };
 
 // The kind of error that the work throws, and its text.
 template <class Work>
@@ -19,6 +19,8 @@ std::pair<Kind, std::string> failure_of(Work work) {
     return {Kind::retryable, error.what()};
   } catch (const MisuseError& error) {
     return {Kind::misuse, error.what()};
+  } catch (const DatabaseError& error) {
+    return {Kind::database, error.what()};
   } catch (const PermanentError& error) {
     return {Kind::permanent, error.what()};
   }
@@ -64,13 +66,13 @@ INSTANTIATE_TEST_SUITE_P(
               {std::int64_t{1}},
               Kind::misuse,
               "connection"},
-        Wrong{"NoSuchTable", "SELECT * FROM no_such_table", {}, Kind::permanent, "migrate"},
+        Wrong{"NoSuchTable", "SELECT * FROM no_such_table", {}, Kind::database, "migrate"},
         Wrong{"AKeyThatIsTaken",
               "INSERT INTO mine VALUES (1)",
               {},
-              Kind::misuse,
+              Kind::database,
               "given out by hand"},
-        Wrong{"Nonsense", "SELEKT 1", {}, Kind::misuse, "start it over"}),
+        Wrong{"Nonsense", "SELEKT 1", {}, Kind::database, "start it over"}),
     [](const auto& each) { return each.param.name; });
 
 // The advice is for the library's own statements.

@@ -191,8 +191,8 @@ TEST_F(PostgresConnectionTest, ACommitAfterAFailedStatementSaysThatNothingHappen
   const Event event = simple_event("e");
   const auto connection = begun(*store);
   connection->insert({&event, 1}, {});
-  EXPECT_THROW(connection->execute("SELECT 1 / 0", {}), MisuseError);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { connection->commit(); }), "rolled back"));
+  EXPECT_THROW(connection->execute("SELECT 1 / 0", {}), DatabaseError);
+  EXPECT_TRUE(contains(message_of<DatabaseError>([&] { connection->commit(); }), "rolled back"));
   EXPECT_FALSE(connection->in_transaction());
   EXPECT_FALSE(store->find("e"));
 }

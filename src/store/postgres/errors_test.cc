@@ -16,7 +16,7 @@
 namespace outbox::postgres {
 namespace {
 
-enum class Kind { retryable, permanent, misuse };
+enum class Kind { retryable, permanent, misuse, database };
 
 // The kind of error that the work throws, and its text.
 template <class Work>
@@ -27,6 +27,8 @@ std::pair<Kind, std::string> failure_of(Work work) {
     return {Kind::retryable, error.what()};
   } catch (const MisuseError& error) {
     return {Kind::misuse, error.what()};
+  } catch (const DatabaseError& error) {
+    return {Kind::database, error.what()};
   } catch (const PermanentError& error) {
     return {Kind::permanent, error.what()};
   }
@@ -91,20 +93,20 @@ INSTANTIATE_TEST_SUITE_P(
               "08P01",
               "connection was lost"},
         Wrong{
-            "NoSuchTable", "SELECT * FROM no_such_table", {}, Kind::permanent, "42P01", "migrate"},
+            "NoSuchTable", "SELECT * FROM no_such_table", {}, Kind::database, "42P01", "migrate"},
         Wrong{"AKeyThatIsTaken",
               "INSERT INTO {mine} VALUES (1)",
               {},
-              Kind::misuse,
+              Kind::database,
               "23505",
               "given out by hand"},
         Wrong{"NotAllowed",
               "DO $$ BEGIN SET LOCAL ROLE pg_monitor; DELETE FROM {mine}; END $$",
               {},
-              Kind::permanent,
+              Kind::database,
               "42501",
               "docs/databases.md"},
-        Wrong{"Division", "SELECT 1 / 0", {}, Kind::misuse, "22012", "start it over"},
+        Wrong{"Division", "SELECT 1 / 0", {}, Kind::database, "22012", "start it over"},
         Wrong{"ACollision",
               "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$",
               {},
@@ -167,7 +169,7 @@ TEST_F(PostgresErrorsTest, WhatASavepointHasUndoneIsForgotten) {
   const auto connection = begun(*store);
   connection->insert({&event, 1}, {});
   connection->savepoint("part");
-  EXPECT_THROW(connection->execute("SELECT 1 / 0", {}), MisuseError);
+  EXPECT_THROW(connection->execute("SELECT 1 / 0", {}), DatabaseError);
   connection->rollback_to("part");
   EXPECT_NO_THROW(connection->commit());
   EXPECT_TRUE(store->find("kept"));

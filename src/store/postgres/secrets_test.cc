@@ -91,7 +91,7 @@ TEST_F(PostgresSecretsTest, NeitherDescriptionNorErrorsNorLogOfAStoreShowThePass
   EXPECT_EQ(store->description().find(kSecret), std::string::npos);
   const auto connection = begun(*store);
   const std::string message =
-      message_of<MisuseError>([&] { connection->execute("SELECT nonsense", {}); });
+      message_of<DatabaseError>([&] { connection->execute("SELECT nonsense", {}); });
   EXPECT_EQ(message.find(kSecret), std::string::npos);
   EXPECT_FALSE(log_.contains(kSecret));
 }

@@ -151,7 +151,7 @@ void Database::commit() {
   }
   const bool undone = certainly_undone();
   try {
-    run.fail();
+    run.fail_as_users();  // of what it did, only a deferred constraint can fail now
   } catch (const Error& error) {
     rollback();
     if (undone) throw;

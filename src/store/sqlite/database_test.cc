@@ -205,20 +205,20 @@ TEST_F(UserSqlTest, TellsHowManyRowsWereChanged) {
   EXPECT_EQ(connection_->execute("DELETE FROM t", {}), 3);
 }
 
-TEST_F(UserSqlTest, AConstraintIsAPermanentErrorInSqlitesWords) {
+TEST_F(UserSqlTest, AConstraintIsRefusedInSqlitesWords) {
   connection_->begin();
   connection_->execute("INSERT INTO t (b) VALUES (1)", {});
   EXPECT_TRUE(contains(
-      message_of<PermanentError>([&] { connection_->execute("INSERT INTO t (b) VALUES (1)", {}); }),
+      message_of<DatabaseError>([&] { connection_->execute("INSERT INTO t (b) VALUES (1)", {}); }),
       "UNIQUE constraint failed: t.b"));
   EXPECT_TRUE(connection_->in_transaction());
   connection_->commit();
   EXPECT_EQ(connection_->query("SELECT * FROM t", {}).size(), 1u);
 }
 
-TEST_F(UserSqlTest, WrongSqlIsMisuseAndIsShown) {
+TEST_F(UserSqlTest, WrongSqlIsRefusedAndIsShown) {
   EXPECT_TRUE(
-      contains(message_of<MisuseError>([&] { connection_->execute("SELEKT 1", {}); }), "SELEKT 1"));
+      contains(message_of<DatabaseError>([&] { connection_->execute("SELEKT 1", {}); }), "SELEKT 1"));
   EXPECT_TRUE(
       contains(message_of<MisuseError>([&] { connection_->execute("SELECT 1; SELECT 2", {}); }),
                "more than one statement"));
@@ -276,7 +276,7 @@ TEST_F(UserSqlTest, ACommitThatIsRefusedDidNotHappenAndIsOver) {
   connection_->execute("CREATE TABLE child (t REFERENCES t DEFERRABLE INITIALLY DEFERRED)", {});
   connection_->begin();
   connection_->execute("INSERT INTO child VALUES (42)", {});
-  EXPECT_TRUE(contains(message_of<PermanentError>([&] { connection_->commit(); }),
+  EXPECT_TRUE(contains(message_of<DatabaseError>([&] { connection_->commit(); }),
                        "FOREIGN KEY constraint failed"));
   EXPECT_FALSE(connection_->in_transaction());
   EXPECT_TRUE(connection_->query("SELECT * FROM child", {}).empty());
@@ -288,9 +288,9 @@ TEST_F(UserSqlTest, AfterARollbackByAWrongStatementTheTransactionIsNotToBeStarte
   connection_->execute("CREATE TABLE once (a PRIMARY KEY)", {});
   connection_->execute("INSERT INTO once VALUES (1)", {});
   connection_->begin();
-  EXPECT_THROW(connection_->execute("INSERT OR ROLLBACK INTO once VALUES (1)", {}), PermanentError);
-  EXPECT_THROW(connection_->execute("INSERT INTO t (b) VALUES (2)", {}), PermanentError);
-  const std::string message = message_of<PermanentError>([&] { connection_->commit(); });
+  EXPECT_THROW(connection_->execute("INSERT OR ROLLBACK INTO once VALUES (1)", {}), DatabaseError);
+  EXPECT_THROW(connection_->execute("INSERT INTO t (b) VALUES (2)", {}), DatabaseError);
+  const std::string message = message_of<DatabaseError>([&] { connection_->commit(); });
   EXPECT_TRUE(contains(message, "UNIQUE constraint failed"));
   EXPECT_TRUE(contains(message, "it would fail again"));
   connection_->begin();

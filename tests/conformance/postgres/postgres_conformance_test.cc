@@ -93,6 +93,10 @@ class PostgresBackend : public Backend {
                 ", registered_at = registered_at - " + interval);
   }
 
+  std::string user_table(const std::string& name) const override {
+    return schema_->name() + "." + name;
+  }
+
   bool moves_rows() const override { return true; }
   std::chrono::microseconds clock_error() const override { return 2s; }
 
@@ -259,6 +263,8 @@ class AtCommitBackend final : public PostgresBackend {
 
 // Only writing is different then.
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
+                                 factory<AtCommitBackend>("AtCommit", "outbox_event"));
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, StatementsTest,
                                  factory<AtCommitBackend>("AtCommit", "outbox_event"));
 
 OUTBOX_STORE_CONFORMANCE_SUBJECT(Postgres, NetworkTest,
