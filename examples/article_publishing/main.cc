@@ -70,9 +70,11 @@ class Search {
   }
 
   std::string title(const std::string& id) {
-    const std::vector<outbox::Value> values{id};
-    return std::get<std::string>(
-        store_->connect()->query("SELECT title FROM articles WHERE id = ?", values).at(0).at(0));
+    const std::vector<outbox::Parameter> values{id};
+    return store_->connect()
+        ->query("SELECT title FROM articles WHERE id = ?", values)
+        .at(0)
+        .get<std::string>(0);
   }
 
  private:

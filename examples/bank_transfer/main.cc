@@ -118,7 +118,7 @@ Transfer transfer(int number) {
 }
 
 std::int64_t number(outbox::Store& store, const std::string& sql) {
-  return std::get<std::int64_t>(store.connect()->query(sql, {}).at(0).at(0));
+  return store.connect()->query(sql, {}).at(0).get<std::int64_t>(0);
 }
 
 class InsufficientFunds final : public std::runtime_error {
@@ -183,7 +183,8 @@ void open_accounts(const fs::path& folder) {
       "CREATE TABLE entries(account TEXT NOT NULL, transfer TEXT NOT NULL, cents INTEGER NOT NULL)",
       {});
   for (int i = 0; i < kAccounts; ++i) {
-    const std::vector<outbox::Value> values{"account-" + std::to_string(i), kOpeningCents};
+    const std::string account = "account-" + std::to_string(i);
+    const std::vector<outbox::Parameter> values{account, kOpeningCents};
     at_bank->execute("INSERT INTO accounts(id, cents) VALUES (?, ?)", values);
   }
 }

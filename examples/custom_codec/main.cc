@@ -67,8 +67,8 @@ void run(const std::string& path) {
             .aggregate_id = "42",
             .payload = outbox::json(Json{{"name", "Zo\u00eb"}}.dump()),
             .headers = {{"source", "B\u00fcro"}}});
-  const auto rows = tx.query("SELECT headers FROM outbox_event");
-  std::cout << "in the table: " << std::get<std::string>(rows.at(0).at(0)) << '\n';
+  const auto stored = tx.query_one<std::string>("SELECT headers FROM outbox_event");
+  std::cout << "in the table: " << stored << '\n';
   // What a careless program might write.
   tx.execute(
       "INSERT INTO outbox_event (event_id, event_type, aggregate_type, payload, headers)"

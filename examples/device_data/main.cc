@@ -151,8 +151,7 @@ void run(const std::filesystem::path& folder) {
   expect(analysis->readings() == 1'000, "readings were lost or counted twice");
 
   const auto alarms = [&] {
-    return std::get<std::int64_t>(
-        store->connect()->query("SELECT count(*) FROM alarms", {}).at(0).at(0));
+    return store->connect()->query("SELECT count(*) FROM alarms", {}).at(0).get<std::int64_t>(0);
   };
   expect(alarms() == 2, "there should be two alarms");
   const auto replayed =

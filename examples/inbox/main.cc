@@ -28,7 +28,7 @@ void create_tables(outbox::Writer& writer) {
 
 std::int64_t invoices(outbox::Store& store) {
   const auto rows = store.connect()->query("SELECT count(*) FROM invoice", {});
-  return std::get<std::int64_t>(rows.at(0).at(0));
+  return rows.at(0).get<std::int64_t>(0);
 }
 
 // Deliver an order, and then again: as after a crash, by hand.
@@ -83,7 +83,7 @@ void keep_a_copy(const std::shared_ptr<outbox::Store>& store, outbox::Writer& wr
   hear("shipped", 3);
   hear("paid", 2);
   const auto rows = store->connect()->query("SELECT state FROM order_copy", {});
-  std::cout << "order 7 is " << std::get<std::string>(rows.at(0).at(0)) << std::endl;
+  std::cout << "order 7 is " << rows.at(0).get<std::string>(0) << std::endl;
 }
 
 void run(const std::string& path) {

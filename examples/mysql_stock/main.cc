@@ -66,8 +66,7 @@ int sell(outbox::Writer& writer, const std::string& clerk, const std::string& fi
 
 std::int64_t left(outbox::Writer& writer) {
   auto tx = writer.begin();
-  const auto rows = tx.query("SELECT CAST(sum(pieces) AS SIGNED) FROM stock");
-  return std::get<std::int64_t>(rows.at(0).at(0));
+  return tx.query_one<std::int64_t>("SELECT sum(pieces) FROM stock");
 }
 
 void run(const std::string& url) {

@@ -83,8 +83,8 @@ void run(const std::string& path) {
   std::cout << "a purge would remove " << purger.preview().done << '\n';
   const outbox::Purged purged = purger.run_once();
   const auto archived =
-      store->connect()->query("SELECT count(*) FROM outbox_event_archive", {}).at(0).at(0);
-  std::cout << "purged " << purged.done << ", archived " << std::get<std::int64_t>(archived)
+      store->connect()->query("SELECT count(*) FROM outbox_event_archive", {}).at(0);
+  std::cout << "purged " << purged.done << ", archived " << archived.get<std::int64_t>(0)
             << ", left " << store->count({}) << '\n';
 }
 

@@ -88,7 +88,7 @@ class Service {
   }
 
   std::int64_t number(const std::string& sql) {
-    return std::get<std::int64_t>(store->connect()->query(sql, {}).at(0).at(0));
+    return store->connect()->query(sql, {}).at(0).get<std::int64_t>(0);
   }
 
   std::shared_ptr<outbox::Store> store;

@@ -98,8 +98,7 @@ void refund(outbox::Writer& writer, outbox::Store& db, PGconn* connection) {
 // The sum of what the ledger got.
 std::int64_t booked(outbox::Writer& writer) {
   auto tx = writer.begin();
-  const auto rows = tx.query("SELECT coalesce(sum(cents), 0)::bigint FROM ledger");
-  return std::get<std::int64_t>(rows.at(0).at(0));
+  return tx.query_one<std::int64_t>("SELECT coalesce(sum(cents), 0) FROM ledger");
 }
 
 void run(const std::string& url) {

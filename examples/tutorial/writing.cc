@@ -1,7 +1,9 @@
 // Events, transactions and hooks.
 #include <atomic>
+#include <cstdint>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -33,8 +35,20 @@ void create_orders(const std::string& path) {
 
 std::int64_t count_orders(outbox::Outbox& box) {
   auto tx = box.begin();
-  const auto rows = tx.query("SELECT count(*) FROM orders");
-  return std::get<std::int64_t>(rows.at(0).at(0));
+  return tx.query_one<std::int64_t>("SELECT count(*) FROM orders");
+}
+
+void what_a_query_returns(outbox::Outbox& box) {
+  auto tx = box.begin();
+  tx.execute("INSERT INTO orders (id, cents) VALUES (?, ?), (?, ?)", 42, 1999, 43, nullptr);
+  std::int64_t total = 0;
+  // [rows]
+  for (const outbox::ResultRow& row : tx.query("SELECT id, cents FROM orders WHERE id < ?", 100)) {
+    total += row.get<std::optional<std::int64_t>>("cents").value_or(0);
+  }
+  const auto [orders, first] = tx.query_one<int, int>("SELECT count(*), min(id) FROM orders");
+  // [/rows]
+  expect(total == 1999 && orders == 2 && first == 42, "two orders of 1999 cents");
 }
 
 // [enums]
@@ -112,6 +126,7 @@ void transactions(const Scratch& scratch) {
   }  // not committed: neither the order nor its event ever existed
   // [/rollback]
   expect(count_orders(box) == 0, "a rollback leaves nothing");
+  what_a_query_returns(box);
 
   {
     // [savepoint]

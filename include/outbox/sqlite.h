@@ -111,8 +111,8 @@ class OUTBOX_EXPORT ExternalConnection final : public Connection {
   void release(const std::string& name) override;
   void rollback_to(const std::string& name) override;
 
-  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override;
 
  private:
   class Impl;

@@ -1,20 +1,22 @@
 // A database transaction that events are written in.
 #pragma once
 
-#include <concepts>
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "outbox/event.h"
 #include "outbox/export.h"
+#include "outbox/row.h"
 #include "outbox/spi/store.h"
 
 namespace outbox {
@@ -25,9 +27,23 @@ namespace internal {
 class TransactionState;
 }
 
-// Whatever a statement can be given: numbers, text, Blob, nullptr, optionals.
+namespace internal {
+// T for one type, std::tuple<T...> for several.
+template <class... T>
+struct Selected {
+  using Type = std::tuple<T...>;
+};
 template <class T>
-Value to_value(T&& value);
+struct Selected<T> {
+  using Type = T;
+};
+
+// Throw MisuseError unless there is exactly, or at most, one row, of so many columns.
+OUTBOX_EXPORT const ResultRow& only_row(const std::vector<ResultRow>& rows, std::size_t columns,
+                                        std::string_view sql);
+OUTBOX_EXPORT const ResultRow* row_if_any(const std::vector<ResultRow>& rows, std::size_t columns,
+                                          std::string_view sql);
+}  // namespace internal
 
 // Part of a transaction that can be undone alone; rolled back unless released.
 class [[nodiscard]] OUTBOX_EXPORT Savepoint {
@@ -62,16 +78,42 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
 
+  // Runs one statement with a value for each `?` (on PostgreSQL $1, $2, ...); how many
+  // rows it changed. See Parameter for what a value can be; texts and bytes are not copied.
+  // Throws DatabaseError if the database refuses the statement.
   template <class... Args>
-  std::int64_t execute(std::string_view sql, Args&&... args) {
-    const std::vector<Value> values{to_value(std::forward<Args>(args))...};
-    return connection().execute(sql, values);
+  std::int64_t execute(std::string_view sql, const Args&... args) {
+    const std::array<Parameter, sizeof...(Args)> parameters{Parameter(args)...};
+    return connection().execute(sql, parameters);
   }
 
+  // The rows that it returns.
   template <class... Args>
-  std::vector<ResultRow> query(std::string_view sql, Args&&... args) {
-    const std::vector<Value> values{to_value(std::forward<Args>(args))...};
-    return connection().query(sql, values);
+  std::vector<ResultRow> query(std::string_view sql, const Args&... args) {
+    const std::array<Parameter, sizeof...(Args)> parameters{Parameter(args)...};
+    return connection().query(sql, parameters);
+  }
+
+  // The one row that it returns, as a value or, of several columns, a tuple; see
+  // ResultRow::get() for the types. Throws MisuseError if there are more rows, or none.
+  //
+  //   const auto count = tx.query_one<int>("SELECT count(*) FROM orders");
+  //   const auto [id, note] = tx.query_one<int, std::string>("SELECT id, note FROM orders");
+  template <class... T, class... Args>
+  requires(sizeof...(T) > 0) auto query_one(std::string_view sql, const Args&... args) {
+    const std::vector<ResultRow> rows = query(sql, args...);
+    const ResultRow& row = internal::only_row(rows, sizeof...(T), sql);
+    return selected<T...>(row, std::index_sequence_for<T...>());
+  }
+
+  // The same, and nullopt if there is no row.
+  template <class... T, class... Args>
+  requires(sizeof...(T) > 0) auto query_optional(std::string_view sql, const Args&... args) {
+    const std::vector<ResultRow> rows = query(sql, args...);
+    const ResultRow* row = internal::row_if_any(rows, sizeof...(T), sql);
+    using Type = typename internal::Selected<T...>::Type;
+    if (row == nullptr) return std::optional<Type>();
+    return std::optional<Type>(selected<T...>(*row, std::index_sequence_for<T...>()));
   }
 
   // As Writer::write and Writer::write_all, in this transaction.
@@ -103,40 +145,12 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   friend class Writer;
   explicit Transaction(std::unique_ptr<internal::TransactionState> state);
 
+  template <class... T, std::size_t... I>
+  static auto selected(const ResultRow& row, std::index_sequence<I...> /*columns*/) {
+    return typename internal::Selected<T...>::Type(row.get<T>(I)...);
+  }
+
   std::unique_ptr<internal::TransactionState> state_;  // null once over
 };
-
-// --- implementation of the templates ---
-
-namespace internal {
-template <class T>
-struct IsOptional : std::false_type {};
-template <class T>
-struct IsOptional<std::optional<T>> : std::true_type {};
-}  // namespace internal
-
-template <class T>
-Value to_value(T&& value) {
-  using U = std::remove_cvref_t<T>;
-  if constexpr (std::same_as<U, Value>) {
-    return std::forward<T>(value);
-  } else if constexpr (internal::IsOptional<U>::value) {
-    return value ? to_value(*std::forward<T>(value)) : Value{nullptr};
-  } else if constexpr (std::is_null_pointer_v<U>) {
-    return nullptr;
-  } else if constexpr (std::is_integral_v<U>) {
-    static_assert(sizeof(U) < 8 || std::is_signed_v<U>,
-                  "databases have no 64-bit unsigned integers: cast to std::int64_t");
-    return static_cast<std::int64_t>(value);
-  } else if constexpr (std::is_floating_point_v<U>) {
-    return static_cast<double>(value);
-  } else if constexpr (std::same_as<U, Blob>) {
-    return std::forward<T>(value);
-  } else {
-    static_assert(std::is_constructible_v<std::string, T>,
-                  "a statement takes numbers, text, outbox::Blob, nullptr, or optionals of them");
-    return std::string(std::forward<T>(value));
-  }
-}
 
 }  // namespace outbox

@@ -60,13 +60,12 @@ std::int64_t in_microseconds(std::chrono::milliseconds time) {
   return std::chrono::microseconds(time).count();
 }
 
-std::int64_t execute(Connection& on, const std::string& sql, const std::vector<Value>& values) {
+std::int64_t execute(Connection& on, const std::string& sql, const std::vector<Parameter>& values) {
   return on.execute(sql, values);
 }
 
-std::string text(const Value& value) {
-  const auto* held = std::get_if<std::string>(&value);
-  return held == nullptr ? std::string() : *held;
+std::string text(const ResultRow& row, std::size_t column) {
+  return row.get<std::optional<std::string>>(column).value_or("");
 }
 
 }  // namespace
@@ -99,16 +98,16 @@ std::optional<CreationRow> CreationTable::read_newest(Connection& on,
 
 std::optional<CreationRow> CreationTable::read_by(Connection& on, const std::string& sql,
                                                   const CreationKey& key) const {
-  const std::vector<Value> values{key.tenant_id, key.key};
+  const std::vector<Parameter> values{key.tenant_id, key.key};
   const std::vector<ResultRow> rows = on.query(sql, values);
   if (rows.empty()) return std::nullopt;
   const ResultRow& row = rows.front();
-  return CreationRow{.hash = text(row[0]),
-                     .state = static_cast<CreationState>(std::get<std::int64_t>(row[1])),
-                     .owner = text(row[2]),
-                     .left = std::chrono::microseconds{std::get<std::int64_t>(row[3])},
-                     .ids = {.internal_id = text(row[4]), .public_id = text(row[5])},
-                     .result_ref = text(row[6])};
+  return CreationRow{.hash = text(row, 0),
+                     .state = static_cast<CreationState>(row.get<std::int64_t>(1)),
+                     .owner = text(row, 2),
+                     .left = std::chrono::microseconds{row.get<std::int64_t>(3)},
+                     .ids = {.internal_id = text(row, 4), .public_id = text(row, 5)},
+                     .result_ref = text(row, 6)};
 }
 
 bool CreationTable::take_over(Connection& on, const CreationKey& key, const CreationClaim& claim,

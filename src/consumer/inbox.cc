@@ -25,11 +25,11 @@ void check_group(std::string_view group) {
   check_name("consumer group", group, kMaxConsumerLength);
 }
 
-std::vector<Value> key(std::string_view group, std::string_view event_id) {
+std::vector<Parameter> key(std::string_view group, std::string_view event_id) {
   // Before the statement: MySQL would cut them to fit, and take two events for one.
   check_group(group);
   check_name("event id", event_id, kMaxConsumedIdLength);
-  return {std::string(group), std::string(event_id)};
+  return {group, event_id};
 }
 
 internal::OldRowsOptions purge_options(InboxOptions options) {
@@ -142,7 +142,7 @@ class Inbox::Impl {
         old_rows_(store_, purge_options(std::move(options)), "InboxOptions") {}
 
   bool first(Connection& connection, std::string_view group, std::string_view event_id) {
-    const std::vector<Value> values = key(group, event_id);
+    const std::vector<Parameter> values = key(group, event_id);
     if (!connection.in_transaction()) {
       throw MisuseError("the inbox was to record an event outside a transaction (" +
                         store_->description() + "): begin the one that its effect is in");

@@ -72,14 +72,14 @@ OldRows::OldRows(std::shared_ptr<Store> store, OldRowsOptions options,
 std::int64_t OldRows::purge(const std::stop_token& stop) {
   const std::int64_t age = microseconds(options_.retention).count();
   const auto limit = static_cast<std::int64_t>(options_.batch);
-  std::vector<Value> values{age, limit};
+  std::vector<Parameter> values{age, limit};
   if (store_->capabilities().dialect != Dialect::mysql) values.emplace_back(age);
   std::int64_t removed = 0;
   while (!stop.stop_requested()) {
     const auto connection = store_->connect();
     // A search keeps nobody waiting; a DELETE that finds nothing may, on InnoDB, keep
     // those waiting who insert at the end of what it looked through.
-    if (connection->query(find_, std::vector<Value>{age}).empty()) break;
+    if (connection->query(find_, std::vector<Parameter>{age}).empty()) break;
     const std::int64_t rows = connection->execute(remove_, values);
     removed += rows;
     if (rows < limit) break;  // that was all, or others are at it

@@ -57,14 +57,14 @@ class VersionGuard::Impl {
       throw MisuseError("the version guard was to note a version outside a transaction (" +
                         store_->description() + "): begin the one that uses the version");
     }
-    const Value key[] = {std::string(group), std::string(aggregate_type),
-                         std::string(aggregate_id)};
+    const Parameter key[] = {group, aggregate_type, aggregate_id};
     if (!in_two_steps_) {
-      return connection.execute(insert_, std::vector<Value>{key[0], key[1], key[2], version}) == 1;
+      return connection.execute(insert_, std::vector<Parameter>{key[0], key[1], key[2], version}) ==
+             1;
     }
-    connection.execute(insert_, std::vector<Value>{key[0], key[1], key[2], kNoneSeen});
-    return connection.execute(update_,
-                              std::vector<Value>{version, key[0], key[1], key[2], version}) == 1;
+    connection.execute(insert_, std::vector<Parameter>{key[0], key[1], key[2], kNoneSeen});
+    return connection.execute(
+               update_, std::vector<Parameter>{version, key[0], key[1], key[2], version}) == 1;
   }
 
  private:

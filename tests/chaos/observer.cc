@@ -67,17 +67,17 @@ std::vector<ResultRow> Observer::query(const std::string& sql) {
 }
 
 std::int64_t Observer::number(const std::string& sql) {
-  return std::get<std::int64_t>(query(sql).at(0).at(0));
+  return query(sql).at(0).get<std::int64_t>(0);
 }
 
 std::vector<Committed> Observer::committed() {
   std::vector<Committed> result;
   for (const ResultRow& row : query(kCommitted)) {
-    result.push_back({.id = std::get<std::string>(row[0]),
-                      .aggregate = std::get<std::string>(row[1]),
-                      .number = std::get<std::int64_t>(row[2]),
-                      .ordered = std::get<std::int64_t>(row[3]) != 0,
-                      .not_before = std::get<std::int64_t>(row[4])});
+    result.push_back({.id = row.get<std::string>(0),
+                      .aggregate = row.get<std::string>(1),
+                      .number = row.get<std::int64_t>(2),
+                      .ordered = row.get<std::int64_t>(3) != 0,
+                      .not_before = row.get<std::int64_t>(4)});
   }
   return result;
 }
@@ -85,8 +85,8 @@ std::vector<Committed> Observer::committed() {
 std::vector<Committed> Observer::written() {
   std::vector<Committed> result;
   for (const ResultRow& row : query(kWritten)) {
-    const Movement movement = parse_payload(std::get<std::string>(row[1]));
-    result.push_back({.id = std::get<std::string>(row[0]),
+    const Movement movement = parse_payload(row.get<std::string>(1));
+    result.push_back({.id = row.get<std::string>(0),
                       .aggregate = movement.aggregate,
                       .number = movement.number});
   }
@@ -101,7 +101,7 @@ std::int64_t Observer::most_crashes() { return number(kCrashes); }
 std::vector<pid_t> Observer::owners() {
   std::vector<pid_t> pids;
   for (const ResultRow& row : query(kOwners)) {
-    pids.push_back(static_cast<pid_t>(std::get<std::int64_t>(row[0])));
+    pids.push_back(static_cast<pid_t>(row.get<std::int64_t>(0)));
   }
   return pids;
 }
@@ -124,7 +124,7 @@ std::vector<std::string> Observer::unfinished() {
   std::vector<std::string> lines;
   for (const ResultRow& row : query(kUnfinished)) {
     std::string& line = lines.emplace_back();
-    for (std::size_t i = 0; i < row.size(); ++i) line += kUnfinishedNames[i] + text_of(row[i]);
+    for (std::size_t i = 0; i < row.size(); ++i) line += kUnfinishedNames[i] + text_of(row.at(i));
   }
   return lines;
 }

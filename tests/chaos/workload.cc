@@ -48,7 +48,7 @@ std::string fill_counters() {
 std::int64_t next_numbers(Connection& connection, const std::string& aggregate, std::size_t count) {
   const std::string row = " WHERE aggregate = " + in_quotes(aggregate);
   connection.execute("UPDATE counter SET last = last + " + std::to_string(count) + row, {});
-  return std::get<std::int64_t>(connection.query("SELECT last FROM counter" + row, {}).at(0).at(0));
+  return connection.query("SELECT last FROM counter" + row, {}).at(0).get<std::int64_t>(0);
 }
 
 void record(Connection& connection, std::span<const Committed> rows) {
@@ -198,8 +198,8 @@ void Workload::resolve(const std::stop_token& stop) {
       const auto found = own_->connection().query(
           "SELECT count(*) FROM business WHERE event_id = " + in_quotes(ids_.front()), {});
       own_->recover();
-      outcomes_.append(to_line(
-          Resolved{.id = ids_.front(), .happened = std::get<std::int64_t>(found[0][0]) > 0}));
+      outcomes_.append(
+          to_line(Resolved{.id = ids_.front(), .happened = found[0].get<std::int64_t>(0) > 0}));
       return;
     } catch (const RetryableError&) {
       pause(stop, kAfterAFailure);

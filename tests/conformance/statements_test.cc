@@ -38,7 +38,7 @@ class Shop {
   Connection& connection() { return *connection_; }
   Dialect dialect() const { return dialect_; }
 
-  std::int64_t execute(const std::string& sql, const std::vector<Value>& values = {}) {
+  std::int64_t execute(const std::string& sql, const std::vector<Parameter>& values = {}) {
     return connection_->execute(named(sql), values);
   }
 

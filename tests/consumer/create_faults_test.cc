@@ -75,7 +75,7 @@ class CreateFaultsTest : public CreationTest {
       for (auto& each : pool) {
         each = store()->connect();
         const auto pid =
-            std::get<std::int64_t>(each->query("SELECT pg_backend_pid()::bigint", {}).at(0).at(0));
+            each->query("SELECT pg_backend_pid()::bigint", {}).at(0).get<std::int64_t>(0);
         pids += (pids.empty() ? "" : ", ") + std::to_string(pid);
       }
       pool.clear();
@@ -89,7 +89,7 @@ class CreateFaultsTest : public CreationTest {
                                          " WHERE id <> connection_id() AND db = database()",
                                          {})) {
       try {
-        on.execute("KILL " + std::to_string(std::get<std::int64_t>(row.at(0))), {});
+        on.execute("KILL " + std::to_string(row.get<std::int64_t>(0)), {});
       } catch (const Error& error) {
         // One that has just ended by itself.
         EXPECT_TRUE(contains(error.what(), "Unknown thread id"));

@@ -25,10 +25,9 @@ class CreateTest : public CreationTest {
  protected:
   // The error of the record with this key.
   std::string last_error(const std::string& key) {
-    return std::get<std::string>(
-        query("SELECT last_error FROM " + table() + " WHERE request_key = '" + key + "'")
-            .at(0)
-            .at(0));
+    return query("SELECT last_error FROM " + table() + " WHERE request_key = '" + key + "'")
+        .at(0)
+        .get<std::string>(0);
   }
 };
 

@@ -115,13 +115,11 @@ class CreationTest : public PatternTest {
     const auto rows = query("SELECT state, attempts, result_ref, last_error FROM " + table() +
                             " WHERE request_key = '" + key + "'");
     if (rows.size() != 1) return std::to_string(rows.size()) + " records";
-    const auto text = [](const Value& value) {
-      const auto* held = std::get_if<std::string>(&value);
-      return held == nullptr ? std::string("-") : *held;
+    const auto text = [&](std::size_t column) {
+      return rows[0].get<std::optional<std::string>>(column).value_or("-");
     };
-    return std::to_string(std::get<std::int64_t>(rows[0][0])) + " " +
-           std::to_string(std::get<std::int64_t>(rows[0][1])) + " " + text(rows[0][2]) + " " +
-           text(rows[0][3]);
+    return std::to_string(rows[0].get<std::int64_t>(0)) + " " +
+           std::to_string(rows[0].get<std::int64_t>(1)) + " " + text(2) + " " + text(3);
   }
 
   // That exactly one thing was made, with these ids, and told of once.

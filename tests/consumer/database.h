@@ -55,9 +55,7 @@ class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   // A transaction of its own.
   std::int64_t execute(const std::string& sql) { return store_->connect()->execute(sql, {}); }
   std::vector<ResultRow> query(const std::string& sql) { return store_->connect()->query(sql, {}); }
-  std::int64_t number(const std::string& sql) {
-    return std::get<std::int64_t>(query(sql).at(0).at(0));
-  }
+  std::int64_t number(const std::string& sql) { return query(sql).at(0).get<std::int64_t>(0); }
 
   // Until so many transactions wait for a lock in this database; false if they do not. On
   // SQLite, where the second transaction waits to begin, nobody can tell: at once.
@@ -79,7 +77,7 @@ class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   std::int64_t waiters() {
     const auto on = store_->connect();
     const auto number = [&](const char* sql) {
-      return std::get<std::int64_t>(on->query(sql, {}).at(0).at(0));
+      return on->query(sql, {}).at(0).get<std::int64_t>(0);
     };
     if (dialect() == Dialect::postgres) {
       return number(

@@ -19,14 +19,14 @@ using test::message_of;
 
 class DialectTest : public PatternTest {
  protected:
-  std::int64_t run(const std::string& sql, const std::vector<Value>& values) {
+  std::int64_t run(const std::string& sql, const std::vector<Parameter>& values) {
     return store()->connect()->execute(render_sql(sql, *store(), "the test"), values);
   }
-  bool holds(const std::string& condition, const std::vector<Value>& values = {}) {
+  bool holds(const std::string& condition, const std::vector<Parameter>& values = {}) {
     const auto rows = store()->connect()->query(
         render_sql("SELECT CASE WHEN " + condition + " THEN 1 ELSE 0 END", *store(), "the test"),
         values);
-    return std::get<std::int64_t>(rows.at(0).at(0)) == 1;
+    return rows.at(0).get<std::int64_t>(0) == 1;
   }
 };
 
@@ -52,10 +52,13 @@ TEST_P(DialectTest, NowIsWhatTheTablesHold) {
   run(insert + "{now})", {"billing", "e1"});
   const std::string recent = "SELECT count(*) FROM {inbox} WHERE consumed_at > {before ?}";
   const std::string late = "SELECT count(*) FROM {inbox} WHERE consumed_at > {after ?}";
-  const std::vector<Value> minute{std::int64_t{60'000'000}};
+  const std::vector<Parameter> minute{std::int64_t{60'000'000}};
   const auto count = [&](const std::string& sql) {
-    return std::get<std::int64_t>(
-        store()->connect()->query(render_sql(sql, *store(), "the test"), minute).at(0).at(0));
+    return store()
+        ->connect()
+        ->query(render_sql(sql, *store(), "the test"), minute)
+        .at(0)
+        .get<std::int64_t>(0);
   };
   EXPECT_EQ(count(recent), 1);
   EXPECT_EQ(count(late), 0);

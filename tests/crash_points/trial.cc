@@ -114,7 +114,7 @@ std::set<std::string> Trial::ids_of(const std::string& sql) {
   const auto own = chaos::connect_patiently(*database_, *store);
   std::set<std::string> ids;
   for (const ResultRow& row : own->connection().query(sql, {})) {
-    ids.insert(std::get<std::string>(row.at(0)));
+    ids.insert(row.get<std::string>(0));
   }
   return ids;
 }

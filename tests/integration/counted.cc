@@ -164,8 +164,9 @@ void keep_order_on_sqlite(std::size_t events) {
       const int aggregate = static_cast<int>(n % kAggregates);
       auto tx = box.begin();
       tx.execute("UPDATE counter SET n = n + 1 WHERE aggregate = ?", aggregate);
-      const auto number = tx.query("SELECT n FROM counter WHERE aggregate = ?", aggregate);
-      tx.write(draft(aggregate, std::to_string(std::get<std::int64_t>(number.at(0).at(0)))));
+      const auto number =
+          tx.query_one<std::int64_t>("SELECT n FROM counter WHERE aggregate = ?", aggregate);
+      tx.write(draft(aggregate, std::to_string(number)));
       tx.commit();
     }
     if (life + 1 < kLives) continue;  // closed with work left to do

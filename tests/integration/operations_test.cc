@@ -46,8 +46,10 @@ class OperationsTest : public ::testing::Test {
   }
 
   std::int64_t archived() {
-    return std::get<std::int64_t>(
-        store_->connect()->query("SELECT count(*) FROM outbox_event_archive", {}).at(0).at(0));
+    return store_->connect()
+        ->query("SELECT count(*) FROM outbox_event_archive", {})
+        .at(0)
+        .get<std::int64_t>(0);
   }
 
   const test::TemporaryDirectory directory_;

@@ -119,10 +119,10 @@ class ClientConnection final : public Connection {
       server_.log->rolled_back_to(this, name);
     });
   }
-  std::int64_t execute(std::string_view sql, std::span<const Value> values) override {
+  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override {
     return to_->execute(sql, values);
   }
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override {
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override {
     return to_->query(sql, values);
   }
 

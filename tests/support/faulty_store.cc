@@ -53,10 +53,10 @@ class FaultyConnection final : public Connection {
   void savepoint(const std::string& name) override { to_->savepoint(name); }
   void release(const std::string& name) override { to_->release(name); }
   void rollback_to(const std::string& name) override { to_->rollback_to(name); }
-  std::int64_t execute(std::string_view sql, std::span<const Value> values) override {
+  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override {
     return between(*faults_, "execute", [&] { return to_->execute(sql, values); });
   }
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override {
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override {
     return between(*faults_, "query", [&] { return to_->query(sql, values); });
   }
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {

@@ -33,12 +33,12 @@
 #include <string>
 #include <string_view>
 #include <utility>
-#include <variant>
 #include <vector>
 
 #include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/options.h"
+#include "outbox/row.h"
 
 namespace outbox {
 
@@ -299,14 +299,6 @@ class OUTBOX_EXPORT Instance {
   virtual const std::string& owner() const = 0;
 };
 
-// A value bound to a statement or read from a row.
-struct Blob {
-  std::string data{};
-  friend bool operator==(const Blob&, const Blob&) = default;
-};
-using Value = std::variant<std::nullptr_t, std::int64_t, double, std::string, Blob>;
-using ResultRow = std::vector<Value>;
-
 struct InsertOptions {
   // Not empty: the rows are inserted as claimed by this owner; those that are
   // not yet available are not, because nobody would deliver them in its name.
@@ -335,8 +327,8 @@ class OUTBOX_EXPORT Connection {
 
   // Runs one statement with `?` (or the database's own) placeholders; the
   // number of rows it changed, or the rows it returned.
-  virtual std::int64_t execute(std::string_view sql, std::span<const Value> values) = 0;
-  virtual std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) = 0;
+  virtual std::int64_t execute(std::string_view sql, std::span<const Parameter> values) = 0;
+  virtual std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) = 0;
 
   // Inserts the events in the open transaction with as few statements as the
   // database allows; their addresses, in order. An event that is not yet

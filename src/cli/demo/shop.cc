@@ -46,8 +46,7 @@ std::shared_ptr<Store> open_shop(const std::string& path, Logger log) {
 }
 
 Order place_order(Transaction& tx, const std::string& customer, int cents) {
-  const auto next = std::get<std::int64_t>(tx.query(kNextNumber, customer).at(0).at(0));
-  Order order{.customer = customer, .number = static_cast<int>(next)};
+  Order order{.customer = customer, .number = tx.query_one<int>(kNextNumber, customer)};
   order.event_id = tx.write({.type = kEvent,
                              .aggregate_type = kAggregate,
                              .aggregate_id = customer,
@@ -61,9 +60,9 @@ Order place_order(Transaction& tx, const std::string& customer, int cents) {
 std::vector<Order> orders(Store& store) {
   std::vector<Order> result;
   for (const ResultRow& row : read(store, kAllOrders)) {
-    result.push_back({.event_id = std::get<std::string>(row.at(0)),
-                      .customer = std::get<std::string>(row.at(1)),
-                      .number = static_cast<int>(std::get<std::int64_t>(row.at(2)))});
+    result.push_back({.event_id = row.get<std::string>("event_id"),
+                      .customer = row.get<std::string>("customer"),
+                      .number = row.get<int>("number")});
   }
   return result;
 }
@@ -71,7 +70,7 @@ std::vector<Order> orders(Store& store) {
 std::vector<std::string> pending_events(Store& store) {
   std::vector<std::string> result;
   for (const ResultRow& row : read(store, kPendingEvents)) {
-    result.push_back(std::get<std::string>(row.at(0)));
+    result.push_back(row.get<std::string>(0));
   }
   return result;
 }

@@ -66,10 +66,9 @@ std::string shown(const Value& id) {
 
 std::vector<BrokenRow> find(Store& store, const std::string& sql) {
   std::vector<BrokenRow> found;
-  for (ResultRow& row : store.connect()->query(sql, {})) {
+  for (const ResultRow& row : store.connect()->query(sql, {})) {
     if (row.size() != 2) continue;
-    const Kind kind = kind_of(row[1]);
-    found.push_back({.id = std::move(row[0]), .kind = kind});
+    found.push_back({.id = row.at(0), .kind = kind_of(row.at(1))});
   }
   return found;
 }
@@ -106,7 +105,7 @@ void fix_together(Connection& connection, const std::string& sql, std::span<cons
   std::vector<const BrokenRow*> changed;
   connection.begin();
   for (const BrokenRow& row : rows) {
-    if (connection.execute(sql, std::array{row.id}) > 0) changed.push_back(&row);
+    if (connection.execute(sql, std::array<Parameter, 1>{row.id}) > 0) changed.push_back(&row);
   }
   connection.commit();
   for (const BrokenRow* row : changed) fixed[row->kind].add(*row);

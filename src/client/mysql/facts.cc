@@ -39,7 +39,7 @@ Result answer(MYSQL* connection, std::string_view question, const std::string& w
   }
   const ResultHandle rows(mysql_store_result(connection));
   if (!rows) throw_failure(Failure::of(connection), kPurpose, where);
-  return {connection, rows.get()};
+  return {connection, rows.get(), Result::Names::leave};
 }
 
 // Of a SHOW: names and values.

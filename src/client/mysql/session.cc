@@ -95,7 +95,7 @@ MYSQL_STMT* Session::prepared(Kept& statement, const Sql& sql) {
 Result Session::finish(MYSQL_STMT* statement, std::string_view purpose) {
   const bool has_rows = mysql_stmt_field_count(statement) > 0;
   if (has_rows && mysql_stmt_store_result(statement) != 0) fail(Failure::of(statement), purpose);
-  Result result(statement);
+  Result result(statement, names());
   mysql_stmt_free_result(statement);
   while (mysql_stmt_more_results(statement) != 0) {
     if (mysql_stmt_next_result(statement) > 0) fail(Failure::of(statement), purpose);
@@ -134,7 +134,7 @@ Result Session::run_text(std::string_view text, std::string_view purpose) {
   }
   const ResultHandle rows(mysql_store_result(connection_));
   if (!rows && mysql_errno(connection_) != 0) fail(Failure::of(connection_), purpose);
-  Result result(connection_, rows.get());
+  Result result(connection_, rows.get(), names());
   while (mysql_more_results(connection_) != 0) {
     if (mysql_next_result(connection_) > 0) fail(Failure::of(connection_), purpose);
     const ResultHandle ignored(mysql_store_result(connection_));
@@ -193,10 +193,10 @@ bool Session::shows_commits_early() {
 // The server takes the texts of a connection of the user's own for what its character set
 // says, and turns them into that of the connection; ours are UTF-8. What would become
 // others is refused: an INSERT IGNORE would not say so, and take two ids for one.
-void Session::check_character_set(std::span<const Value> values) {
+void Session::check_character_set(std::span<const Parameter> values) {
   const auto has_byte_from = [&](unsigned char least) {
-    return std::any_of(values.begin(), values.end(), [&](const Value& value) {
-      const auto* text = std::get_if<std::string>(&value);
+    return std::any_of(values.begin(), values.end(), [&](const Parameter& value) {
+      const auto* text = std::get_if<std::string_view>(&value.held());
       return text != nullptr && std::any_of(text->begin(), text->end(), [&](char c) {
                return static_cast<unsigned char>(c) >= least;
              });
@@ -218,7 +218,7 @@ void Session::check_character_set(std::span<const Value> values) {
   }
 }
 
-Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
+Result Session::run_user_statement(std::string_view text, std::span<const Parameter> values) {
   const Users users(*this);
   refuse_transaction_control(text);
   const std::string purpose = "execute " + quote(text);
@@ -253,19 +253,23 @@ Result Session::run_user_statement(std::string_view text, std::span<const Value>
   return result;
 }
 
-std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {
+std::int64_t Session::execute(std::string_view text, std::span<const Parameter> values) {
   return run_user_statement(text, values).changed();
 }
 
-std::vector<ResultRow> Session::query(std::string_view text, std::span<const Value> values) {
+std::vector<ResultRow> Session::query(std::string_view text, std::span<const Parameter> values) {
   const Result result = run_user_statement(text, values);
-  std::vector<ResultRow> rows(static_cast<std::size_t>(result.rows()));
-  int number = 0;
-  for (ResultRow& row : rows) {
+  std::vector<ResultRow> rows;
+  if (result.rows() == 0) return rows;
+  rows.reserve(static_cast<std::size_t>(result.rows()));
+  const auto names = std::make_shared<const ResultRow::Columns>(result.names());
+  for (int number = 0; number < result.rows(); ++number) {
+    std::vector<Value> row;
+    row.reserve(result.columns());
     for (int column = 0; column < static_cast<int>(result.columns()); ++column) {
       row.push_back(result.value(number, column));
     }
-    ++number;
+    rows.emplace_back(names, std::move(row));
   }
   return rows;
 }

@@ -77,8 +77,8 @@ class Session {
   bool shows_commits_early();
 
   // A statement of the user's, with ? for the values.
-  std::int64_t execute(std::string_view text, std::span<const Value> values);
-  std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
+  std::int64_t execute(std::string_view text, std::span<const Parameter> values);
+  std::vector<ResultRow> query(std::string_view text, std::span<const Parameter> values);
 
   // Before somebody may have changed the default database: a prepared statement keeps that
   // in which it was prepared.
@@ -115,13 +115,17 @@ class Session {
     Session& session_;
   };
 
+  // Only users go by the names of columns.
+  Result::Names names() const {
+    return whose_ == Whose::users ? Result::Names::keep : Result::Names::leave;
+  }
   Kept& kept(const Sql& sql);
   MYSQL_STMT* prepared(Kept& statement, const Sql& sql);
   StatementHandle new_statement(std::string_view purpose);
   Result run(MYSQL_STMT* statement, const Parameters& parameters, std::string_view purpose);
   Result finish(MYSQL_STMT* statement, std::string_view purpose);
-  void check_character_set(std::span<const Value> values);
-  Result run_user_statement(std::string_view text, std::span<const Value> values);
+  void check_character_set(std::span<const Parameter> values);
+  Result run_user_statement(std::string_view text, std::span<const Parameter> values);
   void check_size(std::size_t bytes, std::string_view purpose) const;
   [[noreturn]] void fail(const Failure& failure, std::string_view purpose);
 

@@ -6,6 +6,7 @@
 #include <limits>
 #include <string>
 
+#include "base/as_text.h"
 #include "base/time_text.h"
 #include "outbox/error.h"
 
@@ -140,11 +141,19 @@ struct Place {
 
 }  // namespace
 
-Parameters Parameters::of(std::span<const Value> values) {
+Parameters Parameters::of(std::span<const Parameter> values) {
   Parameters parameters;
   parameters.values_.reserve(values.size());
-  for (const Value& value : values) {
-    std::visit([&](const auto& held) { parameters.values_.emplace_back(held); }, value);
+  for (const Parameter& value : values) {
+    std::visit(
+        [&](const auto& held) {
+          if constexpr (std::is_same_v<std::remove_cvref_t<decltype(held)>, Parameter::Bytes>) {
+            parameters.values_.emplace_back(Bytes{as_text(held)});
+          } else {
+            parameters.values_.emplace_back(held);
+          }
+        },
+        value.held());
   }
   return parameters;
 }
@@ -152,10 +161,12 @@ Parameters Parameters::of(std::span<const Value> values) {
 std::size_t Parameters::bytes() const {
   constexpr std::size_t kMostBesides = 16;  // type, length, or all of a number or time
   std::size_t sum = 0;
-  for (const Parameter& value : values_) {
+  for (const Held& value : values_) {
     sum += kMostBesides;
     if (const auto* text = std::get_if<std::string>(&value)) sum += text->size();
+    if (const auto* text = std::get_if<std::string_view>(&value)) sum += text->size();
     if (const auto* blob = std::get_if<Blob>(&value)) sum += blob->data.size();
+    if (const auto* bytes = std::get_if<Bytes>(&value)) sum += bytes->data.size();
   }
   return sum;
 }
@@ -163,7 +174,7 @@ std::size_t Parameters::bytes() const {
 std::string Parameters::into(std::string_view text) const {
   std::string sql;
   sql.reserve(text.size() + bytes());
-  for (const Parameter& value : values_) {
+  for (const Held& value : values_) {
     const auto update = text.find('?');
     sql += text.substr(0, update);
     text.remove_prefix(update + 1);
@@ -172,7 +183,7 @@ std::string Parameters::into(std::string_view text) const {
   return sql.append(text);
 }
 
-Parameters::Binds::Binds(std::span<const Parameter> values) : binds_(values.size()) {
+Parameters::Binds::Binds(std::span<const Held> values) : binds_(values.size()) {
   times_.reserve(values.size());  // binds_ points into it
   for (std::size_t i = 0; i < values.size(); ++i) {
     MYSQL_BIND& bind = binds_[i];
@@ -189,6 +200,10 @@ Parameters::Binds::Binds(std::span<const Parameter> values) : binds_(values.size
       set(MYSQL_TYPE_STRING, text->data(), text->size());
     } else if (const auto* blob = std::get_if<Blob>(&values[i])) {
       set(MYSQL_TYPE_BLOB, blob->data.data(), blob->data.size());
+    } else if (const auto* view = std::get_if<std::string_view>(&values[i])) {
+      set(MYSQL_TYPE_STRING, view->empty() ? "" : view->data(), view->size());
+    } else if (const auto* bytes = std::get_if<Bytes>(&values[i])) {
+      set(MYSQL_TYPE_BLOB, bytes->data.data(), bytes->data.size());
     } else if (const auto* time = std::get_if<Time>(&values[i])) {
       times_.push_back(as_mysql_time(*time));
       set(MYSQL_TYPE_DATETIME, &times_.back(), sizeof(MYSQL_TIME));
@@ -198,8 +213,11 @@ Parameters::Binds::Binds(std::span<const Parameter> values) : binds_(values.size
   }
 }
 
-void Result::describe_columns(MYSQL_RES* metadata) {
-  for (const MYSQL_FIELD& field : fields_of(metadata)) is_bytes_.push_back(holds_bytes(field));
+void Result::describe_columns(MYSQL_RES* metadata, Names names) {
+  for (const MYSQL_FIELD& field : fields_of(metadata)) {
+    is_bytes_.push_back(holds_bytes(field));
+    if (names == Names::keep) names_.emplace_back(field.name, field.name_length);
+  }
 }
 
 void Result::add_text(std::string_view text) {
@@ -212,8 +230,8 @@ void Result::add_integer(std::int64_t value, bool is_unsigned) {
   cells_.emplace_back(value);
 }
 
-Result::Result(MYSQL* connection, MYSQL_RES* rows) {
-  describe_columns(rows);
+Result::Result(MYSQL* connection, MYSQL_RES* rows, Names names) {
+  describe_columns(rows, names);
   if (rows == nullptr) {
     changed_ = count_of(mysql_affected_rows(connection));
     insert_id_ = static_cast<std::int64_t>(mysql_insert_id(connection));
@@ -247,9 +265,9 @@ Result::Result(MYSQL* connection, MYSQL_RES* rows) {
   }
 }
 
-Result::Result(MYSQL_STMT* statement) {
+Result::Result(MYSQL_STMT* statement, Names names) {
   const ResultHandle metadata(mysql_stmt_result_metadata(statement));
-  describe_columns(metadata.get());
+  describe_columns(metadata.get(), names);
   if (!metadata) {
     changed_ = count_of(mysql_stmt_affected_rows(statement));
     insert_id_ = static_cast<std::int64_t>(mysql_stmt_insert_id(statement));

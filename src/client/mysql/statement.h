@@ -28,10 +28,11 @@ struct Sql {
   bool prepare = true;
 };
 
-// The values of one run of a statement. They are copied.
+// The values of one run of a statement. They are copied, but for those of a user.
 class Parameters {
  public:
-  using Parameter = std::variant<std::nullptr_t, std::int64_t, double, std::string, Blob, Time>;
+  using Held = std::variant<std::nullptr_t, std::int64_t, double, std::string, Blob, Time,
+                            std::string_view, Bytes>;
 
   template <class... Args>
   explicit Parameters(const Args&... args) {
@@ -39,8 +40,8 @@ class Parameters {
     add_all(args...);
   }
 
-  // Those of a user.
-  static Parameters of(std::span<const Value> values);
+  // Those of a user: texts and bytes must outlive this.
+  static Parameters of(std::span<const Parameter> values);
 
   void add(std::nullptr_t) { values_.emplace_back(nullptr); }
   void add(double value) { values_.emplace_back(value); }
@@ -76,7 +77,7 @@ class Parameters {
   // What libmariadb wants; points into these parameters.
   class Binds {
    public:
-    explicit Binds(std::span<const Parameter> values);
+    explicit Binds(std::span<const Held> values);
     MYSQL_BIND* data() { return binds_.data(); }
 
    private:
@@ -86,21 +87,25 @@ class Parameters {
   Binds binds() const { return Binds(values_); }
 
  private:
-  std::vector<Parameter> values_;
+  std::vector<Held> values_;
 };
 
 // What a statement returned, all of it. Columns count from 0. Views last as long as
 // the result.
 class Result {
  public:
+  // Whether the names of the columns are kept.
+  enum class Names { leave, keep };
+
   // Of what was sent as text; `rows` is null if it returned none.
-  Result(MYSQL* connection, MYSQL_RES* rows);
+  Result(MYSQL* connection, MYSQL_RES* rows, Names names);
 
   // Of a prepared statement, whose result is stored (with STMT_ATTR_UPDATE_MAX_LENGTH).
-  explicit Result(MYSQL_STMT* statement);
+  Result(MYSQL_STMT* statement, Names names);
 
   int rows() const { return static_cast<int>(columns() == 0 ? 0 : cells_.size() / columns()); }
   std::size_t columns() const { return is_bytes_.size(); }
+  const std::vector<std::string>& names() const { return names_; }
   bool is_null(int row, int column) const {
     return std::holds_alternative<std::nullptr_t>(cell(row, column));
   }
@@ -144,11 +149,12 @@ class Result {
   // Throws PermanentError if the answer has no such row or column: a proxy, or a server that
   // only resembles one of those we know, may leave out what was asked for.
   const Cell& cell(int row, int column) const;
-  void describe_columns(MYSQL_RES* metadata);
+  void describe_columns(MYSQL_RES* metadata, Names names);
   void add_text(std::string_view text);
   void add_integer(std::int64_t value, bool is_unsigned);
 
-  std::vector<bool> is_bytes_;  // by column
+  std::vector<bool> is_bytes_;      // by column
+  std::vector<std::string> names_;  // likewise, if they are kept
   std::vector<Cell> cells_;
   std::string data_;
   std::int64_t changed_ = 0;

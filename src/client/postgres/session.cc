@@ -414,9 +414,9 @@ Result Session::send_user_statement(std::string_view purpose, const Send& send) 
 
 // The server would take the bytes for other characters: an inbox would not recognise an
 // id that was recorded on another connection.
-void Session::check_encoding(std::span<const Value> values) const {
-  const bool ascii = std::all_of(values.begin(), values.end(), [](const Value& value) {
-    const auto* text = std::get_if<std::string>(&value);
+void Session::check_encoding(std::span<const Parameter> values) const {
+  const bool ascii = std::all_of(values.begin(), values.end(), [](const Parameter& value) {
+    const auto* text = std::get_if<std::string_view>(&value.held());
     return text == nullptr || std::all_of(text->begin(), text->end(), [](char c) {
              return static_cast<unsigned char>(c) < 0x80;
            });
@@ -431,7 +431,7 @@ void Session::check_encoding(std::span<const Value> values) const {
                     "'UTF8'");
 }
 
-Result Session::run_user_statement(std::string_view text, std::span<const Value> values) {
+Result Session::run_user_statement(std::string_view text, std::span<const Parameter> values) {
   const Unblocked unblocked(*this);
   const Users users(*this);
   refuse_transaction_control(text);
@@ -457,22 +457,30 @@ Result Session::run_user_statement(std::string_view text, std::span<const Value>
   return result;
 }
 
-std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {
+std::int64_t Session::execute(std::string_view text, std::span<const Parameter> values) {
   const Result result = run_user_statement(text, values);
   const std::string_view command = PQcmdStatus(result.handle());
   return command.starts_with("SELECT") ? 0 : result.changed();
 }
 
-std::vector<ResultRow> Session::query(std::string_view text, std::span<const Value> values) {
+std::vector<ResultRow> Session::query(std::string_view text, std::span<const Parameter> values) {
   const Result result = run_user_statement(text, values);
-  std::vector<ResultRow> rows(static_cast<std::size_t>(result.rows()));
+  std::vector<ResultRow> rows;
+  if (result.rows() == 0) return rows;
+  rows.reserve(static_cast<std::size_t>(result.rows()));
+  ResultRow::Columns names;
   const int columns = PQnfields(result.handle());
-  int number = 0;
-  for (ResultRow& row : rows) {
+  for (int column = 0; column < columns; ++column) {
+    names.emplace_back(PQfname(result.handle(), column));
+  }
+  const auto shared = std::make_shared<const ResultRow::Columns>(std::move(names));
+  for (int number = 0; number < result.rows(); ++number) {
+    std::vector<Value> row;
+    row.reserve(shared->size());
     for (int column = 0; column < columns; ++column) {
       row.push_back(value_of(result.handle(), number, column));
     }
-    ++number;
+    rows.emplace_back(shared, std::move(row));
   }
   return rows;
 }

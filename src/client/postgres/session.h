@@ -87,10 +87,10 @@ class Session {
   ResultHandle try_script(const char* text) noexcept;
 
   // A statement of the user's, with $1, $2, ... for the values, whose types the
-  // server infers. Texts are UTF-8: throws MisuseError for one that is more than ASCII if
-  // the connection has another encoding.
-  std::int64_t execute(std::string_view text, std::span<const Value> values);
-  std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
+  // server infers. Texts are UTF-8: throws MisuseError for one that is more
+  // than ASCII if the connection has another encoding.
+  std::int64_t execute(std::string_view text, std::span<const Parameter> values);
+  std::vector<ResultRow> query(std::string_view text, std::span<const Parameter> values);
 
   // Takes the prepared statements off a connection that goes on without us.
   void forget_statements() noexcept;
@@ -162,8 +162,8 @@ class Session {
   void deallocate(UserStatement& statement, std::string_view purpose);
   template <class Send>
   Result send_user_statement(std::string_view purpose, const Send& send);
-  void check_encoding(std::span<const Value> values) const;
-  Result run_user_statement(std::string_view text, std::span<const Value> values);
+  void check_encoding(std::span<const Parameter> values) const;
+  Result run_user_statement(std::string_view text, std::span<const Parameter> values);
 
   PGconn* const connection_;
   const std::shared_ptr<const SqlContext> context_;

@@ -6,6 +6,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/as_text.h"
 #include "client/postgres/libpq.h"
 #include "client/postgres/oids.h"
 #include "outbox/error.h"
@@ -15,6 +16,9 @@ namespace {
 
 constexpr int kText = 0;
 constexpr int kBinary = 1;
+
+// With the NUL behind it.
+constexpr std::size_t kLongestNumber = 32;
 
 template <class T>
 T number(std::string_view text) {
@@ -32,39 +36,61 @@ Blob unescaped(const char* text) {
 
 }  // namespace
 
-UserValues::UserValues(std::span<const Value> values) {
-  texts_.reserve(values.size());
-  for (const Value& value : values) std::visit([this](const auto& held) { add(held); }, value);
-  for (const std::string& text : texts_) {
-    pointers_.push_back(nulls_[pointers_.size()] ? nullptr : text.c_str());
-    lengths_.push_back(static_cast<int>(text.size()));
+UserValues::UserValues(std::span<const Parameter> values) {
+  std::size_t bytes = 0;
+  for (const Parameter& value : values) {
+    const auto* text = std::get_if<std::string_view>(&value.held());
+    bytes += text == nullptr ? kLongestNumber : text->size() + 1;
+  }
+  texts_.reserve(bytes);
+  types_.reserve(values.size());
+  formats_.reserve(values.size());
+  pointers_.reserve(values.size());
+  lengths_.reserve(values.size());
+  for (const Parameter& value : values) {
+    std::visit([this](const auto& held) { add(held); }, value.held());
   }
 }
 
-void UserValues::add(std::nullptr_t) { push({}, 0, kText, true); }
-void UserValues::add(std::int64_t value) { push(std::to_string(value), 0, kText); }
-void UserValues::add(const Blob& blob) { push(blob.data, oid::kBytea, kBinary); }
+void UserValues::add(std::nullptr_t) { push(nullptr, 0, 0, kText); }
 
-void UserValues::add(double value) {
-  char text[32];
+void UserValues::add(std::int64_t value) {
+  char text[kLongestNumber];
   const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
-  push(std::string(text, end), 0, kText);
+  add_text({text, static_cast<std::size_t>(end - text)});
 }
 
-void UserValues::add(const std::string& text) {
-  if (text.find('\0') != std::string::npos) {
+void UserValues::add(double value) {
+  char text[kLongestNumber];
+  const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+  add_text({text, static_cast<std::size_t>(end - text)});
+}
+
+void UserValues::add(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) {
     throw MisuseError(
         "a text value has a NUL character, which PostgreSQL cannot store in a "
         "text; pass it as outbox::Blob");
   }
-  push(text, 0, kText);
+  add_text(text);
 }
 
-void UserValues::push(std::string text, Oid type, int format, bool is_null) {
-  texts_.push_back(std::move(text));
+void UserValues::add(Parameter::Bytes bytes) {
+  const std::string_view data = as_text(bytes);
+  push(data.data(), data.size(), oid::kBytea, kBinary);
+}
+
+void UserValues::add_text(std::string_view text) {
+  const std::size_t at = texts_.size();
+  texts_.append(text).push_back('\0');
+  push(texts_.data() + at, text.size(), 0, kText);
+}
+
+void UserValues::push(const char* data, std::size_t size, Oid type, int format) {
+  pointers_.push_back(data);
+  lengths_.push_back(static_cast<int>(size));
   types_.push_back(type);
   formats_.push_back(format);
-  nulls_.push_back(is_null);
 }
 
 Value value_of(const PGresult* result, int row, int column) {

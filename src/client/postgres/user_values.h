@@ -6,18 +6,22 @@
 #include <cstdint>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "outbox/spi/store.h"
+#include "outbox/row.h"
 
 namespace outbox::postgres {
 
 // What goes with a statement: bytes in binary, all else as text whose type the server
-// infers from where it stands.
+// infers from where it stands. libpq wants texts to end with a NUL, so these are copied, into one
+// buffer; bytes are not, and must outlive this.
 class UserValues {
  public:
   // Throws MisuseError for a text that PostgreSQL cannot store.
-  explicit UserValues(std::span<const Value> values);
+  explicit UserValues(std::span<const Parameter> values);
+  UserValues(const UserValues&) = delete;
+  UserValues& operator=(const UserValues&) = delete;
 
   int size() const { return static_cast<int>(types_.size()); }
   const std::vector<Oid>& types() const { return types_; }
@@ -29,14 +33,14 @@ class UserValues {
   void add(std::nullptr_t);
   void add(std::int64_t value);
   void add(double value);
-  void add(const Blob& blob);
-  void add(const std::string& text);
-  void push(std::string text, Oid type, int format, bool is_null = false);
+  void add(std::string_view text);
+  void add(Parameter::Bytes bytes);
+  void add_text(std::string_view text);
+  void push(const char* data, std::size_t size, Oid type, int format);
 
-  std::vector<std::string> texts_;
+  std::string texts_;  // reserved at once: pointers_ lead into it
   std::vector<Oid> types_;
   std::vector<int> formats_;
-  std::vector<bool> nulls_;
   std::vector<const char*> pointers_;
   std::vector<int> lengths_;
 };

@@ -45,27 +45,30 @@ Statement& Session::user_statement(std::string_view text, std::size_t values) {
 
 namespace {
 
-void bind_values(Run& run, std::span<const Value> values) {
+void bind_values(Run& run, std::span<const Parameter> values) {
   int index = 0;
-  for (const Value& value : values) run.bind_value(++index, value);
+  for (const Parameter& value : values) run.bind_value(++index, value);
 }
 
 }  // namespace
 
-std::int64_t Session::execute(std::string_view text, std::span<const Value> values) {
+std::int64_t Session::execute(std::string_view text, std::span<const Parameter> values) {
   Run run(user_statement(text, values.size()));
   bind_values(run, values);
   return run.finish();
 }
 
-std::vector<ResultRow> Session::query(std::string_view text, std::span<const Value> values) {
+std::vector<ResultRow> Session::query(std::string_view text, std::span<const Parameter> values) {
   Run run(user_statement(text, values.size()));
   bind_values(run, values);
   std::vector<ResultRow> rows;
+  std::shared_ptr<const ResultRow::Columns> columns;
   while (run.step()) {
-    ResultRow& row = rows.emplace_back();
-    row.reserve(static_cast<std::size_t>(run.columns()));
+    if (!columns) columns = std::make_shared<const ResultRow::Columns>(run.column_names());
+    std::vector<Value> row;
+    row.reserve(columns->size());
     for (int column = 0; column < run.columns(); ++column) row.push_back(run.value(column));
+    rows.emplace_back(columns, std::move(row));
   }
   return rows;
 }

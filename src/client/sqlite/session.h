@@ -36,8 +36,8 @@ class Session {
   // ends a transaction or takes another number of values.
   Statement& user_statement(std::string_view text, std::size_t values);
 
-  std::int64_t execute(std::string_view text, std::span<const Value> values);
-  std::vector<ResultRow> query(std::string_view text, std::span<const Value> values);
+  std::int64_t execute(std::string_view text, std::span<const Parameter> values);
+  std::vector<ResultRow> query(std::string_view text, std::span<const Parameter> values);
 
  private:
   struct UserStatement {

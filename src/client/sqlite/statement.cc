@@ -4,6 +4,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/as_text.h"
 #include "outbox/error.h"
 
 namespace outbox::sqlite {
@@ -74,17 +75,17 @@ void Run::bind(int index, Bytes bytes) {
       sqlite3_bind_blob64(handle(), index, not_null(bytes.data), bytes.data.size(), SQLITE_STATIC));
 }
 
-void Run::bind_value(int index, const Value& value) {
+void Run::bind_value(int index, const Parameter& value) {
   std::visit(
       [&](const auto& held) {
         using T = std::remove_cvref_t<decltype(held)>;
-        if constexpr (std::is_same_v<T, Blob>) {
-          bind(index, Bytes{held.data});
+        if constexpr (std::is_same_v<T, Parameter::Bytes>) {
+          bind(index, Bytes{as_text(held)});
         } else {
           bind(index, held);
         }
       },
-      value);
+      value.held());
 }
 
 bool Run::step() {
@@ -113,6 +114,15 @@ std::string_view Run::bytes(int column) const {
   const auto* data = static_cast<const char*>(sqlite3_column_blob(handle(), column));
   if (data == nullptr) return {};
   return {data, static_cast<std::size_t>(sqlite3_column_bytes(handle(), column))};
+}
+
+std::vector<std::string> Run::column_names() const {
+  std::vector<std::string> names;
+  for (int column = 0; column < columns(); ++column) {
+    const char* name = sqlite3_column_name(handle(), column);
+    names.emplace_back(name == nullptr ? "" : name);
+  }
+  return names;
 }
 
 Value Run::value(int column) const {

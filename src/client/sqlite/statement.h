@@ -8,6 +8,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "client/sqlite/handle.h"
 #include "outbox/spi/store.h"
@@ -70,7 +71,7 @@ class Run {
   void bind(int index, std::string_view text);
   void bind(int index, Bytes bytes);
   void bind(int index, double value);
-  void bind_value(int index, const Value& value);
+  void bind_value(int index, const Parameter& value);
   template <std::integral T>
   void bind(int index, T value) {
     bind(index, static_cast<std::int64_t>(value));
@@ -103,6 +104,7 @@ class Run {
   // Columns count from 0. Views last until the next step. Text of NULL is
   // empty.
   int columns() const { return sqlite3_column_count(handle()); }
+  std::vector<std::string> column_names() const;
   int type(int column) const { return sqlite3_column_type(handle(), column); }
   bool is_null(int column) const { return type(column) == SQLITE_NULL; }
   std::int64_t integer(int column) const { return sqlite3_column_int64(handle(), column); }

@@ -78,11 +78,12 @@ class MemoryConnection final : public Connection {
     savepoints_.resize(position + 1);
   }
 
-  std::int64_t execute(std::string_view sql, std::span<const Value> /*values*/) override {
+  std::int64_t execute(std::string_view sql, std::span<const Parameter> /*values*/) override {
     refuse_sql(sql);
   }
 
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> /*values*/) override {
+  std::vector<ResultRow> query(std::string_view sql,
+                               std::span<const Parameter> /*values*/) override {
     refuse_sql(sql);
   }
 

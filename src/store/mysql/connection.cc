@@ -133,12 +133,12 @@ void PooledConnection::rollback_to(const std::string& name) {
   });
 }
 
-std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Value> values) {
+std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Parameter> values) {
   return watched([&](Session& on) { return on.execute(sql, values); });
 }
 
 std::vector<ResultRow> PooledConnection::query(std::string_view sql,
-                                               std::span<const Value> values) {
+                                               std::span<const Parameter> values) {
   return watched([&](Session& on) { return on.query(sql, values); });
 }
 

@@ -41,7 +41,7 @@ class MysqlErrorsTest : public MysqlTest {
 struct Wrong {
   const char* name;
   std::string statement;
-  std::vector<Value> values;
+  std::vector<Parameter> values;
   Kind kind;
   const char* wrong_advice;  // which is about the library's tables, or about the network
 };

@@ -84,7 +84,7 @@ TEST_F(MysqlExternalConnectionTest, AfterADeadlockTheTransactionIsOverAndAWriteI
   ExternalConnection external(mine_->handle(), *store_);
   const auto by_hand = [&] { mine_->execute("UPDATE accounts SET cents = 1 WHERE id = 2"); };
   const auto by_ours = [&] {
-    const std::vector<Value> two{std::int64_t{2}};
+    const std::vector<Parameter> two{std::int64_t{2}};
     external.execute("UPDATE accounts SET cents = 1 WHERE id = ?", two);
   };
   for (const std::function<void()>& victim : {std::function<void()>(by_hand), {by_ours}}) {
@@ -111,7 +111,7 @@ TEST_F(MysqlExternalConnectionTest, AValueThatTheCharacterSetWouldChangeIsRefuse
   sql().execute("CREATE TABLE names (name varchar(10) CHARACTER SET utf8mb4)");
   ExternalConnection external(mine_->handle(), *store_);
   const auto insert_name = [&](const std::string& name) {
-    const std::vector<Value> values{name};
+    const std::vector<Parameter> values{name};
     external.execute("INSERT INTO names VALUES (?)", values);
   };
   mine_->execute("SET NAMES latin1");

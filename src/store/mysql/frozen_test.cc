@@ -36,8 +36,10 @@ void expect_to_end_soon(Work work) {
 TEST_F(MysqlFrozenTest, ThereIsALimitUnlessSomebodySwitchesItOff) {
   EXPECT_EQ(Options{}.statement_timeout, 30s);
   const auto wait = [&](Store& store) {
-    return std::get<std::int64_t>(
-        store.connect()->query("SELECT @@innodb_lock_wait_timeout", {}).at(0).at(0));
+    return store.connect()
+        ->query("SELECT @@innodb_lock_wait_timeout", {})
+        .at(0)
+        .get<std::int64_t>(0);
   };
   const std::int64_t usual = std::stoll(sql().value("SELECT @@global.innodb_lock_wait_timeout"));
   EXPECT_EQ(wait(*open_far(0s)), usual);

@@ -27,8 +27,7 @@ TEST_F(MysqlNetworkTest, AConnectionThatTheServerClosedForItsIdlenessFailsNoTran
       {.on_open = [](st_mysql* handle) { mysql_query(handle, "SET SESSION wait_timeout = 1"); },
        .log = log_.log()});
   const auto number = [](Connection& on) {
-    return std::to_string(
-        std::get<std::int64_t>(on.query("SELECT connection_id()", {}).at(0).at(0)));
+    return std::to_string(on.query("SELECT connection_id()", {}).at(0).get<std::int64_t>(0));
   };
   const auto wait_until_closed = [&](const std::string& id) {
     return eventually([&] {

@@ -182,7 +182,7 @@ TEST_F(MysqlOpenTest, OnOpenIsCalledForTransactionsAloneAndBeforeThem) {
     mysql_query(connection, "SET time_zone = '+05:45'");
   }});
   const auto zone = [](Connection& connection) {
-    return std::get<std::string>(connection.query("SELECT @@time_zone", {}).at(0).at(0));
+    return connection.query("SELECT @@time_zone", {}).at(0).get<std::string>(0);
   };
   EXPECT_EQ(zone(*begun(*store)), "+05:45");
   EXPECT_EQ(store->count({}), 0);

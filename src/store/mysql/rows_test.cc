@@ -102,7 +102,7 @@ class MysqlManyRowsTest : public MysqlTest, public ::testing::WithParamInterface
 
   static std::int64_t statements(Connection& connection) {
     const auto rows = connection.query("SHOW SESSION STATUS LIKE 'Com_insert'", {});
-    return std::stoll(std::get<std::string>(rows.at(0).at(1)));
+    return std::stoll(rows.at(0).get<std::string>(1));
   }
 
   // The ids in the order of the numbers that the rows were said to have.

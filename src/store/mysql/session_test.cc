@@ -196,11 +196,14 @@ TEST_F(MysqlSessionTest, WhatUndoesAFailureIsNotTakenForIt) {
 TEST_F(MysqlSessionTest, UsersValuesComeBackAsTheyWere) {
   Database own(config(), Use::transactions);
   const std::vector<Value> values{nullptr, std::int64_t{-5}, 0.1, hard_text(), Blob{every_byte()}};
+  const std::vector<Parameter> parameters(values.begin(), values.end());
   own.session().execute("CREATE TEMPORARY TABLE v (a int, b bigint, c double, d text, e blob)", {});
-  EXPECT_EQ(own.session().execute("INSERT INTO v VALUES (?, ?, ?, ?, ?)", values), 1);
-  EXPECT_EQ(own.session().query("SELECT * FROM v", {}).at(0), values);
-  const Value five = std::int64_t{-5};
-  EXPECT_EQ(own.session().query("SELECT * FROM v WHERE b = ?", {&five, 1}).at(0), values);
+  EXPECT_EQ(own.session().execute("INSERT INTO v VALUES (?, ?, ?, ?, ?)", parameters), 1);
+  EXPECT_EQ(own.session().query("SELECT * FROM v", {}).at(0).values(), values);
+  EXPECT_EQ(own.session().query("SELECT * FROM v", {}).at(0).columns(),
+            (ResultRow::Columns{"a", "b", "c", "d", "e"}));
+  const Parameter five = -5;
+  EXPECT_EQ(own.session().query("SELECT * FROM v WHERE b = ?", {&five, 1}).at(0).values(), values);
   EXPECT_EQ(own.session().query("SELECT * FROM v WHERE b > ?", {&five, 1}).size(), 0U);
   EXPECT_EQ(own.session().execute("SELECT * FROM v", {}), 0);
 }
@@ -216,7 +219,7 @@ TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
     };
     return count("Com_stmt_prepare") - count("Com_stmt_reprepare");
   };
-  const auto insert = [&](std::vector<Value> values) {
+  const auto insert = [&](std::vector<Parameter> values) {
     return session.execute("INSERT INTO outbox_event (number, words) VALUES (?, ?)", values);
   };
   EXPECT_EQ(insert({std::int64_t{1}, "one"}), 1);
@@ -233,7 +236,7 @@ TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
 
   // The columns of a result may change, so it is asked for anew.
   const auto columns = [&] {
-    const std::vector<Value> one{std::int64_t{1}};
+    const std::vector<Parameter> one{std::int64_t{1}};
     return session.query("SELECT * FROM outbox_event WHERE id = ?", one).at(0).size();
   };
   EXPECT_EQ(columns(), 6U);
@@ -249,7 +252,7 @@ TEST_F(MysqlSessionTest, AUsersStatementGoesToTheDatabaseThatIsTheDefaultNow) {
   const std::string there = here + "_b";
   sql().execute("CREATE DATABASE " + there);
   sql().execute("CREATE TABLE " + there + ".outbox_event LIKE outbox_event");
-  const std::vector<Value> one{std::int64_t{1}};
+  const std::vector<Parameter> one{std::int64_t{1}};
   const auto insert = [&] { session.execute("INSERT INTO outbox_event (number) VALUES (?)", one); };
   insert();
   session.execute("USE " + there, {});
@@ -263,7 +266,7 @@ TEST_F(MysqlSessionTest, AUsersStatementGoesToTheDatabaseThatIsTheDefaultNow) {
 TEST_F(MysqlSessionTest, FewOfAUsersStatementsStayPrepared) {
   Database own(config({.prepare = true}));
   for (int i = 0; i < 100; ++i) {
-    const std::vector<Value> values{std::int64_t{i}};
+    const std::vector<Parameter> values{std::int64_t{i}};
     own.session().execute("UPDATE outbox_event SET number = ? WHERE id = " + std::to_string(i),
                           values);
   }
@@ -274,14 +277,14 @@ TEST_F(MysqlSessionTest, FewOfAUsersStatementsStayPrepared) {
 
 TEST_F(MysqlSessionTest, UsersMistakesAreNamed) {
   Database own(config(), Use::transactions);
-  const Value two[] = {std::int64_t{1}, std::int64_t{2}};
-  const auto refused = [&](std::string_view text, std::span<const Value> values) {
+  const Parameter two[] = {std::int64_t{1}, std::int64_t{2}};
+  const auto refused = [&](std::string_view text, std::span<const Parameter> values) {
     return message_of<MisuseError>([&] { own.session().query(text, values); });
   };
   EXPECT_TRUE(contains(refused("SELECT ?", two), "as many values as there are ?"));
   EXPECT_TRUE(contains(refused("SELECT ? + ? + ?", two), "as many values as there are ?"));
   EXPECT_TRUE(contains(refused("COMMIT", {}), "COMMIT"));
-  const auto wrong = [&](std::string_view text, std::span<const Value> values) {
+  const auto wrong = [&](std::string_view text, std::span<const Parameter> values) {
     return message_of<DatabaseError>([&] { own.session().query(text, values); });
   };
   EXPECT_TRUE(contains(wrong("SELEKT 1", {}), "\"SELEKT 1\""));
@@ -301,9 +304,9 @@ TEST_F(MysqlSessionTest, AStatementOfTheLibraryNeedsAllItsValues) {
 TEST_F(MysqlSessionTest, AProcedureLeavesNothingUnread) {
   sql().execute("CREATE PROCEDURE p(IN n int) BEGIN SELECT n; SELECT n + 1; END");
   Database own(config(), Use::transactions);
-  const Value seven = std::int64_t{7};
-  EXPECT_EQ(own.session().query("CALL p(?)", {&seven, 1}).at(0).at(0), seven);
-  EXPECT_EQ(own.session().query("CALL p(7)", {}).at(0).at(0), seven);
+  const Parameter seven = 7;
+  EXPECT_EQ(own.session().query("CALL p(?)", {&seven, 1}).at(0).get<int>(0), 7);
+  EXPECT_EQ(own.session().query("CALL p(7)", {}).at(0).get<int>(0), 7);
   EXPECT_EQ(own.run(kSelect).rows(), 0);
 }
 

@@ -179,12 +179,12 @@ void PooledConnection::rollback_to(const std::string& name) {
   failure_.clear();
 }
 
-std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Value> values) {
+std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Parameter> values) {
   return use_session([&](Session& session) { return session.execute(sql, values); });
 }
 
 std::vector<ResultRow> PooledConnection::query(std::string_view sql,
-                                               std::span<const Value> values) {
+                                               std::span<const Parameter> values) {
   return use_session([&](Session& session) { return session.query(sql, values); });
 }
 

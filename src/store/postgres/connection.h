@@ -32,8 +32,8 @@ class PooledConnection final : public Connection {
   void release(const std::string& name) override;
   void rollback_to(const std::string& name) override;
 
-  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override;
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
   std::vector<RowRef> deferred_rows() const override { return refs_; }
 

@@ -50,7 +50,7 @@ class PostgresErrorsTest : public PostgresTest {
 struct Wrong {
   const char* name;
   std::string statement;  // {mine} is a table of the user's
-  std::vector<Value> values;
+  std::vector<Parameter> values;
   Kind kind;
   const char* state;
   const char* wrong_advice;  // which is about the library's tables, or about the network
@@ -92,8 +92,7 @@ INSTANTIATE_TEST_SUITE_P(
               Kind::misuse,
               "08P01",
               "connection was lost"},
-        Wrong{
-            "NoSuchTable", "SELECT * FROM no_such_table", {}, Kind::database, "42P01", "migrate"},
+        Wrong{"NoSuchTable", "SELECT * FROM no_such_table", {}, Kind::database, "42P01", "migrate"},
         Wrong{"AKeyThatIsTaken",
               "INSERT INTO {mine} VALUES (1)",
               {},

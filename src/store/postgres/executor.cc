@@ -143,11 +143,11 @@ class ExecutorConnection final : public Connection {
   void savepoint(const std::string& /*name*/) override { refuse("savepoint"); }
   void release(const std::string& /*name*/) override { refuse("release"); }
   void rollback_to(const std::string& /*name*/) override { refuse("rollback_to"); }
-  std::int64_t execute(std::string_view /*sql*/, std::span<const Value> /*values*/) override {
+  std::int64_t execute(std::string_view /*sql*/, std::span<const Parameter> /*values*/) override {
     refuse("execute");
   }
   std::vector<ResultRow> query(std::string_view /*sql*/,
-                               std::span<const Value> /*values*/) override {
+                               std::span<const Parameter> /*values*/) override {
     refuse("query");
   }
 

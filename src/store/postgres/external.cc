@@ -107,12 +107,12 @@ void ExternalConnection::savepoint(const std::string& /*name*/) { refuse("savepo
 void ExternalConnection::release(const std::string& /*name*/) { refuse("release"); }
 void ExternalConnection::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
 
-std::int64_t ExternalConnection::execute(std::string_view sql, std::span<const Value> values) {
+std::int64_t ExternalConnection::execute(std::string_view sql, std::span<const Parameter> values) {
   return impl_->session().execute(sql, values);
 }
 
 std::vector<ResultRow> ExternalConnection::query(std::string_view sql,
-                                                 std::span<const Value> values) {
+                                                 std::span<const Parameter> values) {
   return impl_->session().query(sql, values);
 }
 

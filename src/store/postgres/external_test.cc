@@ -246,7 +246,7 @@ TEST_F(PostgresExternalConnectionTest, AValueThatTheEncodingWouldChangeIsRefused
   sql().execute("CREATE TABLE " + names + " (name text)");
   ExternalConnection external(mine_->handle(), *store_);
   const auto insert_name = [&](const std::string& name) {
-    const std::vector<Value> values{name};
+    const std::vector<Parameter> values{name};
     external.execute("INSERT INTO " + names + " VALUES ($1)", values);
   };
   mine_->execute("SET client_encoding = 'LATIN1'");

@@ -209,7 +209,7 @@ TEST_F(PostgresFailoverTest, AConnectionToAServerThatTakesNoWritesIsGivenUp) {
 
   const auto backend = [&] {
     const auto connection = store->connect();
-    return std::get<std::int64_t>(connection->query("SELECT pg_backend_pid()", {}).at(0).at(0));
+    return connection->query("SELECT pg_backend_pid()", {}).at(0).get<std::int64_t>(0);
   };
   const std::int64_t pooled = backend();
   EXPECT_EQ(backend(), pooled);

@@ -26,14 +26,14 @@ class PostgresUserStatementsTest : public PostgresTest {
   std::string insert_text() const { return "INSERT INTO " + entries() + " (number) VALUES ($1)"; }
 
   std::int64_t insert(std::int64_t number) {
-    return connection_->execute(insert_text(), std::vector<Value>{number});
+    return connection_->execute(insert_text(), std::vector<Parameter>{number});
   }
 
   // Of the user's, that this connection keeps.
   std::int64_t prepared() {
     const auto rows = connection_->query(
         "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%entries%'", {});
-    return std::get<std::int64_t>(rows.at(0).at(0));
+    return rows.at(0).get<std::int64_t>(0);
   }
 
   std::string numbers() {
@@ -67,7 +67,7 @@ TEST_F(PostgresUserStatementsTest, ItMayBeTheFirstOfItsTransaction) {
 }
 
 TEST_F(PostgresUserStatementsTest, OthersAreNot) {
-  const std::vector<Value> one{std::int64_t{1}};
+  const std::vector<Parameter> one{std::int64_t{1}};
   const std::string with_literals = "INSERT INTO " + entries() + " (number) VALUES (1)";
   const std::string with_result = insert_text() + " RETURNING number";
   const std::string update = "UPDATE " + entries() + " SET number = number + $1";
@@ -92,9 +92,9 @@ TEST_F(PostgresUserStatementsTest, NothingIsPreparedWhereThatIsSwitchedOff) {
 TEST_F(PostgresUserStatementsTest, ValuesOfAnotherKindAreAnotherStatement) {
   const std::string text = "INSERT INTO " + entries() + " (bytes) VALUES ($1)";
   for (int round = 0; round < 3; ++round) {
-    connection_->execute(text, std::vector<Value>{Blob{std::string("\0\xff", 2)}});
-    connection_->execute(text, std::vector<Value>{std::string("\\x00ff")});
-    connection_->execute(text, std::vector<Value>{nullptr});
+    connection_->execute(text, std::vector<Parameter>{Blob{std::string("\0\xff", 2)}});
+    connection_->execute(text, std::vector<Parameter>{std::string("\\x00ff")});
+    connection_->execute(text, std::vector<Parameter>{nullptr});
   }
   EXPECT_EQ(prepared(), 2) << "one for bytes, one for texts and what is missing";
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + entries() + " WHERE bytes = '\\x00ff'"), "6");
@@ -105,7 +105,7 @@ TEST_F(PostgresUserStatementsTest, FewStayPrepared) {
   const auto insert_as = [&](int alias) {
     const std::string text =
         "INSERT INTO " + entries() + " AS e" + std::to_string(alias) + " (number) VALUES ($1)";
-    connection_->execute(text, std::vector<Value>{std::int64_t{alias}});
+    connection_->execute(text, std::vector<Parameter>{std::int64_t{alias}});
   };
   for (int alias = 0; alias < 40; ++alias) {
     connection_->begin();
@@ -158,7 +158,7 @@ TEST_F(PostgresUserStatementsTest, TheNameMeansTheTableOfTheSearchPathOfTheMomen
     connection_->begin();
     connection_->execute("SET LOCAL search_path = " + path, {});
     connection_->execute("INSERT INTO entries (number) VALUES ($1)",
-                         std::vector<Value>{std::int64_t{1}});
+                         std::vector<Parameter>{std::int64_t{1}});
     connection_->commit();
   };
   for (int round = 0; round < 3; ++round) {

@@ -78,7 +78,7 @@ void PooledConnection::rollback_to(const std::string& name) {
 }
 
 template <class Work>
-auto PooledConnection::run_statement(std::string_view sql, std::span<const Value> values,
+auto PooledConnection::run_statement(std::string_view sql, std::span<const Parameter> values,
                                      Work work) {
   check_usable();
   // A statement that commits itself stands in line like a transaction.
@@ -88,12 +88,12 @@ auto PooledConnection::run_statement(std::string_view sql, std::span<const Value
   return watched(work);
 }
 
-std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Value> values) {
+std::int64_t PooledConnection::execute(std::string_view sql, std::span<const Parameter> values) {
   return run_statement(sql, values, [&] { return database().session().execute(sql, values); });
 }
 
 std::vector<ResultRow> PooledConnection::query(std::string_view sql,
-                                               std::span<const Value> values) {
+                                               std::span<const Parameter> values) {
   return run_statement(sql, values, [&] { return database().session().query(sql, values); });
 }
 

@@ -23,8 +23,8 @@ class PooledConnection final : public Connection {
   void release(const std::string& name) override;
   void rollback_to(const std::string& name) override;
 
-  std::int64_t execute(std::string_view sql, std::span<const Value> values) override;
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Value> values) override;
+  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override;
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override;
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
 
   sqlite3* handle() const { return database().handle(); }
@@ -34,7 +34,7 @@ class PooledConnection final : public Connection {
   void check_usable() const;
   void check_in_transaction(const char* call) const;
   template <class Work>
-  auto run_statement(std::string_view sql, std::span<const Value> values, Work work);
+  auto run_statement(std::string_view sql, std::span<const Parameter> values, Work work);
 
   // Runs the work, and notes whether SQLite has rolled the transaction back after it.
   template <class Work>

@@ -6,8 +6,10 @@
 
 #include <cstddef>
 #include <fstream>
+#include <optional>
+#include <tuple>
 
-#include "outbox/transaction.h"
+#include "outbox/writer.h"
 #include "store/sqlite/test_support.h"
 
 namespace outbox::sqlite {
@@ -193,9 +195,39 @@ TEST_F(UserSqlTest, EveryKindOfValueComesBackAsItWas) {
                                   2.5,           std::string("a\0b", 3),
                                   std::string(), Blob{std::string("\0\xff", 2)},
                                   Blob{}};
-  const auto rows = connection_->query("SELECT ?, ?, ?, ?, ?, ?, ?", values);
+  const std::vector<Parameter> parameters(values.begin(), values.end());
+  const auto rows = connection_->query("SELECT ?, ?, ?, ?, ?, ?, ?", parameters);
   ASSERT_EQ(rows.size(), 1u);
-  EXPECT_EQ(rows[0], values);
+  EXPECT_EQ(rows[0].values(), values);
+}
+
+TEST_F(UserSqlTest, OneRowIsAValueOrATuple) {
+  Writer writer(store_);
+  auto tx = writer.begin();
+  tx.execute("INSERT INTO t (a, b) VALUES (?, ?), (?, ?)", 1, "one", 2, nullptr);
+  EXPECT_EQ(tx.query_one<int>("SELECT count(*) FROM t"), 2);
+  EXPECT_EQ(tx.query_one<std::string>("SELECT b FROM t WHERE a = ?", 1), "one");
+  EXPECT_EQ((tx.query_one<int, std::optional<std::string>>("SELECT a, b FROM t WHERE a = ?", 2)),
+            std::tuple(2, std::optional<std::string>()));
+  EXPECT_EQ(tx.query_optional<std::string>("SELECT b FROM t WHERE a = ?", 1), "one");
+  EXPECT_EQ(tx.query_optional<std::string>("SELECT b FROM t WHERE a = ?", 3), std::nullopt);
+}
+
+TEST_F(UserSqlTest, AnotherNumberOfRowsOrColumnsIsRefused) {
+  Writer writer(store_);
+  auto tx = writer.begin();
+  tx.execute("INSERT INTO t (a, b) VALUES (1, 2), (2, 3)");
+  const auto refused = [&](auto work) { return message_of<MisuseError>(work); };
+  EXPECT_TRUE(contains(refused([&] { tx.query_one<int>("SELECT a FROM t WHERE a = 3"); }),
+                       "no row from \"SELECT a FROM t WHERE a = 3\": if there may be none, call "
+                       "query_optional()"));
+  EXPECT_TRUE(contains(refused([&] { tx.query_one<int>("SELECT a FROM t"); }), "2 came from"));
+  EXPECT_TRUE(contains(refused([&] { tx.query_optional<int>("SELECT a FROM t"); }), "2 came from"));
+  EXPECT_TRUE(contains(refused([&] { tx.query_one<int>("SELECT a, b FROM t WHERE a = 1"); }),
+                       "2 columns, and 1 types were asked for"));
+  EXPECT_TRUE(
+      contains(refused([&] { tx.query_one<int>("SELECT b AS cents FROM (SELECT 'x' AS b)"); }),
+               "column \"cents\" is the text \"x\", not an integer"));
 }
 
 TEST_F(UserSqlTest, TellsHowManyRowsWereChanged) {
@@ -217,8 +249,8 @@ TEST_F(UserSqlTest, AConstraintIsRefusedInSqlitesWords) {
 }
 
 TEST_F(UserSqlTest, WrongSqlIsRefusedAndIsShown) {
-  EXPECT_TRUE(
-      contains(message_of<DatabaseError>([&] { connection_->execute("SELEKT 1", {}); }), "SELEKT 1"));
+  EXPECT_TRUE(contains(message_of<DatabaseError>([&] { connection_->execute("SELEKT 1", {}); }),
+                       "SELEKT 1"));
   EXPECT_TRUE(
       contains(message_of<MisuseError>([&] { connection_->execute("SELECT 1; SELECT 2", {}); }),
                "more than one statement"));
@@ -229,7 +261,8 @@ TEST_F(UserSqlTest, WrongSqlIsRefusedAndIsShown) {
 
 TEST_F(UserSqlTest, TheNumberOfValuesMustFit) {
   EXPECT_TRUE(contains(message_of<MisuseError>([&] {
-                         connection_->execute("SELECT ?, ?", std::vector<Value>{std::int64_t{1}});
+                         connection_->execute("SELECT ?, ?",
+                                              std::vector<Parameter>{std::int64_t{1}});
                        }),
                        "takes 2 values and was given 1"));
 }
@@ -319,7 +352,7 @@ TEST_F(UserSqlTest, AFullDatabaseIsRetryableAndSaysSo) {
   connection_->begin();
   const auto message = message_of<RetryableError>([&] {
     connection_->execute("INSERT INTO t (b) VALUES (?)",
-                         std::vector<Value>{std::string(1'000'000, 'x')});
+                         std::vector<Parameter>{std::string(1'000'000, 'x')});
   });
   EXPECT_TRUE(contains(message, "full"));
 }

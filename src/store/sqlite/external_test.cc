@@ -54,8 +54,8 @@ TEST_F(ExternalConnectionTest, TheTransactionIsItsOwners) {
 TEST_F(ExternalConnectionTest, StatementsRunOnTheOwnersConnection) {
   ExternalConnection external(db_.get(), *store_);
   db_.run("CREATE TEMP TABLE mine (a)");
-  EXPECT_EQ(external.execute("INSERT INTO mine VALUES (?)", std::vector<Value>{std::int64_t{7}}),
-            1);
+  EXPECT_EQ(
+      external.execute("INSERT INTO mine VALUES (?)", std::vector<Parameter>{std::int64_t{7}}), 1);
   EXPECT_EQ(external.query("SELECT a FROM mine", {}).at(0).at(0), Value{std::int64_t{7}});
 }
 

@@ -37,7 +37,7 @@ class MysqlRemote final : public Remote {
 
   std::string session_of(Connection& connection) override {
     return std::to_string(
-        std::get<std::int64_t>(connection.query("SELECT connection_id()", {}).at(0).at(0)));
+        connection.query("SELECT connection_id()", {}).at(0).get<std::int64_t>(0));
   }
   void end_session(const std::string& session) override {
     test::Mysql sql(url_);
@@ -128,9 +128,10 @@ class MysqlBackend : public Backend {
   bool insert_raw(Store& store, const RawRow& row) override {
     const auto connection = store.connect();
     connection->begin();
-    connection->execute("INSERT INTO " + table_ +
-                            " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
-                        std::vector<Value>{row.id, row.headers ? Value{*row.headers} : nullptr});
+    connection->execute(
+        "INSERT INTO " + table_ +
+            " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
+        std::vector<Parameter>{row.id, row.headers ? Value{*row.headers} : nullptr});
     connection->commit();
     return true;
   }

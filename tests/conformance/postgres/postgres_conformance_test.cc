@@ -43,7 +43,7 @@ class PostgresRemote final : public Remote {
 
   std::string session_of(Connection& connection) override {
     return std::to_string(
-        std::get<std::int64_t>(connection.query("SELECT pg_backend_pid()", {}).at(0).at(0)));
+        connection.query("SELECT pg_backend_pid()", {}).at(0).get<std::int64_t>(0));
   }
   void end_session(const std::string& session) override {
     test::Sql().execute("SELECT pg_terminate_backend(" + session + ", 10000)");
@@ -121,7 +121,7 @@ class PostgresBackend : public Backend {
              "FROM " +
                  table_ + "_archive ORDER BY event_id COLLATE \"C\"",
              {})) {
-      rows.push_back(std::get<std::string>(row.at(0)));
+      rows.push_back(row.get<std::string>(0));
     }
     return rows;
   }
@@ -145,7 +145,7 @@ class PostgresBackend : public Backend {
     connection->execute(
         "INSERT INTO " + table_ +
             " (event_id, event_type, headers, payload) VALUES ($1, 'Raw', $2, '{}')",
-        std::vector<Value>{row.id, row.headers ? Value{*row.headers} : nullptr});
+        std::vector<Parameter>{row.id, row.headers ? Value{*row.headers} : nullptr});
     connection->commit();
     return true;
   }

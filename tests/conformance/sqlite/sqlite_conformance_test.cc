@@ -46,7 +46,7 @@ class SqliteBackend final : public Backend {
     std::vector<std::string> rows;
     for (const ResultRow& row : store.connect()->query(
              "SELECT event_id || '=' || payload FROM " + table_ + "_archive ORDER BY 1", {})) {
-      rows.push_back(std::get<std::string>(row.at(0)));
+      rows.push_back(row.get<std::string>(0));
     }
     return rows;
   }
@@ -61,9 +61,10 @@ class SqliteBackend final : public Backend {
   bool insert_raw(Store& store, const RawRow& row) override {
     const auto connection = store.connect();
     connection->begin();
-    connection->execute("INSERT INTO " + table_ +
-                            " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
-                        std::vector<Value>{row.id, row.headers ? Value{*row.headers} : nullptr});
+    connection->execute(
+        "INSERT INTO " + table_ +
+            " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
+        std::vector<Parameter>{row.id, row.headers ? Value{*row.headers} : nullptr});
     connection->commit();
     return true;
   }

@@ -73,9 +73,9 @@ class PostgresOrderTest : public ::testing::Test {
   // The same by the library.
   static void write_next(Writer& writer, const std::string& aggregate) {
     auto tx = writer.begin();
-    const auto version = tx.query(
+    const auto version = tx.query_one<std::int64_t>(
         "UPDATE aggregate SET version = version + 1 WHERE id = $1 RETURNING version", aggregate);
-    tx.write(draft(aggregate, std::to_string(std::get<std::int64_t>(version[0][0]))));
+    tx.write(draft(aggregate, std::to_string(version)));
     tx.commit();
   }
 
