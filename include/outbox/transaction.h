@@ -78,7 +78,7 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
 
-  // Runs one statement with a value for each `?` (on PostgreSQL $1, $2, ...); how many
+  // Runs one statement with a value for each `?` (on PostgreSQL `?` or $1, $2, ...); how many
   // rows it changed. See Parameter for what a value can be; texts and bytes are not copied.
   // Throws DatabaseError if the database refuses the statement.
   template <class... Args>

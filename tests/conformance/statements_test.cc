@@ -1,7 +1,11 @@
-// Statements of the user's own: what the store says when the database refuses one.
+// Statements of the user's own: what goes in, what comes back, and what the store says when the
+// database refuses one.
 #include <functional>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +17,12 @@ namespace outbox::conformance {
 namespace {
 
 using Kind = DatabaseError::Kind;
+
+std::string every_byte() {
+  std::string all;
+  for (int byte = 0; byte < 256; ++byte) all.push_back(static_cast<char>(byte));
+  return all;
+}
 
 // A table with a constraint of each kind, and a connection on which all are enforced.
 class Shop {
@@ -40,6 +50,10 @@ class Shop {
 
   std::int64_t execute(const std::string& sql, const std::vector<Parameter>& values = {}) {
     return connection_->execute(named(sql), values);
+  }
+
+  std::vector<ResultRow> query(const std::string& sql, const std::vector<Parameter>& values = {}) {
+    return connection_->query(named(sql), values);
   }
 
   // What the database says of the statement, in a transaction of its own.
@@ -154,9 +168,7 @@ TEST_P(StatementsTest, AQueryIsRefusedLikewise) {
 TEST_P(StatementsTest, AKeyThatIsGivenAsAValueIsRefusedLikewise) {
   OUTBOX_NEEDS(capabilities().dialect != Dialect::none);
   Shop shop(store(), backend());
-  const std::string insert = shop.dialect() == Dialect::postgres
-                                 ? "INSERT INTO {orders} (id, number) VALUES ($1, $2)"
-                                 : "INSERT INTO {orders} (id, number) VALUES (?, ?)";
+  const std::string insert = "INSERT INTO {orders} (id, number) VALUES (?, ?)";
   // Some stores keep a statement prepared once it comes again.
   for (std::int64_t id = 2; id < 6; ++id) {
     shop.execute(insert, {id, 100 + id});
@@ -177,6 +189,57 @@ TEST_P(StatementsTest, ADeferredConstraintIsRefusedByTheCommit) {
   const auto refusal = Shop::refused([&] { connection.commit(); });
   EXPECT_EQ(to_string(refusal.kind), to_string(Kind::foreign_key_violation));
   EXPECT_FALSE(connection.in_transaction());
+}
+
+TEST_P(StatementsTest, PlaceholdersAreQuestionMarksOnEveryDatabase) {
+  OUTBOX_NEEDS(capabilities().dialect != Dialect::none);
+  Shop shop(store(), backend());
+  EXPECT_EQ(shop.execute("UPDATE {orders} SET cents = ?, note = 'why?' WHERE number = ?", {5, 17}),
+            1);
+  EXPECT_EQ(shop.execute("INSERT INTO {orders} (id, number, note) VALUES (?, ?, ?)",
+                         {2, 18, std::optional<std::string>()}),
+            1);
+  const auto rows = shop.query(
+      "SELECT id, note FROM {orders} WHERE cents = ? OR number = ? "
+      "ORDER BY id",
+      {5, 18});
+  ASSERT_EQ(rows.size(), 2u);
+  EXPECT_EQ(rows[0].get<int>("id"), 1);
+  EXPECT_EQ(rows[0].get<std::string>("note"), "why?");
+  EXPECT_EQ(rows[1].get<int>(0), 2);
+  EXPECT_EQ(rows[1].get<std::optional<std::string>>("note"), std::nullopt);
+}
+
+TEST_P(StatementsTest, CountsAndSumsAreReadAsNumbers) {
+  OUTBOX_NEEDS(capabilities().dialect != Dialect::none);
+  Shop shop(store(), backend());
+  shop.execute("UPDATE {orders} SET cents = 250");
+  const ResultRow row = shop.query(
+                                "SELECT count(*) AS orders, sum(cents) AS cents, "
+                                "avg(cents) AS average FROM {orders}")
+                            .at(0);
+  EXPECT_EQ(row.get<int>("orders"), 1);
+  EXPECT_EQ(row.get<std::int64_t>("cents"), 250);
+  EXPECT_EQ(row.get<double>("average"), 250.0);
+}
+
+TEST_P(StatementsTest, TextsAndBytesAreGivenWithoutCopies) {
+  OUTBOX_NEEDS(capabilities().dialect != Dialect::none);
+  Shop shop(store(), backend());
+  const std::string long_text = "abcdefgh";
+  const std::string_view part = std::string_view(long_text).substr(2, 3);
+  shop.execute("UPDATE {orders} SET note = ?", {part});
+  EXPECT_EQ(shop.query("SELECT note FROM {orders}").at(0).get<std::string>(0), "cde");
+  shop.execute("UPDATE {orders} SET note = ?", {std::string_view()});
+  EXPECT_EQ(shop.query("SELECT note FROM {orders}").at(0).get<std::string>(0), "");
+
+  const std::string type = shop.dialect() == Dialect::postgres ? "bytea" : "blob";
+  shop.execute("ALTER TABLE {orders} ADD COLUMN picture " + type);
+  const std::string bytes = every_byte();
+  shop.execute("UPDATE {orders} SET picture = ?", {std::as_bytes(std::span(bytes))});
+  EXPECT_EQ(shop.query("SELECT picture FROM {orders}").at(0).get<Blob>("picture"), Blob{bytes});
+  shop.execute("UPDATE {orders} SET picture = ?", {Blob{}});
+  EXPECT_EQ(shop.query("SELECT picture FROM {orders}").at(0).get<Blob>("picture"), Blob{});
 }
 
 // Only of the library's own calls is it the caller's mistake.

@@ -8,6 +8,7 @@
 
 #include "base/quote.h"
 #include "base/sql_text.h"
+#include "client/postgres/placeholders.h"
 #include "client/postgres/user_values.h"
 #include "outbox/error.h"
 
@@ -431,6 +432,12 @@ void Session::check_encoding(std::span<const Parameter> values) const {
                     "'UTF8'");
 }
 
+// Outside of E'...' too.
+bool Session::backslashes_escape() const {
+  const char* conforming = PQparameterStatus(connection_, "standard_conforming_strings");
+  return conforming != nullptr && std::string_view(conforming) == "off";
+}
+
 Result Session::run_user_statement(std::string_view text, std::span<const Parameter> values) {
   const Unblocked unblocked(*this);
   const Users users(*this);
@@ -438,6 +445,11 @@ Result Session::run_user_statement(std::string_view text, std::span<const Parame
   check_encoding(values);
   const UserValues bound(values);
   const std::string purpose = "execute " + quote(text);
+  std::string with_numbers;
+  if (!values.empty() && text.find('?') != std::string_view::npos) {
+    with_numbers = numbered(text, backslashes_escape());
+    text = with_numbers;
+  }
   if (UserStatement* const repeated = prepared(text, bound, purpose)) {
     repeated->doubtful = true;
     Result result = send_user_statement(purpose, [&] {

@@ -86,8 +86,8 @@ class Session {
   // given up. A transaction that the next call was to begin is given up.
   ResultHandle try_script(const char* text) noexcept;
 
-  // A statement of the user's, with $1, $2, ... for the values, whose types the
-  // server infers. Texts are UTF-8: throws MisuseError for one that is more
+  // A statement of the user's, with ? or $1, $2, ... for the values, whose types the
+  // server infers; see placeholders.h. Texts are UTF-8: throws MisuseError for one that is more
   // than ASCII if the connection has another encoding.
   std::int64_t execute(std::string_view text, std::span<const Parameter> values);
   std::vector<ResultRow> query(std::string_view text, std::span<const Parameter> values);
@@ -163,6 +163,7 @@ class Session {
   template <class Send>
   Result send_user_statement(std::string_view purpose, const Send& send);
   void check_encoding(std::span<const Parameter> values) const;
+  bool backslashes_escape() const;
   Result run_user_statement(std::string_view text, std::span<const Parameter> values);
 
   PGconn* const connection_;
