@@ -70,8 +70,11 @@ class [[nodiscard]] OUTBOX_EXPORT Savepoint {
 //   tx.write({.type = "OrderPlaced", .payload = outbox::json("{}")});
 //   tx.commit();
 //
-// Bound to the thread that began it (another one may destroy it, which rolls it
-// back); not thread-safe.
+// Not thread-safe, but free to travel: whoever has the object may use it, end it or destroy it
+// (which rolls it back) on any thread, one at a time, with its savepoints; what is registered by
+// after_commit() runs on the thread that commits. Only Writer::write() without a transaction, and
+// the rule that a thread has one open at a time, go by the thread: that which began it, until it is
+// over or detach() is called.
 class [[nodiscard]] OUTBOX_EXPORT Transaction {
  public:
   Transaction(Transaction&& other) noexcept;
@@ -131,6 +134,10 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   // Throws OutcomeUnknownError if nobody can tell whether it happened.
   void commit();
   void rollback();
+
+  // Takes it off the thread that began it, before it travels on to another one: the thread may
+  // begin its next one at once, and Writer::write() there does not find this one any more.
+  void detach();
 
   // Neither committed nor rolled back yet.
   bool open() const noexcept;

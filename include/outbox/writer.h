@@ -84,7 +84,8 @@ struct WriterOptions {
 };
 
 // Begins transactions and writes events in them. It knows the open transaction
-// of each thread, so that code deep below begin() need not be handed it.
+// of each thread, so that code deep below begin() need not be handed it. Programs whose work
+// moves between threads (Asio, thread pools) hand the Transaction on instead, see there.
 //
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Writer {

@@ -16,9 +16,9 @@
 namespace outbox {
 namespace internal {
 
-// The open transactions of one thread: mostly one for each writer, so a few.
-// Shared, because a transaction may be destroyed by another thread, even after
-// its own has ended.
+// The open transactions that one thread began: mostly one for each writer, so a few.
+// Shared, because a transaction may be ended by another thread, even after that
+// one has ended.
 class OpenTransactions {
  public:
   void add(TransactionState* state) {
@@ -78,14 +78,16 @@ TransactionState* TransactionState::find(const Writer& writer) {
 
 void TransactionState::check_usable() const {
   if (over_) throw MisuseError("this transaction is over: begin a new one");
-  if (thread_ != std::this_thread::get_id()) {
-    throw MisuseError("a transaction is bound to the thread that began it");
-  }
 }
 
 Connection& TransactionState::connection() {
   check_usable();
   return *connection_;
+}
+
+void TransactionState::detach() {
+  check_usable();
+  open_->remove(this);
 }
 
 std::size_t TransactionState::savepoint() {
@@ -315,6 +317,11 @@ void Transaction::commit() {
 void Transaction::rollback() {
   connection();
   state_->rollback();
+}
+
+void Transaction::detach() {
+  connection();
+  state_->detach();
 }
 
 bool Transaction::open() const noexcept { return state_ && !state_->over(); }

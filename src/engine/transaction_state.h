@@ -4,7 +4,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "outbox/spi/store.h"
@@ -14,9 +13,9 @@ namespace outbox::internal {
 
 class OpenTransactions;
 
-// A transaction of one writer on one thread, with what is to happen after it.
-// Registered as the thread's open one until it is over; of several, the newest
-// counts. Not thread-safe; another thread may destroy it, no more.
+// A transaction of one writer, with what is to happen after it. Registered as the open one of the
+// thread that began it until it is over or detached; of several, the newest counts. Used by one
+// thread at a time, whichever.
 class TransactionState {
  public:
   TransactionState(Writer& writer, std::unique_ptr<Connection> connection);
@@ -29,6 +28,7 @@ class TransactionState {
 
   Writer& writer() { return writer_; }
   bool over() const noexcept { return over_; }
+  void detach();
   Connection& connection();
 
   std::size_t savepoint();
@@ -58,9 +58,8 @@ class TransactionState {
 
   Writer& writer_;
   std::unique_ptr<Connection> connection_;
-  const std::shared_ptr<OpenTransactions> open_;  // of its thread
-  const std::thread::id thread_ = std::this_thread::get_id();
-  std::vector<Level> levels_{1};  // the first is the transaction itself
+  const std::shared_ptr<OpenTransactions> open_;  // of the thread that began it
+  std::vector<Level> levels_{1};                  // the first is the transaction itself
   bool over_ = false;
 };
 

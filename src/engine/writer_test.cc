@@ -260,15 +260,80 @@ TEST_F(WriterTest, ANewTransactionBesideAnOpenOneIsRefusedAtOnceWhereItWouldWait
   EXPECT_EQ(rows(), 1);
 }
 
-TEST_F(WriterTest, ATransactionBelongsToItsThread) {
+TEST_F(WriterTest, OnlyTheThreadThatBeganATransactionWritesInItWithoutNamingIt) {
   auto tx = writer.begin();
   std::jthread([&] {
     EXPECT_FALSE(writer.in_transaction());
     EXPECT_THROW(writer.write(draft("1")), MisuseError);
-    EXPECT_THROW(tx.write(draft("1")), MisuseError);
-    EXPECT_THROW(tx.commit(), MisuseError);
   }).join();
+  writer.write(draft("1"));
   tx.commit();
+  EXPECT_EQ(rows(), 1);
+}
+
+TEST_F(WriterTest, ATransactionMayBeUsedAndCommittedByAnotherThread) {
+  auto tx = writer.begin();
+  tx.write(draft("1"));
+  std::thread::id committed_on;
+  tx.after_commit([&] { committed_on = std::this_thread::get_id(); });
+  std::thread::id other;
+  std::jthread([&] {
+    other = std::this_thread::get_id();
+    tx.write(draft("2"));
+    auto undone = tx.savepoint();
+    tx.write(draft("3"));
+    undone.rollback();
+    auto kept = tx.savepoint();
+    tx.write(draft("4"));
+    kept.release();
+    tx.commit();
+    EXPECT_FALSE(tx.open());
+  }).join();
+  EXPECT_EQ(committed_on, other);
+  EXPECT_FALSE(writer.in_transaction()) << "the thread that began it may begin the next one";
+  writer.begin().commit();
+  EXPECT_EQ(rows(), 3);
+}
+
+TEST_F(WriterTest, ASavepointTravelsWithItsTransaction) {
+  auto tx = writer.begin();
+  auto part = tx.savepoint();
+  tx.write(draft("1"));
+  std::jthread([&, part = std::move(part)]() mutable { part.rollback(); }).join();
+  tx.write(draft("2"));
+  tx.commit();
+  EXPECT_EQ(rows(), 1);
+}
+
+TEST_F(WriterTest, ADetachedTransactionLeavesItsThreadFreeForTheNextOne) {
+  auto tx = writer.begin();
+  tx.write(draft("1"));
+  EXPECT_THROW(static_cast<void>(writer.begin()), MisuseError);
+  tx.detach();
+  tx.detach();
+  EXPECT_FALSE(writer.in_transaction());
+  EXPECT_THROW(writer.write(draft("2")), MisuseError) << "there is none of this thread";
+  std::jthread([this, tx = std::move(tx)]() mutable {
+    tx.write(draft("2"));
+    tx.commit();
+  }).join();
+  auto next = writer.begin();
+  writer.write(draft("3"));
+  next.commit();
+  EXPECT_EQ(rows(), 3);
+}
+
+TEST_F(WriterTest, AThreadMayHaveATransactionOfItsOwnBesideOneThatItWasHanded) {
+  Writer other(memory::open({.concurrent_transactions = true}));
+  auto handed = other.begin();
+  std::jthread([&] {
+    auto own = other.begin();
+    other.write(draft("1"));
+    handed.write(draft("2"));
+    own.commit();
+    handed.rollback();
+  }).join();
+  EXPECT_EQ(other.store().count({}), 1);
 }
 
 TEST_F(WriterTest, ATransactionDestroyedByAnotherThreadIsRolledBackLikeAnyOther) {
