@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
+#include <csignal>
+
 #include "support/services.h"
 
 namespace outbox::counted {
@@ -18,6 +21,23 @@ class Sharing : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
 TEST_P(Sharing, FourInstancesShareTheEventsInOrder) { share(GetParam(), kEvents); }
 TEST_P(Sharing, FourInstancesClaimEachEventOnce) {
   share(GetParam(), kEvents, {.ordering = Ordering::none, .row_claims = true});
+}
+
+// Its lease would keep everybody else waiting for an hour.
+TEST_P(Sharing, WhoIsKilledIsReplacedAtOnceByAnotherProcessOnItsHost) {
+  using namespace std::chrono_literals;
+  Fleet fleet(GetParam(), {.lease = 1h});
+  Fleet::Member& killed = fleet.start_instance();
+  fleet.start_writer(kEvents);
+  fleet.wait_for_arrivals(kEvents / 10);
+  killed.signal(SIGKILL);
+  ASSERT_EQ(killed.wait(20s), "signal 9");
+  const auto begin = std::chrono::steady_clock::now();
+  fleet.start_instance();
+  fleet.wait_until_delivered();
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
+  const chaos::Verdict verdict = fleet.finish(kEvents, 1);
+  EXPECT_TRUE(verdict.clean()) << verdict;
 }
 
 #ifdef OUTBOX_WITH_POSTGRES
