@@ -4,7 +4,7 @@
 #include <random>
 
 #include "cli/commands/commands.h"
-#include "cli/demo/role.h"
+#include "cli/demo/roles.h"
 #include "cli/errors.h"
 
 namespace outbox::cli {
@@ -39,8 +39,8 @@ struct Options {
 template <class Role>
 CLI::App& add_role(CLI::App& app, Session& session, const char* name, std::shared_ptr<Role> role) {
   CLI::App& command = *app.add_subcommand(name)->group("");
-  command.add_option("--folder", role->workplace.folder)->required();
-  command.add_option("--database", role->workplace.database)->required();
+  command.add_option("--folder", role->directory.folder)->required();
+  command.add_option("--database", role->directory.database)->required();
   on_chosen(command, session, role, [](const Console&, const Role& chosen) {
     demo::run(chosen);
     return kOk;
@@ -75,12 +75,12 @@ void add_demo(CLI::App& app, Session& session) {
     return demo::run_demo(chosen.demo) ? kOk : kFailed;
   });
 
-  const auto writer = std::make_shared<demo::WriterRole>();
+  const auto writer = std::make_shared<demo::WriterOptions>();
   CLI::App& writer_command = add_role(app, session, "demo-writer", writer);
   writer_command.add_option("--seed", writer->seed);
   writer_command.add_option("--rate", writer->rate);
-  add_role(app, session, "demo-dispatcher", std::make_shared<demo::DispatcherRole>());
-  const auto receiver = std::make_shared<demo::ReceiverRole>();
+  add_role(app, session, "demo-dispatcher", std::make_shared<demo::DispatcherOptions>());
+  const auto receiver = std::make_shared<demo::ReceiverOptions>();
   add_role(app, session, "demo-receiver", receiver).add_flag("--forget-one", receiver->forget_one);
 }
 

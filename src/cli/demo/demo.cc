@@ -10,21 +10,20 @@
 #include <memory>
 #include <vector>
 
-#include "cli/demo/crew.h"
 #include "cli/demo/ledger.h"
+#include "cli/demo/process.h"
 #include "cli/demo/screen.h"
 #include "cli/demo/shop.h"
-#include "cli/demo/stop_signal.h"
-#include "cli/demo/terminal.h"
+#include "cli/demo/supervisor.h"
 #include "cli/demo/verdict.h"
-#include "cli/demo/workplace.h"
+#include "cli/output/console.h"
 #include "outbox/error.h"
 
 namespace outbox::demo {
 namespace {
 
 using namespace std::chrono_literals;
-using State = CrewMember::State;
+using State = RoleStatus::State;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
@@ -41,20 +40,20 @@ void say(const std::string& line) { write_out(line + '\n'); }
 // One run, from the first process to the last.
 class Run {
  public:
-  Run(const DemoOptions& options, const Workplace& workplace)
+  Run(const DemoOptions& options, const RunDirectory& directory)
       : options_(options),
-        workplace_(workplace),
-        crew_({.workplace = workplace, .seed = options.seed, .rate = options.rate},
-              {.workplace = workplace},
-              {.workplace = workplace, .forget_one = options.forget_one}) {}
+        directory_(directory),
+        supervisor_({.directory = directory, .seed = options.seed, .rate = options.rate},
+                    {.directory = directory},
+                    {.directory = directory, .forget_one = options.forget_one}) {}
 
   // The receiver first: nobody is to be reported as away for being slow.
   void start() {
-    for (const Post post : {Post::receiver, Post::dispatcher, Post::writer}) {
-      crew_.start(post);
+    for (const Role role : {Role::receiver, Role::dispatcher, Role::writer}) {
+      supervisor_.start(role);
       const bool up =
-          attend_until(kStartLimit, [&] { return crew_.member(post).state == State::up; });
-      if (!up) throw UnavailableError(std::string("the ") + to_string(post) + " does not start");
+          step_until(kStartLimit, [&] { return supervisor_.status(role).state == State::up; });
+      if (!up) throw UnavailableError(std::string("the ") + to_string(role) + " does not start");
     }
     started_ = Moment::clock::now();
   }
@@ -63,10 +62,12 @@ class Run {
   void follow_keys() {
     terminal_ = std::make_unique<Terminal>();
     while (!over_) {
-      attend(kRedrawEvery);
+      step(kRedrawEvery);
       for (const char key : keys_) {
-        if (key == 'k') crew_.kill_dispatcher();
-        if (key == 'b') crew_.receiver_is_broken() ? crew_.heal_receiver() : crew_.break_receiver();
+        if (key == 'k') supervisor_.kill_dispatcher();
+        if (key == 'b')
+          supervisor_.receiver_is_broken() ? supervisor_.heal_receiver()
+                                           : supervisor_.break_receiver();
         if (key == 'q') over_ = true;
       }
     }
@@ -79,9 +80,10 @@ class Run {
       std::function<void()> act;
     };
     const std::array acts{
-        Act{25, "** the receiver is killed: events wait", [&] { crew_.break_receiver(); }},
-        Act{45, "** the receiver is healed", [&] { crew_.heal_receiver(); }},
-        Act{65, "** kill -9 of the dispatcher; it comes back", [&] { crew_.kill_dispatcher(); }}};
+        Act{25, "** the receiver is killed: events wait", [&] { supervisor_.break_receiver(); }},
+        Act{45, "** the receiver is healed", [&] { supervisor_.heal_receiver(); }},
+        Act{65, "** kill -9 of the dispatcher; it comes back",
+            [&] { supervisor_.kill_dispatcher(); }}};
     for (const Act& next : acts) {
       if (!show_progress_until(started_ + milliseconds(duration) * next.percent / 100)) return;
       say(std::string("        ") + next.announcement);
@@ -95,24 +97,24 @@ class Run {
   void drain() {
     over_ = false;
     draining_ = true;
-    crew_.heal_receiver();
-    stop(Post::writer);
-    const auto store = open_shop(workplace_.database.string(), kSilent);
-    attend_until(kDrainLimit, [&] { return over_ || !store->has_pending(); });
-    stop(Post::dispatcher);
-    stop(Post::receiver);
+    supervisor_.heal_receiver();
+    stop(Role::writer);
+    const auto store = open_shop(directory_.database.string(), kSilent);
+    step_until(kDrainLimit, [&] { return over_ || !store->has_pending(); });
+    stop(Role::dispatcher);
+    stop(Role::receiver);
     terminal_.reset();
   }
 
-  Evidence evidence() const {
-    const auto store = open_shop(workplace_.database.string(), kSilent);
-    Evidence result{.orders = orders(*store),
-                    .rolled_back = read_ledger(workplace_.rollbacks()),
-                    .pending = pending_events(*store),
-                    .kills = crew_.kills(),
-                    .accidents = crew_.accidents()};
-    for (const std::string& line : read_ledger(workplace_.receipts())) {
-      if (auto parcel = Parcel::parse(line)) result.receipts.push_back(std::move(*parcel));
+  RunRecord record() const {
+    const auto store = open_shop(directory_.database.string(), kSilent);
+    RunRecord result{.orders = orders(*store),
+                     .rolled_back = read_ledger(directory_.rollbacks()),
+                     .pending = pending_events(*store),
+                     .kills = supervisor_.kills(),
+                     .unexpected_exits = supervisor_.unexpected_exits()};
+    for (const std::string& line : read_ledger(directory_.receipts())) {
+      if (auto message = Message::parse(line)) result.receipts.push_back(std::move(*message));
     }
     return result;
   }
@@ -123,11 +125,11 @@ class Run {
   }
 
   // One round: what the processes tell, signals, keys, and the screen.
-  void attend(milliseconds timeout) {
+  void step(milliseconds timeout) {
     std::array<pollfd, 2> others{
         {{.fd = stop_.descriptor(), .events = POLLIN, .revents = 0},
          {.fd = terminal_ ? STDIN_FILENO : -1, .events = POLLIN, .revents = 0}}};
-    crew_.attend(others, std::min(timeout, kRedrawEvery));
+    supervisor_.step(others, std::min(timeout, kRedrawEvery));
     if (stop_.take()) over_ = true;
     keys_.clear();
     if (others[1].revents != 0) {
@@ -140,14 +142,14 @@ class Run {
   void draw() {
     redraw_at_ = Moment::clock::now() + kRedrawEvery;
     View view{.running = running(),
-              .figures = crew_.tally().figures(Moment::clock::now()),
-              .database = workplace_.database.string(),
+              .figures = supervisor_.stats().figures(Moment::clock::now()),
+              .database = directory_.database.string(),
               .seed = options_.seed,
               .draining = draining_};
-    for (const Post post : kPosts) {
-      view.crew.at(static_cast<std::size_t>(post)) = crew_.member(post);
+    for (const Role role : kRoles) {
+      view.roles.at(static_cast<std::size_t>(role)) = supervisor_.status(role);
     }
-    for (const LogLine& line : crew_.log()) {
+    for (const LogLine& line : supervisor_.log()) {
       const auto at = std::max(line.at - started_, Moment::duration::zero());
       view.log.push_back({std::chrono::duration_cast<seconds>(at), line.text});
     }
@@ -155,11 +157,11 @@ class Run {
   }
 
   template <class Condition>
-  bool attend_until(milliseconds limit, Condition condition) {
+  bool step_until(milliseconds limit, Condition condition) {
     const auto deadline = Moment::clock::now() + limit;
     while (!condition()) {
       if (Moment::clock::now() >= deadline) return false;
-      attend(50ms);
+      step(50ms);
     }
     return true;
   }
@@ -170,28 +172,28 @@ class Run {
       const auto next_second = started_ + running() + 1s;
       const auto next = std::min(end, next_second);
       if (Moment::clock::now() < next) {
-        attend(std::chrono::ceil<milliseconds>(next - Moment::clock::now()));
+        step(std::chrono::ceil<milliseconds>(next - Moment::clock::now()));
       }
       if (Moment::clock::now() >= next_second) {
-        say(progress_line(running(), crew_.tally().figures(Moment::clock::now())));
+        say(progress_line(running(), supervisor_.stats().figures(Moment::clock::now())));
       }
     }
     return !over_;
   }
 
-  void stop(Post post) {
-    crew_.stop(post);
-    const auto ended = [&] { return crew_.member(post).pid == 0; };
-    if (attend_until(kStopLimit, ended)) return;
-    crew_.kill(post);
-    attend_until(kStopLimit, ended);
+  void stop(Role role) {
+    supervisor_.stop(role);
+    const auto ended = [&] { return supervisor_.status(role).pid == 0; };
+    if (step_until(kStopLimit, ended)) return;
+    supervisor_.kill(role);
+    step_until(kStopLimit, ended);
   }
 
   const DemoOptions options_;
-  const Workplace workplace_;
-  const bool color_ = wants_color();
+  const RunDirectory directory_;
+  const bool color_ = cli::wants_color(STDOUT_FILENO);
   StopSignal stop_{SIGINT, SIGTERM, SIGHUP};
-  Crew crew_;
+  Supervisor supervisor_;
   std::unique_ptr<Terminal> terminal_;  // while somebody looks
   std::string keys_;                    // pressed in the last round
   Moment started_{};
@@ -200,20 +202,20 @@ class Run {
   bool draining_ = false;
 };
 
-void introduce(const DemoOptions& options, const Workplace& workplace, seconds duration) {
+void introduce(const DemoOptions& options, const RunDirectory& directory, seconds duration) {
   say("outbox demo: a shop takes up to " + std::to_string(options.rate) +
       " orders a second and rolls one in ten back.");
   say("Writer, dispatcher and receiver are processes of their own on one SQLite file.");
   say("Unattended for " + std::to_string(duration.count()) + " s, seed " +
-      std::to_string(options.seed) + ", file " + workplace.database.string());
+      std::to_string(options.seed) + ", file " + directory.database.string());
   say("");
 }
 
-Verdict perform(const DemoOptions& options, const Workplace& workplace) {
-  Run run(options, workplace);
+Verdict run_and_judge(const DemoOptions& options, const RunDirectory& directory) {
+  Run run(options, directory);
   const bool attended = !options.duration && has_terminal();
   const seconds duration = options.duration.value_or(kDefaultDuration);
-  if (!attended) introduce(options, workplace, duration);
+  if (!attended) introduce(options, directory, duration);
   run.start();
   if (attended) {
     run.follow_keys();
@@ -222,12 +224,12 @@ Verdict perform(const DemoOptions& options, const Workplace& workplace) {
     say("        the shop closes; what is left is delivered");
   }
   run.drain();
-  return judge(run.evidence());
+  return judge(run.record());
 }
 
 // Where to look when something is wrong.
-std::string kept(const DemoOptions& options, const Workplace& workplace) {
-  return "Database and ledgers are kept in " + workplace.folder.string() + "; seed " +
+std::string kept(const DemoOptions& options, const RunDirectory& directory) {
+  return "Database and ledgers are kept in " + directory.folder.string() + "; seed " +
          std::to_string(options.seed);
 }
 
@@ -236,29 +238,29 @@ std::string kept(const DemoOptions& options, const Workplace& workplace) {
 bool run_demo(const DemoOptions& options) {
   // Whoever reads our output may leave early; the run ends properly all the same.
   signal(SIGPIPE, SIG_IGN);
-  const Workplace workplace = make_workplace(options.database);
+  const RunDirectory directory = make_run_directory(options.database);
   try {
     // Alone and first: a database that cannot be used is reported once, clearly.
-    open_shop(workplace.database.string(), kSilent);
+    open_shop(directory.database.string(), kSilent);
   } catch (...) {
-    remove_workplace(workplace);
+    remove_run_directory(directory);
     throw;
   }
   Verdict verdict;
   try {
-    verdict = perform(options, workplace);
+    verdict = run_and_judge(options, directory);
   } catch (...) {
-    say(kept(options, workplace));
+    say(kept(options, directory));
     throw;
   }
   say("");
-  write_out(to_text(verdict, wants_color()));
+  write_out(to_text(verdict, cli::wants_color(STDOUT_FILENO)));
   if (!verdict.good()) {
-    say("Something is wrong. " + kept(options, workplace));
+    say("Something is wrong. " + kept(options, directory));
     return false;
   }
-  remove_workplace(workplace);
-  if (!options.database.empty()) say("The database is in " + workplace.database.string());
+  remove_run_directory(directory);
+  if (!options.database.empty()) say("The database is in " + directory.database.string());
   return true;
 }
 

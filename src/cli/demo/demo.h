@@ -18,7 +18,7 @@ struct DemoOptions {
   std::uint64_t seed = 1;
   int rate = 200;  // orders a second
 
-  bool forget_one = false;  // see ReceiverRole
+  bool forget_one = false;  // see ReceiverOptions
 };
 
 // Returns whether all promises were kept. Throws PermanentError for a place

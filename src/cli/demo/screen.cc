@@ -1,9 +1,16 @@
 #include "cli/demo/screen.h"
 
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <string_view>
 #include <vector>
 
+#include "cli/output/console.h"
 #include "cli/output/text.h"
 
 namespace outbox::demo {
@@ -12,34 +19,22 @@ using cli::grouped;
 using cli::pad;
 using cli::pad_left;
 using cli::short_time;
+using cli::Style;
+using cli::styled;
 
 namespace {
 
-using State = CrewMember::State;
+constexpr std::string_view kEnter = "\x1b[?1049h\x1b[?25l";  // other screen, no cursor
+constexpr std::string_view kLeave = "\x1b[?25h\x1b[?1049l";
+constexpr std::string_view kHome = "\x1b[H";
+constexpr std::string_view kClearLine = "\x1b[K";
+constexpr std::string_view kClearBelow = "\x1b[J";
+
+using State = RoleStatus::State;
 
 constexpr std::size_t kAiryRows = 22;
 constexpr std::size_t kWideColumns = 72;
 constexpr std::size_t kMaxLogLines = 6;
-
-enum class Style : std::uint8_t { plain, strong, faint, good, bad, warn };
-
-const char* code_of(Style style) {
-  switch (style) {
-    case Style::plain:
-      return "";
-    case Style::strong:
-      return "\x1b[1m";
-    case Style::faint:
-      return "\x1b[2m";
-    case Style::good:
-      return "\x1b[32m";
-    case Style::bad:
-      return "\x1b[1;31m";
-    case Style::warn:
-      break;
-  }
-  return "\x1b[33m";
-}
 
 // A canvas of lines that are cut at its right edge, color codes not counted.
 class Canvas {
@@ -49,10 +44,7 @@ class Canvas {
   Canvas& put(std::string_view text, Style style = Style::plain) {
     const std::string_view fits = text.substr(0, size_.columns - column_);
     column_ += fits.size();
-    const bool painted = color_ && style != Style::plain && !fits.empty();
-    if (painted) line_ += code_of(style);
-    line_ += fits;
-    if (painted) line_ += "\x1b[0m";
+    line_ += styled(fits, style, color_);
     return *this;
   }
 
@@ -87,37 +79,37 @@ std::string clock_text(std::chrono::seconds time) {
 Style style_of(State state) {
   if (state == State::up) return Style::good;
   if (state == State::broken) return Style::bad;
-  return state == State::stopped ? Style::faint : Style::warn;
+  return state == State::stopped ? Style::faint : Style::warning;
 }
 
-const char* job_of(Post post) {
-  switch (post) {
-    case Post::writer:
+const char* job_of(Role role) {
+  switch (role) {
+    case Role::writer:
       return "commits orders, rolls one in ten back";
-    case Post::dispatcher:
+    case Role::dispatcher:
       return "reads the outbox, delivers";
-    case Post::receiver:
+    case Role::receiver:
       break;
   }
   return "acknowledges, keeps its own ledger";
 }
 
-std::string job_of(Post post, const CrewMember& member, bool draining) {
-  if (member.state == State::broken) return "killed: the events wait; press b to heal it";
-  if (post == Post::writer && draining) return "the shop is closed";
-  std::string job = job_of(post);
-  if (member.restarts == 0) return job;
-  return job + "; back " + std::to_string(member.restarts) +
-         (member.restarts == 1 ? " time" : " times");
+std::string job_of(Role role, const RoleStatus& status, bool draining) {
+  if (status.state == State::broken) return "killed: the events wait; press b to heal it";
+  if (role == Role::writer && draining) return "the shop is closed";
+  std::string job = job_of(role);
+  if (status.restarts == 0) return job;
+  return job + "; back " + std::to_string(status.restarts) +
+         (status.restarts == 1 ? " time" : " times");
 }
 
-void draw_crew(Canvas& canvas, const View& view) {
-  for (const Post post : kPosts) {
-    const CrewMember& member = view.crew.at(static_cast<std::size_t>(post));
-    canvas.put(" " + pad(to_string(post), 12))
-        .put(pad_left(member.pid == 0 ? "-" : std::to_string(member.pid), 8) + "  ")
-        .put(pad(to_string(member.state), 12), style_of(member.state))
-        .put(job_of(post, member, view.draining), Style::faint)
+void draw_roles(Canvas& canvas, const View& view) {
+  for (const Role role : kRoles) {
+    const RoleStatus& status = view.roles.at(static_cast<std::size_t>(role));
+    canvas.put(" " + pad(to_string(role), 12))
+        .put(pad_left(status.pid == 0 ? "-" : std::to_string(status.pid), 8) + "  ")
+        .put(pad(to_string(status.state), 12), style_of(status.state))
+        .put(job_of(role, status, view.draining), Style::faint)
         .end_line();
   }
 }
@@ -132,20 +124,20 @@ void draw_row(Canvas& canvas, const char* name, const std::string& value, const 
 
 std::string bar(std::int64_t pending) {
   constexpr std::int64_t kEventsAMark = 20;
-  constexpr std::int64_t kUpdates = 40;
-  const std::int64_t updates = std::min((pending + kEventsAMark - 1) / kEventsAMark, kUpdates);
-  return std::string(static_cast<std::size_t>(updates), '#');
+  constexpr std::int64_t kMarks = 40;
+  const std::int64_t marks = std::min((pending + kEventsAMark - 1) / kEventsAMark, kMarks);
+  return std::string(static_cast<std::size_t>(marks), '#');
 }
 
 void draw_figures(Canvas& canvas, const Figures& figures) {
   const auto a_second = [](std::int64_t rate) { return pad_left(grouped(rate), 6) + " a second"; };
   draw_row(canvas, "committed", grouped(figures.committed), a_second(figures.commit_rate),
-           Style::strong);
+           Style::bold);
   draw_row(canvas, "rolled back", grouped(figures.rolled_back), "nobody may hear of these");
   draw_row(canvas, "delivered", grouped(figures.delivered), a_second(figures.delivery_rate),
-           Style::strong);
+           Style::bold);
   draw_row(canvas, "pending", grouped(figures.pending), bar(figures.pending),
-           figures.pending > 100 ? Style::warn : Style::plain);
+           figures.pending > 100 ? Style::warning : Style::plain);
   draw_row(canvas, "duplicates", grouped(figures.duplicates),
            figures.duplicates == 0 ? "" : "after a kill; recognised by id");
   draw_row(canvas, "lost", "?", "counted at the end, from both ledgers");
@@ -154,22 +146,23 @@ void draw_figures(Canvas& canvas, const Figures& figures) {
 void draw_latency(Canvas& canvas, const Figures& figures) {
   const auto time = [](const auto& value) { return value ? short_time(*value) : "-"; };
   canvas.put(" " + pad("latency", 12))
-      .put("p50 " + pad(time(figures.p50), 9) + "p99 " + pad(time(figures.p99), 9), Style::strong)
+      .put("p50 " + pad(time(figures.p50), 9) + "p99 " + pad(time(figures.p99), 9), Style::bold)
       .put("commit to receipt, last 3 seconds", Style::faint)
       .end_line();
 }
 
 void draw_keys(Canvas& canvas, const View& view, bool narrow) {
   if (view.draining) {
-    canvas.put(" Delivering what is left, then the verdict. ", Style::warn)
-        .put("Ctrl-C", Style::strong)
+    canvas.put(" Delivering what is left, then the verdict. ", Style::warning)
+        .put("Ctrl-C", Style::bold)
         .put(" stops waiting")
         .end_line();
     return;
   }
-  const bool broken = view.crew.at(static_cast<std::size_t>(Post::receiver)).state == State::broken;
+  const bool broken =
+      view.roles.at(static_cast<std::size_t>(Role::receiver)).state == State::broken;
   const auto key = [&](const char* name, const std::string& verb, const char* rest) {
-    canvas.put(" ").put(name, Style::strong).put(" " + verb + (narrow ? "" : rest) + "  ");
+    canvas.put(" ").put(name, Style::bold).put(" " + verb + (narrow ? "" : rest) + "  ");
   };
   key("b", broken ? "heal" : "break", " the receiver");
   key("k", "kill -9", " the dispatcher");
@@ -191,7 +184,7 @@ void draw_log(Canvas& canvas, const View& view, std::size_t lines) {
 
 std::string render(const View& view, ScreenSize size, bool color) {
   Canvas canvas(size, color);
-  canvas.put(" outbox demo", Style::strong)
+  canvas.put(" outbox demo", Style::bold)
       .put("   " + clock_text(view.running) + "   three processes, one SQLite file", Style::faint)
       .end_line();
   // A small screen keeps what matters: no air, and the keys before the log.
@@ -200,7 +193,7 @@ std::string render(const View& view, ScreenSize size, bool color) {
     if (airy) canvas.end_line();
   };
   air();
-  draw_crew(canvas, view);
+  draw_roles(canvas, view);
   air();
   draw_figures(canvas, view.figures);
   air();
@@ -226,6 +219,65 @@ std::string progress_line(std::chrono::seconds running, const Figures& figures) 
             pad_left(short_time(*figures.p99), 6);
   }
   return line;
+}
+
+Terminal::Terminal() {
+  tcgetattr(STDIN_FILENO, &before_);
+  termios raw = before_;
+  raw.c_lflag &= ~static_cast<tcflag_t>(ICANON | ECHO);
+  // keys() must not wait.
+  raw.c_cc[VMIN] = 0;
+  raw.c_cc[VTIME] = 0;
+  tcsetattr(STDIN_FILENO, TCSANOW, &raw);
+  write_out(kEnter);
+}
+
+Terminal::~Terminal() {
+  write_out(kLeave);
+  tcsetattr(STDIN_FILENO, TCSANOW, &before_);
+}
+
+ScreenSize Terminal::size() {
+  winsize window{};
+  if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &window) != 0 || window.ws_col == 0 || window.ws_row == 0) {
+    return {};
+  }
+  return {.columns = window.ws_col, .rows = window.ws_row};
+}
+
+void Terminal::draw(std::string_view text) {
+  // In one write, line by line over the old picture: clearing it first flickers.
+  std::string picture(kHome);
+  while (true) {
+    const auto end = text.find('\n');
+    // Before the text: behind a full line it would take the last character away.
+    picture += kClearLine;
+    picture += text.substr(0, end);
+    if (end == std::string_view::npos) break;
+    picture += "\r\n";
+    text.remove_prefix(end + 1);
+  }
+  picture += kClearBelow;
+  write_out(picture);
+}
+
+std::string Terminal::keys() {
+  char buffer[64];
+  const ssize_t got = read(STDIN_FILENO, buffer, sizeof buffer);
+  return got > 0 ? std::string(buffer, static_cast<std::size_t>(got)) : std::string();
+}
+
+bool has_terminal() { return cli::is_terminal(STDIN_FILENO) && cli::is_terminal(STDOUT_FILENO); }
+
+void write_out(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
+    if (written < 0) {
+      if (errno != EINTR) return;  // nobody looks any more; the run goes on
+      continue;
+    }
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
 }
 
 }  // namespace outbox::demo

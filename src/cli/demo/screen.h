@@ -1,22 +1,25 @@
-// The demo's live view, drawn into a string.
+// The demo's live view, and the user's terminal on which it is drawn.
 #pragma once
+
+#include <termios.h>
 
 #include <array>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "cli/demo/crew.h"
-#include "cli/demo/tally.h"
+#include "cli/demo/stats.h"
+#include "cli/demo/supervisor.h"
 
 namespace outbox::demo {
 
 // Everything that the screen shows.
 struct View {
   std::chrono::seconds running{0};
-  std::array<CrewMember, kPosts.size()> crew{};
+  std::array<RoleStatus, kRoles.size()> roles{};
   Figures figures{};
   struct LogEntry {
     std::chrono::seconds at{0};  // since the start
@@ -40,5 +43,32 @@ std::string render(const View& view, ScreenSize size, bool color);
 
 // The figures on one line, for those who have no screen.
 std::string progress_line(std::chrono::seconds running, const Figures& figures);
+
+// Takes the terminal over while it lives and leaves it as it was. Not
+// thread-safe.
+class Terminal {
+ public:
+  Terminal();
+  ~Terminal();
+  Terminal(const Terminal&) = delete;
+  Terminal& operator=(const Terminal&) = delete;
+
+  static ScreenSize size();
+
+  // Replaces what is on the screen.
+  void draw(std::string_view text);
+
+  // The keys that were pressed.
+  std::string keys();
+
+ private:
+  termios before_{};
+};
+
+// Whether both ends of a conversation with a user are there.
+bool has_terminal();
+
+// All of it, in spite of signals and short writes.
+void write_out(std::string_view text);
 
 }  // namespace outbox::demo

@@ -9,13 +9,13 @@ namespace outbox::demo {
 namespace {
 
 using namespace std::chrono_literals;
-using State = CrewMember::State;
+using State = RoleStatus::State;
 
 View busy_view() {
   return {.running = 75s,
-          .crew = {CrewMember{.state = State::up, .pid = 101},
-                   CrewMember{.state = State::up, .pid = 102, .restarts = 1},
-                   CrewMember{.state = State::up, .pid = 103}},
+          .roles = {RoleStatus{.state = State::up, .pid = 101},
+                    RoleStatus{.state = State::up, .pid = 102, .restarts = 1},
+                    RoleStatus{.state = State::up, .pid = 103}},
           .figures = {.committed = 12'345,
                       .rolled_back = 1'371,
                       .delivered = 12'300,
@@ -56,7 +56,7 @@ TEST(Screen, ShowsFiguresProcessesAndKeys) {
 
 TEST(Screen, OffersToHealWhatIsBroken) {
   View view = busy_view();
-  view.crew.at(2) = {.state = State::broken};
+  view.roles.at(2) = {.state = State::broken};
   const std::string screen = render(view, {.columns = 100, .rows = 30}, false);
   EXPECT_TRUE(shows(screen, " receiver           -  broken"));
   EXPECT_TRUE(shows(screen, "b heal the receiver"));

@@ -1,6 +1,8 @@
-// The shop's database: its own table of orders beside the outbox.
+// Where the demo works: a directory, and in it the shop's database with its own table of orders
+// beside the outbox.
 #pragma once
 
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -10,6 +12,23 @@
 #include "outbox/writer.h"
 
 namespace outbox::demo {
+
+// Where the processes of one demo meet.
+struct RunDirectory {
+  std::filesystem::path folder{};
+  std::filesystem::path database{};
+
+  std::string receipts() const { return (folder / "receipts").string(); }
+  std::string rollbacks() const { return (folder / "rollbacks").string(); }
+  std::string socket() const { return (folder / "receiver.sock").string(); }
+};
+
+// Makes a fresh folder for temporary files (below $TMPDIR, or /tmp) and checks
+// that `database`, or shop.db in that folder if it is empty, can be created.
+// Throws PermanentError that names what cannot be used.
+RunDirectory make_run_directory(const std::string& database);
+
+void remove_run_directory(const RunDirectory& directory) noexcept;
 
 inline constexpr const char* kAggregate = "Customer";
 inline constexpr const char* kEvent = "OrderPlaced";

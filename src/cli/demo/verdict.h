@@ -6,19 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "cli/demo/messages.h"
 #include "cli/demo/shop.h"
-#include "cli/demo/wire.h"
 
 namespace outbox::demo {
 
 // What each side wrote down for itself, and the faults that it was put to.
-struct Evidence {
-  std::vector<Order> orders{};             // from the shop's table
-  std::vector<std::string> rolled_back{};  // ids, from the writer's ledger
-  std::vector<Parcel> receipts{};          // in order, repeats included
-  std::vector<std::string> pending{};      // ids that were still to be delivered
-  int kills = 0;                           // of the dispatcher and the receiver
-  std::vector<std::string> accidents{};    // deaths that were not ordered
+struct RunRecord {
+  std::vector<Order> orders{};                  // from the shop's table
+  std::vector<std::string> rolled_back{};       // ids, from the writer's ledger
+  std::vector<Message> receipts{};              // in order, repeats included
+  std::vector<std::string> pending{};           // ids that were still to be delivered
+  int kills = 0;                                // of the dispatcher and the receiver
+  std::vector<std::string> unexpected_exits{};  // deaths that were not ordered
 };
 
 struct Verdict {
@@ -31,12 +31,12 @@ struct Verdict {
   std::int64_t ghosts = 0;      // delivered, and never committed
   std::int64_t order_breaks = 0;
   int kills = 0;
-  std::vector<std::string> accidents{};
+  std::vector<std::string> unexpected_exits{};
 
   bool good() const;
 };
 
-Verdict judge(const Evidence& evidence);
+Verdict judge(const RunRecord& record);
 
 // The table and what follows from it, in several lines.
 std::string to_text(const Verdict& verdict, bool color);

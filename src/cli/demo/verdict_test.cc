@@ -11,11 +11,11 @@ Order order(const std::string& id, const std::string& customer, int number) {
   return {.event_id = id, .customer = customer, .number = number};
 }
 
-Parcel receipt(const std::string& id, const std::string& customer, int number) {
+Message receipt(const std::string& id, const std::string& customer, int number) {
   return {.id = id, .customer = customer, .number = number};
 }
 
-Evidence all_is_well() {
+RunRecord all_is_well() {
   return {.orders = {order("1", "ann", 1), order("2", "bob", 1), order("4", "ann", 2)},
           .rolled_back = {"3"},
           .receipts = {receipt("2", "bob", 1), receipt("1", "ann", 1), receipt("4", "ann", 2)}};
@@ -31,18 +31,18 @@ TEST(Verdict, IsGoodWhenEverythingArrivedOnce) {
 }
 
 TEST(Verdict, FindsWhatWasLost) {
-  Evidence evidence = all_is_well();
-  evidence.receipts.pop_back();
-  const Verdict verdict = judge(evidence);
+  RunRecord record = all_is_well();
+  record.receipts.pop_back();
+  const Verdict verdict = judge(record);
   EXPECT_EQ(verdict.lost, 1);
   EXPECT_FALSE(verdict.good());
 }
 
 TEST(Verdict, TellsWhatIsPendingFromWhatIsLost) {
-  Evidence evidence = all_is_well();
-  evidence.receipts.pop_back();
-  evidence.pending = {"4"};
-  const Verdict verdict = judge(evidence);
+  RunRecord record = all_is_well();
+  record.receipts.pop_back();
+  record.pending = {"4"};
+  const Verdict verdict = judge(record);
   EXPECT_EQ(verdict.lost, 0);
   EXPECT_EQ(verdict.pending, 1);
   EXPECT_FALSE(verdict.good());
@@ -50,32 +50,32 @@ TEST(Verdict, TellsWhatIsPendingFromWhatIsLost) {
 }
 
 TEST(Verdict, FindsARolledBackOrderThatWasDelivered) {
-  Evidence evidence = all_is_well();
-  evidence.receipts.push_back(receipt("3", "bob", 2));
-  const Verdict verdict = judge(evidence);
+  RunRecord record = all_is_well();
+  record.receipts.push_back(receipt("3", "bob", 2));
+  const Verdict verdict = judge(record);
   EXPECT_EQ(verdict.ghosts, 1);
   EXPECT_FALSE(verdict.good());
 }
 
 TEST(Verdict, FindsADeliveryThatNobodyRemembers) {
-  Evidence evidence = all_is_well();
-  evidence.receipts.push_back(receipt("99", "bob", 2));
-  EXPECT_EQ(judge(evidence).ghosts, 1);
+  RunRecord record = all_is_well();
+  record.receipts.push_back(receipt("99", "bob", 2));
+  EXPECT_EQ(judge(record).ghosts, 1);
 }
 
 TEST(Verdict, FindsAnOrderThatOvertookAnother) {
-  Evidence evidence = all_is_well();
-  std::swap(evidence.receipts[1], evidence.receipts[2]);
-  const Verdict verdict = judge(evidence);
+  RunRecord record = all_is_well();
+  std::swap(record.receipts[1], record.receipts[2]);
+  const Verdict verdict = judge(record);
   EXPECT_EQ(verdict.order_breaks, 1);
   EXPECT_FALSE(verdict.good());
 }
 
 TEST(Verdict, TakesARepeatForADuplicateAndNotForABreakOfTheOrder) {
-  Evidence evidence = all_is_well();
-  evidence.receipts.push_back(receipt("1", "ann", 1));
-  evidence.kills = 1;
-  const Verdict verdict = judge(evidence);
+  RunRecord record = all_is_well();
+  record.receipts.push_back(receipt("1", "ann", 1));
+  record.kills = 1;
+  const Verdict verdict = judge(record);
   EXPECT_EQ(verdict.duplicates, 1);
   EXPECT_EQ(verdict.order_breaks, 0);
   EXPECT_TRUE(verdict.good());
@@ -84,15 +84,15 @@ TEST(Verdict, TakesARepeatForADuplicateAndNotForABreakOfTheOrder) {
 }
 
 TEST(Verdict, AcceptsNoDuplicateWithoutAKill) {
-  Evidence evidence = all_is_well();
-  evidence.receipts.push_back(receipt("1", "ann", 1));
-  EXPECT_FALSE(judge(evidence).good());
+  RunRecord record = all_is_well();
+  record.receipts.push_back(receipt("1", "ann", 1));
+  EXPECT_FALSE(judge(record).good());
 }
 
 TEST(Verdict, IsBadWhenAProcessDiedThatNobodyKilled) {
-  Evidence evidence = all_is_well();
-  evidence.accidents = {"the writer was killed (signal 11)"};
-  const Verdict verdict = judge(evidence);
+  RunRecord record = all_is_well();
+  record.unexpected_exits = {"the writer was killed (signal 11)"};
+  const Verdict verdict = judge(record);
   EXPECT_FALSE(verdict.good());
   EXPECT_NE(to_text(verdict, false)
                 .find("1 process death by accident, the first: the writer was killed (signal 11)."),

@@ -12,19 +12,19 @@
 #include <string>
 #include <vector>
 
-#include "cli/demo/child.h"
-#include "cli/demo/report.h"
-#include "cli/demo/role.h"
-#include "cli/demo/tally.h"
+#include "cli/demo/messages.h"
+#include "cli/demo/process.h"
+#include "cli/demo/roles.h"
+#include "cli/demo/stats.h"
 
 namespace outbox::demo {
 
-enum class Post : std::uint8_t { writer, dispatcher, receiver };
-inline constexpr std::array kPosts{Post::writer, Post::dispatcher, Post::receiver};
+enum class Role : std::uint8_t { writer, dispatcher, receiver };
+inline constexpr std::array kRoles{Role::writer, Role::dispatcher, Role::receiver};
 
-const char* to_string(Post post);
+const char* to_string(Role role);
 
-struct CrewMember {
+struct RoleStatus {
   enum class State : std::uint8_t { waiting, starting, up, restarting, broken, stopped };
 
   State state = State::waiting;
@@ -32,7 +32,7 @@ struct CrewMember {
   int restarts = 0;  // how often it came back
 };
 
-const char* to_string(CrewMember::State state);
+const char* to_string(RoleStatus::State state);
 
 struct LogLine {
   Moment at{};
@@ -41,57 +41,57 @@ struct LogLine {
 
 // Whoever dies is started again after a moment, unless it was broken on purpose
 // or told to stop. Not thread-safe.
-class Crew {
+class Supervisor {
  public:
-  Crew(WriterRole writer, DispatcherRole dispatcher, ReceiverRole receiver);
+  Supervisor(WriterOptions writer, DispatcherOptions dispatcher, ReceiverOptions receiver);
 
-  void start(Post post);
+  void start(Role role);
   void kill_dispatcher();
   void break_receiver();
   void heal_receiver();
   bool receiver_is_broken() const;
 
   // Asks it to end by itself; kill() does not ask.
-  void stop(Post post);
-  void kill(Post post);
+  void stop(Role role);
+  void kill(Role role);
 
   // Waits until something happens or the time is over, and takes notice of it.
   // `others` are polled along. Throws UnavailableError if a process keeps dying
   // before it is ready.
-  void attend(std::span<pollfd> others, std::chrono::milliseconds timeout);
+  void step(std::span<pollfd> others, std::chrono::milliseconds timeout);
 
-  const CrewMember& member(Post post) const { return place(post).member; }
-  const Tally& tally() const { return tally_; }
+  const RoleStatus& status(Role role) const { return slot(role).status; }
+  const Stats& stats() const { return stats_; }
 
   // The last lines, the newest at the end.
   const std::deque<LogLine>& log() const { return log_; }
   int kills() const { return kills_; }
 
   // Deaths that nobody here had ordered; each with who and how.
-  const std::vector<std::string>& accidents() const { return accidents_; }
+  const std::vector<std::string>& unexpected_exits() const { return unexpected_exits_; }
 
  private:
-  struct Place {
+  struct Slot {
     std::vector<std::string> command{};
-    CrewMember member{};
+    RoleStatus status{};
     std::unique_ptr<Child> child{};
     Moment restart_at{};
     int failures = 0;  // deaths before it was ready, in a row
   };
 
-  Place& place(Post post) { return places_.at(static_cast<std::size_t>(post)); }
-  const Place& place(Post post) const { return places_.at(static_cast<std::size_t>(post)); }
-  void listen_to(Post post);
-  void take_notice(Post post, const Report& report);
-  void note(Post post, const std::string& text);
-  void evict(Post post);
-  void restart_those_due();
+  Slot& slot(Role role) { return slots_.at(static_cast<std::size_t>(role)); }
+  const Slot& slot(Role role) const { return slots_.at(static_cast<std::size_t>(role)); }
+  void read_from(Role role);
+  void handle(Role role, const Report& report);
+  void note(Role role, const std::string& text);
+  void reap(Role role);
+  void restart_due();
 
-  std::array<Place, kPosts.size()> places_{};
-  Tally tally_;
+  std::array<Slot, kRoles.size()> slots_{};
+  Stats stats_;
   std::deque<LogLine> log_;
   int kills_ = 0;
-  std::vector<std::string> accidents_;
+  std::vector<std::string> unexpected_exits_;
 };
 
 }  // namespace outbox::demo

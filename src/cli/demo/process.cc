@@ -1,20 +1,26 @@
-#include "cli/demo/child.h"
+#include "cli/demo/process.h"
 
 #include <fcntl.h>
 #include <poll.h>
+#include <pthread.h>
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): kill is POSIX
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
+#include <system_error>
 
 #include "outbox/error.h"
 
 namespace outbox::demo {
 namespace {
+
+using std::chrono::steady_clock;
 
 // Between fork and exec: nothing but system calls.
 [[noreturn]] void become(char* const* arguments, int output, pid_t parent) {
@@ -45,6 +51,11 @@ namespace {
 
 }  // namespace
 
+void Descriptor::reset(int number) noexcept {
+  if (number_ >= 0) close(number_);
+  number_ = number;
+}
+
 Child::Child(const std::vector<std::string>& arguments) {
   std::string name = "outbox";
   std::vector<std::string> copies = arguments;
@@ -66,7 +77,7 @@ Child::Child(const std::vector<std::string>& arguments) {
 Child::~Child() {
   if (ended_) return;
   signal(SIGKILL);
-  ending();
+  exit_status();
 }
 
 void Child::signal(int number) const {
@@ -93,13 +104,45 @@ bool Child::read(std::vector<std::string>& lines) {
   return open;
 }
 
-Ending Child::ending() {
+ExitStatus Child::exit_status() {
   int status = 0;
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   ended_ = true;
   if (WIFSIGNALED(status)) return {.signal = WTERMSIG(status)};
   return {.exit_code = WEXITSTATUS(status)};
+}
+
+StopSignal::StopSignal(std::initializer_list<int> signals) {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int signal : signals) sigaddset(&set, signal);
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  descriptor_.reset(signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK));
+  if (!descriptor_) throw std::system_error(errno, std::generic_category(), "signalfd");
+}
+
+bool StopSignal::wait_for(std::chrono::microseconds timeout) {
+  const auto deadline = steady_clock::now() + timeout;
+  while (true) {
+    const auto left = std::max(deadline - steady_clock::now(), steady_clock::duration::zero());
+    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(left);
+    const timespec limit{.tv_sec = seconds.count(),
+                         .tv_nsec = std::chrono::nanoseconds(left - seconds).count()};
+    pollfd waiting{.fd = descriptor(), .events = POLLIN, .revents = 0};
+    const int ready = ppoll(&waiting, 1, &limit, nullptr);
+    if (ready >= 0 || errno != EINTR) return ready > 0;
+  }
+}
+
+bool StopSignal::take() {
+  signalfd_siginfo info;
+  return read(descriptor(), &info, sizeof info) == static_cast<ssize_t>(sizeof info);
+}
+
+void StopSignal::wait() {
+  while (!wait_for(std::chrono::hours{1})) {
+  }
 }
 
 }  // namespace outbox::demo

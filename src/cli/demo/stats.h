@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "cli/demo/report.h"
+#include "cli/demo/messages.h"
 
 namespace outbox::demo {
 
@@ -31,7 +31,7 @@ struct Figures {
 };
 
 // Not thread-safe.
-class Tally {
+class Stats {
  public:
   void add(const Report& report);
   Figures figures(Moment now) const;

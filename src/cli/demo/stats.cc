@@ -1,4 +1,4 @@
-#include "cli/demo/tally.h"
+#include "cli/demo/stats.h"
 
 #include <algorithm>
 #include <vector>
@@ -20,7 +20,7 @@ constexpr auto kLatencyWindow = 3s;
 
 }  // namespace
 
-void Tally::add(const Report& report) {
+void Stats::add(const Report& report) {
   switch (report.kind) {
     case Kind::committed:
       ++totals_.committed;
@@ -53,7 +53,7 @@ void Tally::add(const Report& report) {
   }
 }
 
-void Tally::delivered(Moment committed, Moment received) {
+void Stats::delivered(Moment committed, Moment received) {
   ++totals_.delivered;
   // COMMIT may return to the writer after the event is at the receiver.
   const auto latency = std::max(received - committed, Moment::duration::zero());
@@ -61,7 +61,7 @@ void Tally::delivered(Moment committed, Moment received) {
   while (latencies_.front().first < received - kLatencyWindow) latencies_.pop_front();
 }
 
-Figures Tally::figures(Moment now) const {
+Figures Stats::figures(Moment now) const {
   Figures result = totals_;
   result.pending = static_cast<std::int64_t>(under_way_.size());
   result.commit_rate = std::count_if(commits_.begin(), commits_.end(),

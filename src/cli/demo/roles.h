@@ -1,27 +1,27 @@
 // The three processes of the demo besides the one that shows it. Each is the
 // outbox binary itself, started with a hidden command; it tells what it does on
-// standard output (report.h) and ends on SIGTERM.
+// standard output (messages.h) and ends on SIGTERM.
 #pragma once
 
 #include <cstdint>
 #include <string>
 
-#include "cli/demo/workplace.h"
+#include "cli/demo/shop.h"
 
 namespace outbox::demo {
 
-struct WriterRole {
-  Workplace workplace{};
+struct WriterOptions {
+  RunDirectory directory{};
   std::uint64_t seed = 1;
   int rate = 200;  // orders a second
 };
 
-struct DispatcherRole {
-  Workplace workplace{};
+struct DispatcherOptions {
+  RunDirectory directory{};
 };
 
-struct ReceiverRole {
-  Workplace workplace{};
+struct ReceiverOptions {
+  RunDirectory directory{};
 
   // Acknowledge one order without writing it down, so that a test can see the
   // verdict find it out.
@@ -29,12 +29,12 @@ struct ReceiverRole {
 };
 
 // Commit orders and roll some back.
-void run(const WriterRole& role);
+void run(const WriterOptions& options);
 
 // Deliver the events to the receiver.
-void run(const DispatcherRole& role);
+void run(const DispatcherOptions& options);
 
 // Write down what arrives.
-void run(const ReceiverRole& role);
+void run(const ReceiverOptions& options);
 
 }  // namespace outbox::demo
