@@ -69,13 +69,13 @@ void check_table_name(const std::string& table) {
   }
 }
 
-std::string quoted_name(std::string_view name) {
-  std::string text = "\"";
+std::string quoted_name(std::string_view name, char quote) {
+  std::string text(1, quote);
   for (const char c : name) {
-    if (c == '"') text.push_back(c);
+    if (c == quote) text.push_back(c);
     text.push_back(c);
   }
-  text.push_back('"');
+  text.push_back(quote);
   return text;
 }
 

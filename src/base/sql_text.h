@@ -16,8 +16,8 @@ void refuse_transaction_control(std::string_view text);
 // Throws MisuseError unless it is `[A-Za-z_][A-Za-z0-9_]*`.
 void check_table_name(const std::string& table);
 
-// In double quotes, those inside doubled.
-std::string quoted_name(std::string_view name);
+// In quotes, those inside doubled.
+std::string quoted_name(std::string_view name, char quote = '"');
 
 // Fills in what SQL text of a store leaves open in braces: `fill(name)` for `{name}`.
 template <class Fill>

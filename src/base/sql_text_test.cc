@@ -22,6 +22,7 @@ TEST(SqlTextTest, TransactionsAreNotBegunOrEndedByStatements) {
 TEST(SqlTextTest, NamesAreQuoted) {
   EXPECT_EQ(quoted_name("a"), "\"a\"");
   EXPECT_EQ(quoted_name("a\"b"), "\"a\"\"b\"");
+  EXPECT_EQ(quoted_name("a`\"b", '`'), "`a``\"b`");
 }
 
 TEST(SqlTextTest, TableNamesAreSimple) {

@@ -4,24 +4,15 @@
 #include <string>
 #include <string_view>
 
+#include "base/sql_text.h"
+#include "store/common/table_name.h"
+
 namespace outbox::mysql {
 
-// The table of events; `database` may be empty.
-struct TableName {
-  std::string database{};
-  std::string table{};
-
-  // Throws MisuseError unless it is `[database.]table`, each of letters, digits and _.
-  static TableName parse(const std::string& text);
-
-  // Quoted: the table, or with a suffix `<table>_<suffix>`.
-  std::string qualified(std::string_view suffix = {}) const;
-
-  std::string text() const { return database.empty() ? table : database + "." + table; }
-};
+using TableName = outbox::TableName<'`', 64>;
 
 // In backquotes, those inside doubled: right whatever the session's SQL mode is.
-std::string quoted_name(std::string_view name);
+inline std::string quoted_name(std::string_view name) { return outbox::quoted_name(name, '`'); }
 
 // Fills in the names that SQL text of the library leaves open: `{table}` is the
 // table's, `{x}` that of `<table>_x`, and what columns.h has names for: `{columns}`,

@@ -27,13 +27,13 @@ std::shared_ptr<StoreConfig> config_for(const std::string& url, Options options)
 // From here on the table is that of the URL's database, whatever the default database of a
 // connection is, and whoever changes it.
 void settle(StoreConfig& config, Database& first) {
-  if (config.table.database.empty()) {
+  if (config.table.schema.empty()) {
     const Result name = first.session().run_text("SELECT DATABASE()", "read the database's name");
     // A connection with another character set would take more than ASCII for another name.
     const std::string_view database = name.text(0, 0);
     const bool ascii = std::all_of(database.begin(), database.end(),
                                    [](char c) { return static_cast<unsigned char>(c) < 0x80; });
-    if (ascii) config.table.database = database;
+    if (ascii) config.table.schema = database;
   }
   config.born = born_at(first.session());
   config.places.add(place_of(first.handle()));

@@ -36,7 +36,7 @@ std::string filled_in(std::string_view text, const TableName& table, Server serv
     }
     if (what == "name") return table.table;
     if (what == "schema") {
-      return table.database.empty() ? std::string("database()") : "'" + table.database + "'";
+      return table.schema.empty() ? std::string("database()") : "'" + table.schema + "'";
     }
     return expand("{" + std::string(what) + "}", table);
   });
@@ -92,10 +92,10 @@ bool has_table(Database& database) {
   look.sql("SELECT count(*) FROM information_schema.tables WHERE table_name = ")
       .value(table.table + "_migration")
       .sql(" AND table_schema = ");
-  if (table.database.empty()) {
+  if (table.schema.empty()) {
     look.sql("database()");
   } else {
-    look.value(table.database);
+    look.value(table.schema);
   }
   return database.run(look).integer(0, 0) != 0;
 }

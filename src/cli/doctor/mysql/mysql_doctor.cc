@@ -59,10 +59,10 @@ class Server {
   mysql::Result ask_of_tables(std::string_view sql, bool all, std::string_view end = "") {
     mysql::Built question("ask the server", database_.config());
     question.sql(sql).sql("table_schema = ");
-    if (table().database.empty()) {
+    if (table().schema.empty()) {
       question.sql("database()");
     } else {
-      question.value(table().database);
+      question.value(table().schema);
     }
     question.sql(" AND table_name IN (").value(table().table);
     if (all) {
