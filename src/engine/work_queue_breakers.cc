@@ -6,29 +6,6 @@
 
 namespace outbox::internal {
 
-void WorkQueue::end_call(std::span<const Completion> finished, Followers& followers,
-                         Clock::Steady now) {
-  Breaker* route = finished.front().job.route;
-  if (route == nullptr) return;
-  const bool away = std::any_of(finished.begin(), finished.end(),
-                                [](const Completion& one) { return one.decision.unavailable; });
-  const bool was_well = route->well();
-  const bool called = std::any_of(finished.begin(), finished.end(), [](const Completion& one) {
-    return one.decision.kind != Decision::Kind::drop;
-  });
-  if (!called) {
-    route->not_called();
-  } else if (away) {
-    route->unavailable(now);
-    parked_.try_emplace(route);  // tick() ends the pause, whoever waits by then
-    followers.paused = was_well;
-  } else {
-    route->answered();
-    if (!was_well) unpark(route);
-    followers.closed_again = !was_well && route->well();
-  }
-}
-
 void WorkQueue::take_back(Job& job) {
   check_in(job);
   ++load(job).queued;

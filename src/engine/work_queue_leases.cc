@@ -1,10 +1,85 @@
-// Calls that hang, and how a shard is given up around them.
+// What becomes of events in flight when leases begin and end, and shards are given up; and of
+// calls that hang meanwhile.
 #include <algorithm>
 #include <utility>
 
+#include "engine/completer.h"
 #include "engine/work_queue.h"
 
 namespace outbox::internal {
+
+// --- Shards ---
+
+void WorkQueue::own(std::optional<std::vector<int>> shards) {
+  MutexLock lock(mutex_);
+  shards_ = std::move(shards);
+  await_reclaimed();
+}
+
+bool WorkQueue::takes_directly(int shard) const {
+  MutexLock lock(mutex_);
+  return !paused_ && owns(shard);
+}
+
+bool WorkQueue::owns(int shard) const {
+  return !shards_ || std::find(shards_->begin(), shards_->end(), shard) != shards_->end();
+}
+
+// --- Leases ---
+
+// Nothing of their lanes runs until they are back: what the reader meets is held.
+void WorkQueue::await_reclaimed() {
+  if (epoch_ == 0) return;
+  for (const auto& [key, reclaimed] : in_flight_.reclaimed()) {
+    if (!owns(reclaimed.shard)) continue;
+    Lane& lane = lanes_.at(key, reclaimed.shard);
+    lane.await_ack();
+    lane.hold();
+  }
+}
+
+bool WorkQueue::reclaim(Job& job) {
+  MutexLock lock(mutex_);
+  const bool reclaimed = job.epoch != epoch_ && job.epoch != kHandedOver && job.lane != kNoLane;
+  Lane* lane = reclaimed ? lanes_.find(job.lane) : nullptr;
+  // Also in a shard that is being given up, and may be ours for good after all.
+  if (lane == nullptr || !lane->frozen()) return false;
+  // First, so that the lane stays.
+  lane->hold_submitted();
+  if (lane->was_held(job)) lane->held_row_read();
+  // What was in the queue before it has been dropped: it is read again first.
+  lane->read_after(job.row.ref.seq);
+  check_in(job);
+  job.epoch = epoch_;
+  check_out(job);
+  return true;
+}
+
+// Its shard may be ours again, and its lane wait for it: whoever reads that meets it.
+void WorkQueue::let_go(const Job& job) {
+  MutexLock lock(mutex_);
+  remove(job);
+  // It may wait for a time by now, whatever it did when it was read: it was handed over, or its
+  // update has been acknowledged and the answer was lost.
+  RowRef row = job.row.ref;
+  row.hold = -1;
+  pass_over(row);
+  check_in(job);
+  check_rest();
+}
+
+std::vector<Job> WorkQueue::enter(std::int64_t epoch, Completer* completer) {
+  MutexLock lock(mutex_);
+  if (completer != nullptr) completer->set_epoch(epoch);
+  in_flight_.end_lease();
+  epoch_ = epoch;
+  std::vector<Job> jobs = drop_all_locked();
+  for (const Job& job : jobs) in_flight_.remove(job.row.event.id());
+  await_reclaimed();
+  return jobs;
+}
+
+// --- Calls that hang, and shards that are given up ---
 
 void WorkQueue::hangs(const Job& job) {
   MutexLock lock(mutex_);
@@ -21,29 +96,6 @@ void WorkQueue::returned(Job& job) {
     // The shard is still ours: its outcome counts, and its lane goes on.
     if (Lane* lane = current_lane(job); lane != nullptr) lane->go_on();
   }
-}
-
-std::size_t WorkQueue::active(std::size_t refused) const {
-  MutexLock lock(mutex_);
-  const std::size_t held = hot_load_.held + cold_load_.held;
-  if (in_flight_.hung() == 0 && refused == 0) return held;
-  // A lane waits for its call, or, frozen, for an update.
-  const std::size_t stuck =
-      in_flight_.hung() + refused + lanes_.jobs_that_wait(in_flight_.hung_lanes());
-  return held - std::min(held, stuck);
-}
-
-bool WorkQueue::has_waiting() const {
-  MutexLock lock(mutex_);
-  return in_line() > 0;
-}
-
-bool WorkQueue::begin_poll() {
-  MutexLock lock(mutex_);
-  if (!should_poll(true)) return false;
-  polling_ = true;
-  poll_requested_ = false;
-  return true;
 }
 
 // Takes the shard's places in a line, but for those of candidates.
