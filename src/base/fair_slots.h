@@ -10,7 +10,7 @@
 namespace outbox {
 
 // A counting semaphore that is fair: a place that becomes free is handed to
-// whoever has waited longest, never put up for grabs. Thread-safe.
+// the thread that has waited longest, never put up for grabs. Thread-safe.
 class FairSlots {
  public:
   using Instant = std::chrono::steady_clock::time_point;

@@ -54,7 +54,7 @@ TEST(JsonCheck, RefusesWhatIsNotJsonAndSaysWhere) {
   const Bad table[] = {
       {"", 0},
       {"  ", 2},
-      {"\xEF\xBB\xBF{}", 0},  // a byte order update
+      {"\xEF\xBB\xBF{}", 0},  // a byte order mark
       {"nul", 0},
       {"nulL", 0},
       {"True", 0},

@@ -12,7 +12,7 @@ namespace outbox {
 // failure one attempt begins at a time, with a pause to the next that doubles up to the
 // longest, each a little different; a longer attempt (nobody answers at all) keeps no
 // other from beginning. In between callers are told what the last attempt was told. So a
-// server that is back is noticed at most half a second later than whoever asks next.
+// server that is back is noticed at most half a second after the next request.
 // Thread-safe.
 class Reconnection {
  public:

@@ -286,7 +286,7 @@ class IdempotentCreate::Impl {
                       "commit to run(), or to the caller of join()");
   }
 
-  // Records the success in the transaction of the work, before its end: whoever has lost
+  // Records the success in the transaction of the work, before its end: a call that has lost
   // the claim cannot commit.
   Creation finished(Transaction& tx, const CreationKey& key, const CreationClaim& claim,
                     std::string result_ref) const {

@@ -1,4 +1,4 @@
-// Who holds which request in a transaction that has not ended: whoever asks for it by
+// Who holds which request in a transaction that has not ended: a request for it by
 // another transaction waits for that, and a thread must not wait for itself.
 #pragma once
 

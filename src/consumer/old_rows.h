@@ -29,7 +29,7 @@ struct OldRowsOptions {
 };
 
 // Removes rows whose retention is over by the database's clock, the oldest first. Rows that
-// are younger by then are left alone, whoever changes them meanwhile. May run in several
+// are younger by then are left alone, even if they change meanwhile. May run in several
 // processes. Thread-safe.
 class OldRows {
  public:

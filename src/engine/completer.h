@@ -35,7 +35,7 @@ namespace outbox::internal {
 // updates are never dropped silently.
 //
 // One update that the store does not take stops no other. A batch that fails is
-// halved, down to one. A update that fails alone, although others land, is refused:
+// halved, down to one. An update that fails alone, although others land, is refused:
 // it is reported, retried ever more rarely, and the others go on without it. Only
 // the later updates of its lane wait, so that a crash cannot leave followers held
 // without the head that they wait for. (A refused DONE holds nobody: its lane has
@@ -93,7 +93,7 @@ class Completer {
  private:
   static constexpr std::size_t kNoLimit = std::numeric_limits<std::size_t>::max();
 
-  // A update that failed alone, and the later ones of its lane.
+  // An update that failed alone, and the later ones of its lane.
   struct Apart {
     Completion head;
     std::string event_id{};  // of the head, which is moved away while it is tried

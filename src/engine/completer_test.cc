@@ -122,7 +122,7 @@ TEST_F(CompleterTest, AMarkThatFailsIsRepeatedUntilItLandsAndCountsOnlyThen) {
   EXPECT_TRUE(log.contains("cannot update 1 events, will try again: locked"));
 }
 
-// A update that the store does not take until it is allowed to; a batch with it fails whole.
+// An update that the store does not take until it is allowed to; a batch with it fails whole.
 class RefusalTest : public CompleterTest {
  protected:
   void SetUp() override {

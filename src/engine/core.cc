@@ -254,8 +254,8 @@ std::optional<Clock::Steady> Core::tick() {
   return next;
 }
 
-// Poison candidates wait for all that is in flight, but not for a call that hangs, nor for a update
-// that is refused.
+// Poison candidates wait for all that is in flight, but not for a call that hangs, nor for an
+// update that is refused.
 void Core::tell_if_emptied() {
   if (events_.emptied && active() == 0) events_.emptied();
 }

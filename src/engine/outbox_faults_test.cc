@@ -258,7 +258,8 @@ TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
   away = false;
   write_elsewhere(order_event("a", "2"));
   ASSERT_TRUE(in_time(*box, [&] { return box->owner(); }));
-  EXPECT_FALSE(listener->wait_for(2, 100ms)) << "delivered while a update of its aggregate is sent";
+  EXPECT_FALSE(listener->wait_for(2, 100ms))
+      << "delivered while an update of its aggregate is sent";
   marking.open();
   ASSERT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
   EXPECT_EQ(listener->payloads(), (Texts{"1", "1", "2"}));

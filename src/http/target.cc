@@ -76,7 +76,7 @@ std::string decode_path(std::string_view raw) {
     const std::string_view escaped = raw.substr(0, raw.find('/'));
     raw.remove_prefix(escaped.size());
     const std::string segment = decode(escaped, "the path", false);
-    // Whoever compares or opens paths later must not see other borders than we do.
+    // Code that compares or opens paths later must not see other borders than we do.
     if (segment.find('/') != std::string::npos) refuse("the path has an escaped slash");
     if (segment == "." || segment == "..") refuse("the path has a segment \"" + segment + "\"");
     if (find_control(segment) != segment.size()) refuse("the path has a control character");

@@ -101,7 +101,7 @@ Draft make_draft(const EventNames& names, DraftParts parts, PublishOptions optio
   add_header(headers, kRequestIdHeader, request.request_id);
   add_header(headers, kOperatorHeader, request.operator_id);
   add_header(headers, kTenantIdHeader, request.tenant_id);
-  // The column says what the header does, whoever set it.
+  // The column says what the header does, no matter who set it.
   if (const auto tenant = headers.find(kTenantIdHeader); tenant != headers.end()) {
     draft.tenant_id = tenant->second;
   }

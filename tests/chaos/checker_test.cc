@@ -103,7 +103,7 @@ class CheckerTest : public ::testing::TestWithParam<TemporaryDatabase> {
   std::shared_ptr<Arrivals> arrivals_ = std::make_shared<Arrivals>();
 };
 
-// --- A update before the delivery ---
+// --- An update before the delivery ---
 
 void wait_for_stop(const std::stop_token& stop) {
   testing::Signal stopped;
@@ -192,7 +192,7 @@ TEST_P(HookOnRollback, DoesNoHarmWithOrder) {
   EXPECT_EQ(found.committed, 20u);
 }
 
-// --- A update that is lost ---
+// --- An update that is lost ---
 
 class LostMark : public CheckerTest {
  protected:

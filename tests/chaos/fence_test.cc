@@ -1,4 +1,4 @@
-// The fence: two engines on one store, and a update that comes too late.
+// The fence: two engines on one store, and an update that comes too late.
 #include <gtest/gtest.h>
 
 #include <chrono>

@@ -1,5 +1,5 @@
 // Rule 22: updates that come too late, in each of the ways in which that happens. Often two fences
-// stand in the way of such a update; these tests leave it only one.
+// stand in the way of such an update; these tests leave it only one.
 #include <map>
 
 #include "store_conformance.h"

@@ -180,7 +180,7 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
   EventRecord record(const std::string& id);
   RowRef ref(const std::string& id) { return record(id).row.ref; }
 
-  // A update of the row as it is now; the caller fills in the rest.
+  // An update of the row as it is now; the caller fills in the rest.
   StatusUpdate update(const std::string& id, StatusUpdate::Kind kind);
 
   // DEAD of that error, finished or (with a lane) first in its lane.

@@ -130,7 +130,7 @@ TEST_F(MetricsTest, AFullRunFeedsEveryMetricAndPromtoolAcceptsThem) {
       return box->wait_idle(1ms);
     }));
   }
-  // A update that is sent after the lease was lost.
+  // An update that is sent after the lease was lost.
   {
     Barrier inside;
     Barrier asleep;

@@ -1,6 +1,6 @@
 // Events in transactions of SOCI, 4.0 or later, for programs that learn only when they
 // run whether that is on PostgreSQL or on MySQL. Needs both backends and both stores:
-// whoever has one of them includes soci_postgres.h or soci_mysql.h instead.
+// with one of them alone, include soci_postgres.h or soci_mysql.h instead.
 #pragma once
 
 #include <soci/soci.h>

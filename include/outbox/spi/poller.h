@@ -35,7 +35,7 @@ class OUTBOX_EXPORT PollHandler {
   virtual std::size_t in_flight() = 0;
 
   // Of these, how many will come to an end without waiting for a call that hangs, or for
-  // a update that the store refuses.
+  // an update that the store refuses.
   virtual std::size_t active() { return in_flight(); }
 
   // Whether this event is one of them, and will be until read_ends(). Such a row may be

@@ -2,8 +2,8 @@
 //
 // A store keeps one table of events and hands out two things: connections, on
 // which users run their transactions and events are inserted, and instances,
-// through which an engine owns, reads and updates events. Whoever writes a store
-// for another database implements the three classes below and runs the
+// through which an engine owns, reads and updates events. To write a store
+// for another database, implement the three classes below and run the
 // conformance suite (tests/conformance) on it; docs/architecture.md argues why
 // these promises are enough.
 //
@@ -54,7 +54,7 @@ using Seq = std::int64_t;
 using LaneKey = std::int64_t;
 inline constexpr LaneKey kNoLane = 0;
 
-// The address of a row. `hold` is the value it was read with, so that a update
+// The address of a row. `hold` is the value it was read with, so that an update
 // can use the index that served the read.
 struct RowRef {
   Seq seq = 0;
@@ -138,7 +138,7 @@ struct LaneRef {
   friend bool operator==(const LaneRef&, const LaneRef&) = default;
 };
 
-// What became of an event. All values are absolute, so that repeating a update
+// What became of an event. All values are absolute, so that repeating an update
 // whose outcome is unknown does no harm.
 struct StatusUpdate {
   enum class Kind : std::uint8_t {
@@ -171,7 +171,7 @@ struct UpdateResult {
   bool fenced = false;
 
   // Indexes of updates that changed nothing because the row is no longer NEW or
-  // RETRY (`unblock`: DEAD), or belongs to somebody else. A update that finds its own work done
+  // RETRY (`unblock`: DEAD), or belongs to somebody else. An update that finds its own work done
   // already (a repeat) is not stale.
   std::vector<std::size_t> stale{};
 };
@@ -219,7 +219,7 @@ struct InstanceOptions {
 //
 // Ownership calls, reads and updates may run at the same time, but each of the
 // three groups from one thread at a time. All throw RetryableError while the
-// database is away, and PermanentError when it can't be used.
+// database is unreachable, and PermanentError when it can't be used.
 class OUTBOX_EXPORT Instance {
  public:
   virtual ~Instance() = default;

@@ -12,7 +12,7 @@
 
 namespace outbox::mysql {
 
-// Whoever answers may ask for the password itself (as servers with PAM do): only the last
+// An impostor may ask for the password itself (as servers with PAM do): only the last
 // two make sure that it is the server.
 enum class SslMode {
   disabled,

@@ -44,7 +44,7 @@ bool Session::in_transaction() const {
 void Session::fail(const Failure& failure, std::string_view purpose) {
   last_failure_ = failure;
   if (failure.lost_statements()) {
-    // Whoever threw them away will do so again: this connection goes on without any.
+    // A pooler that threw them away will do so again: this connection goes on without any.
     prepare_ = Prepare::never;
     kept_.clear();
     recent_.clear();

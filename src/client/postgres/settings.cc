@@ -13,7 +13,7 @@ using Settings = std::vector<std::pair<std::string_view, std::string>>;
 constexpr int kVersion14 = 140'000;
 constexpr int kVersion17 = 170'000;
 
-// Whoever waits for the answer hears from the server before he gives up.
+// A caller that waits for the answer hears from the server before it gives up.
 std::string most_of(std::optional<milliseconds> limit) {
   return limit ? std::to_string(limit->count() * 4 / 5) : "0";
 }

@@ -9,7 +9,7 @@
 
 namespace outbox {
 
-// What a row that a update did not change looks like.
+// What a row that an update did not change looks like.
 struct RowState {
   Status status = Status::pending;
   std::int64_t attempts = 0;

@@ -22,7 +22,7 @@ namespace outbox {
 // A row takes its seq when it is inserted and becomes visible when its transaction
 // commits, perhaps much later. What is *settled* is therefore learnt in two steps:
 // first the last number that was given out, then the transactions that hold the
-// writers' lock on the table. Whoever got a number up to that one before holds the
+// writers' lock on the table. A writer that got a number up to that one holds the
 // lock, or has ended. When all of those have ended, a read that begins afterwards
 // sees everything up to that number that there will ever be.
 //

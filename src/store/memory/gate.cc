@@ -16,7 +16,7 @@ bool FairGate::enter(std::chrono::milliseconds timeout) {
   const bool entered = first_in_line(ticket);
   if (entered) --free_;
   std::erase(waiting_, ticket);
-  // Whoever is first now may find another place free.
+  // The thread that is first now may find another place free.
   if (!waiting_.empty() && free_ > 0) changed_.notify_all();
   return entered;
 }

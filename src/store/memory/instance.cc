@@ -133,7 +133,7 @@ class MemoryInstance final : public Instance {
   // False if the update is stale.
   bool apply(const StatusUpdate& update, Time now) OUTBOX_REQUIRES(db_.mutex) {
     if (!options_.row_claims) {
-      // The shard as the row has it: a update's word is not enough for a fence.
+      // The shard as the row has it: an update's word is not enough for a fence.
       const StoredRow* row = db_.table.find(update.row.seq);
       const int shard = row != nullptr ? row->shard : update.row.shard;
       return db_.members.owns(id_, shard) && db_.table.apply(update, now);

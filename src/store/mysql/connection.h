@@ -40,7 +40,7 @@ class PooledConnection final : public Connection {
 
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
 
-  // Whoever has it may change the default database.
+  // Its user may change the default database.
   MYSQL* handle() {
     session().forget_user_statements();
     return session().handle();

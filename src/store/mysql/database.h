@@ -36,7 +36,7 @@ class Database {
   // call would. Holds for all connections to come.
   void limit_locks(std::chrono::seconds limit) { lock_limit_ = limit; }
 
-  // The server closes a connection that was idle for so long, in whole seconds: whoever
+  // The server closes a connection that was idle for so long, in whole seconds: one that
   // was stopped in the middle of a transaction does not keep its locks. Holds for all
   // connections to come.
   void limit_idle(std::chrono::milliseconds limit) { idle_limit_ = limit; }

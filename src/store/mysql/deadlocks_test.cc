@@ -27,7 +27,7 @@ class Counters final : public Metrics {
 // What an engine is doing when it meets the stranger.
 enum class Doing { claim, update };
 
-// By themselves neither a claim nor a update waits for anything but the rows that it
+// By themselves neither a claim nor an update waits for anything but the rows that it
 // changes. So the test makes them: a trigger sends each to a row of another table, which a
 // stranger has locked.
 class MysqlDeadlocksTest : public MysqlTest, public ::testing::WithParamInterface<Doing> {

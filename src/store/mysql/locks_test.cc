@@ -1,4 +1,4 @@
-// Locks that updates wait for, and that others wait for while a update has them.
+// Locks that updates wait for, and that others wait for while an update has them.
 #include <atomic>
 #include <thread>
 

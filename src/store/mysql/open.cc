@@ -25,7 +25,7 @@ std::shared_ptr<StoreConfig> config_for(const std::string& url, Options options)
 }
 
 // From here on the table is that of the URL's database, whatever the default database of a
-// connection is, and whoever changes it.
+// connection is, and who may change it.
 void settle(StoreConfig& config, Database& first) {
   if (config.table.schema.empty()) {
     const Result name = first.session().run_text("SELECT DATABASE()", "read the database's name");

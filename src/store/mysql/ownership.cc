@@ -73,7 +73,7 @@ Ownership::Ownership(StoreConfigPtr config, const InstanceOptions& options, std:
 Lease Ownership::renew() {
   State state;
   try {
-    // Whoever is no longer registered was considered dead: it registers anew, with
+    // An instance that is no longer registered was considered dead: it registers anew, with
     // another epoch.
     if (epoch_ != 0 && !beat()) forget();
     if (epoch_ != 0) {

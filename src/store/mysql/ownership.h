@@ -23,7 +23,7 @@ namespace outbox::mysql {
 //
 // A renewal that finds everything as it should be changes nothing but its own beat, by
 // one statement. Changes are made in turns: in a transaction that locks all shards first.
-// Whoever is stopped in the middle of one keeps the others from changes, but not from
+// An instance that is stopped in the middle of one keeps the others from changes, but not from
 // their beats, until the server gives its connection up; see Database::limit_idle().
 //
 // A renewal that finds another history of the database than the one it has registered in
@@ -95,7 +95,7 @@ class Ownership {
   std::vector<int> told_;
 
   // Whether this instance has heard from the server without a gap. After an outage
-  // everybody's lease looks expired; whoever is back first must not evict the others
+  // everybody's lease looks expired; the first one back must not evict the others
   // before they had a chance to renew.
   bool failed_ = false;
 };

@@ -22,7 +22,7 @@ namespace outbox::mysql {
 // cheap tells up to where all writers have committed. So it looks at the index alone, in
 // one snapshot, for more rows than are wanted; the next reads fetch them from the table
 // before it looks again. Rows that were committed meanwhile come later, which breaks no
-// order: whoever wrote after them is not in that snapshot either. What is finished or
+// order: a row written after them is not in that snapshot either. What is finished or
 // waits costs nothing.
 //
 // But MariaDB's snapshots are no clean cut: the server notes the open transactions one by one, and

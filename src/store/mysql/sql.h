@@ -124,7 +124,7 @@ SELECT max(seq) FROM {table}
 // --- Ownership ---
 //
 // A renewal is kBeat, kInstances and a look at the shards (Ownership::look()), each by
-// itself: whoever is stopped in the middle of it stops nobody. Only what is to be changed
+// itself: an instance stopped in the middle of it stops nobody. Only what is to be changed
 // is changed in a transaction, which begins with the same look FOR UPDATE: changes are
 // made one after the other.
 //
@@ -172,7 +172,7 @@ inline constexpr Sql kLowestEpoch{"register", R"sql(
 SELECT timestampdiff(SECOND, '1970-01-01', utc_timestamp())
 )sql"};
 
-// Waits for a update of the dead that is under way; later ones are fenced. Whoever is
+// Waits for an update of the dead that is under way; later ones are fenced. One that is
 // only taken for dead may have renewed its lease since it was looked at.
 inline constexpr Sql kEvict{"take over from the dead", R"sql(
 DELETE FROM {instance} WHERE epoch = ?

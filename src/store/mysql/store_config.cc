@@ -14,7 +14,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using std::chrono::steady_clock;
 
-// The server waits for a lock for a second at least. Whoever gave up then as well would
+// The server waits for a lock for a second at least. A client that gave up then as well would
 // lose the connection instead of hearing of it.
 constexpr seconds kShortestLimit{2};
 
@@ -28,7 +28,7 @@ void run(MYSQL* connection, const std::string& text, const std::string& where) {
   }
 }
 
-// A lock that is waited for must not outlast the statement's limit: whoever gives up then is told
+// A lock that is waited for must not outlast the statement's limit: who gives up then is told
 // of the lock, and keeps the connection. MySQL ends such waits up to a second late.
 std::string lock_wait_below(seconds limit, bool is_mariadb) {
   return std::to_string(std::max<seconds::rep>(limit.count() - (is_mariadb ? 1 : 2), 1));

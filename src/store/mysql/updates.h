@@ -41,7 +41,7 @@ class Updates {
     std::vector<std::size_t> index_of{};
   };
 
-  // What a update must find unchanged: the registration, by its name as well. Empty with row
+  // What an update must find unchanged: the registration, by its name as well. Empty with row
   // claims.
   struct Fence {
     std::int64_t epoch = 0;

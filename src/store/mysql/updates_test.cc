@@ -128,7 +128,7 @@ TEST_P(MysqlUpdatesTest, AMarkThatIsRepeatedIsAcknowledged) {
   }
 }
 
-// Nobody can take over while a update is under way, and after that it is too late for one.
+// Nobody can take over while an update is under way, and after that it is too late for one.
 TEST_P(MysqlUpdatesTest, ATakeOverThatWasQuickerFencesAMarkThatWaitedForIt) {
   const std::vector<Row> rows = written(1);
   test::Mysql other(url());

@@ -86,7 +86,7 @@ bool Notifier::tell(Database& database) {
   }
 }
 
-// Then tells of the same commits again. Whoever has stopped meanwhile leaves them to the
+// Then tells of the same commits again. A listener that has stopped meanwhile leaves them to the
 // others' polls.
 void Notifier::wait_after_failure() {
   const auto until = steady_clock::now() + kAfterFailure;

@@ -73,7 +73,7 @@ class Ownership {
   std::vector<std::int64_t> told_;
 
   // Whether this instance has heard from the server without a gap. After an outage
-  // everybody's lease looks expired; whoever is back first must not evict the others
+  // everybody's lease looks expired; the first one back must not evict the others
   // before they had a chance to renew.
   bool failed_ = false;
 };

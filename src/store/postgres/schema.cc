@@ -51,7 +51,7 @@ std::string record_of(const Migration& migration) {
          ", '" + migration.name + "');\n";
 }
 
-// A step for whoever applies the text to tables of whatever version.
+// A step for those who apply the text to tables of any version.
 std::string unless_applied(const Migration& migration) {
   return "DO $outbox$ BEGIN\n"
          "IF EXISTS (SELECT FROM {migration} WHERE version = " +

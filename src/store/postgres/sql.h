@@ -367,7 +367,7 @@ inline constexpr Sql kLockShards{"take the turn to renew", R"sql(
 SELECT shard FROM {shard} ORDER BY shard FOR UPDATE
 )sql"};
 
-// Whoever is no longer registered has been declared dead. A server that has lost commits
+// An instance that is no longer registered has been declared dead. A server that has lost commits
 // gives numbers out again: an owner's epoch exceeds whatever it had before ($10).
 inline constexpr Sql kRegister{"register", R"sql(
 INSERT INTO {instance} (owner, epoch, lease, capacity, whole, claims, name, host, pid, process)
@@ -385,7 +385,7 @@ SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
                               false};
 
 // Those whose lease has expired, if $2 says so, and those known to be dead ($3). The
-// deletion waits for a update of theirs that is under way; later ones are fenced.
+// deletion waits for an update of theirs that is under way; later ones are fenced.
 inline constexpr Sql kEvict{"take over from the dead", R"sql(
 WITH dead AS (
   DELETE FROM {instance}

@@ -1,4 +1,4 @@
-// The fence of a update against a take-over at the same moment. Each statement has its own.
+// The fence of an update against a take-over at the same moment. Each statement has its own.
 #include "store/postgres/updates.h"
 
 #include <atomic>

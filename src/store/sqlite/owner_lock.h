@@ -17,7 +17,7 @@ class OwnerLock {
  public:
   enum class Mode { shared, exclusive };
 
-  // The file is made like the database `file`, so that whoever may use the one
+  // The file is made like the database `file`, so that those who may use the one
   // may lock the other.
   OwnerLock(std::string path, const std::string& database_file);
   ~OwnerLock() { unlock(); }

@@ -112,7 +112,7 @@ std::int64_t Updates::change(const StatusUpdate& update, Time now) {
   return 0;
 }
 
-// Whether the row is as the update wants it already: a repeat of a update whose
+// Whether the row is as the update wants it already: a repeat of an update whose
 // answer was lost.
 bool Updates::already_applied(const StatusUpdate& update) {
   Run run(database_[sql::kState], update.row.seq, update.event_id);

@@ -207,7 +207,7 @@ class Exporter::Impl {
         warn("stayed away and lost", std::to_string(batch.size()) + " spans", describe(answer));
         return lost;
       }
-      warn("is away; spans wait, and are dropped when there are more than",
+      warn("is unreachable; spans wait, and are dropped when there are more than",
            std::to_string(options_.capacity), describe(answer));
       milliseconds wait = backoff_.delay(attempt);
       if (answer.retry_after) {

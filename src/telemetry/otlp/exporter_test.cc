@@ -127,8 +127,9 @@ TEST_F(ExporterTest, RepeatsWhatACollectorThatIsOverloadedDidNotTake) {
   ASSERT_EQ(requests.size(), 5u);
   for (const auto& request : requests) EXPECT_EQ(request.body, requests.front().body);
   expect(exporter, 1, 0, 0);
-  for (int i = 0; i < 2'000 && !log.contains("is away"); ++i) std::this_thread::sleep_for(10ms);
-  EXPECT_TRUE(log.contains("is away"));
+  for (int i = 0; i < 2'000 && !log.contains("is unreachable"); ++i)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(log.contains("is unreachable"));
   EXPECT_TRUE(log.contains("it answered 429"));
   EXPECT_EQ(log.lines().size(), 1u) << "rate-limited";
 }
@@ -167,8 +168,9 @@ TEST_F(ExporterTest, WaitsForACollectorThatIsNotThereYet) {
   Exporter exporter{with};
   exporter.record(span("x"));
   EXPECT_FALSE(exporter.flush(50ms));
-  for (int i = 0; i < 2'000 && !log.contains("is away"); ++i) std::this_thread::sleep_for(10ms);
-  EXPECT_TRUE(log.contains("is away"));
+  for (int i = 0; i < 2'000 && !log.contains("is unreachable"); ++i)
+    std::this_thread::sleep_for(10ms);
+  EXPECT_TRUE(log.contains("is unreachable"));
   server = std::make_unique<TestServer>(always({}), port);
   ASSERT_TRUE(exporter.flush(20s));
   expect(exporter, 1, 0, 0);
