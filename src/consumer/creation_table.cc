@@ -31,29 +31,15 @@ constexpr std::string_view kFail =
     "UPDATE {creation} SET state = 2, last_error = ?, changed_at = {now}"
     " WHERE tenant_id = ? AND request_key = ? AND owner = ? AND state = 0";
 
-// How many microseconds are left of the lease.
-std::string left_of_lease(Dialect dialect) {
-  switch (dialect) {
-    case Dialect::postgres:
-      return "CAST(extract(epoch FROM lease_until - {now}) * 1000000 AS bigint)";
-    case Dialect::mysql:
-      return "TIMESTAMPDIFF(MICROSECOND, {now}, lease_until)";
-    default:
-      return "lease_until - {now}";
-  }
-}
-
-std::string read_sql(Dialect dialect) {
-  return "SELECT request_hash, state, owner, " + left_of_lease(dialect) +
-         ", internal_id, public_id, result_ref"
-         " FROM {creation} WHERE tenant_id = ? AND request_key = ?";
-}
+constexpr const char* kRead =
+    "SELECT request_hash, state, owner, {left}, internal_id, public_id, result_ref"
+    " FROM {creation} WHERE tenant_id = ? AND request_key = ?";
 
 // On MySQL a transaction may have a snapshot that is older than the row; a read with a lock
 // goes past it, and INSERT IGNORE has taken that very lock already. PostgreSQL refuses the
 // INSERT then, and SQLite's transactions see everything.
 std::string read_newest_sql(Dialect dialect) {
-  return read_sql(dialect) + (dialect == Dialect::mysql ? " LOCK IN SHARE MODE" : "");
+  return std::string(kRead) + (dialect == Dialect::mysql ? " LOCK IN SHARE MODE" : "");
 }
 
 std::int64_t in_microseconds(std::chrono::milliseconds time) {
@@ -72,7 +58,7 @@ std::string text(const ResultRow& row, std::size_t column) {
 
 CreationTable::CreationTable(const Store& store)
     : insert_(render_sql(kInsert, store, "IdempotentCreate")),
-      read_(render_sql(read_sql(store.capabilities().dialect), store, "IdempotentCreate")),
+      read_(render_sql(kRead, store, "IdempotentCreate")),
       read_newest_(
           render_sql(read_newest_sql(store.capabilities().dialect), store, "IdempotentCreate")),
       take_over_(render_sql(kTakeOver, store, "IdempotentCreate")),

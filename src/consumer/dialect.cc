@@ -9,8 +9,10 @@ namespace {
 // What the dialects spell differently.
 struct Spelling {
   std::string_view now;
+  std::string_view clock;
   std::string_view after;
   std::string_view before;
+  std::string_view left;
   std::string_view insert;
   std::string_view unless_there;
 };
@@ -20,20 +22,27 @@ struct Spelling {
 constexpr Spelling kSqlite{.now =
                                "(CAST(strftime('%s', 'now') AS INTEGER) * 1000000"
                                " + CAST(substr(strftime('%f', 'now'), 4) AS INTEGER) * 1000)",
+                           .clock = "{now}",
                            .after = "({now} + ?)",
                            .before = "({now} - ?)",
+                           .left = "(lease_until - {now})",
                            .insert = "INSERT OR IGNORE INTO",
                            .unless_there = ""};
 
-constexpr Spelling kPostgres{.now = "clock_timestamp()",
-                             .after = "({now} + CAST(? AS bigint) * interval '1 microsecond')",
-                             .before = "({now} - CAST(? AS bigint) * interval '1 microsecond')",
-                             .insert = "INSERT INTO",
-                             .unless_there = "ON CONFLICT DO NOTHING"};
+constexpr Spelling kPostgres{
+    .now = "clock_timestamp()",
+    .clock = "CAST(extract(epoch FROM {now}) * 1000000 AS bigint)",
+    .after = "({now} + CAST(? AS bigint) * interval '1 microsecond')",
+    .before = "({now} - CAST(? AS bigint) * interval '1 microsecond')",
+    .left = "CAST(extract(epoch FROM lease_until - {now}) * 1000000 AS bigint)",
+    .insert = "INSERT INTO",
+    .unless_there = "ON CONFLICT DO NOTHING"};
 
 constexpr Spelling kMysql{.now = "utc_timestamp(6)",
+                          .clock = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01', {now})",
                           .after = "({now} + INTERVAL ? MICROSECOND)",
                           .before = "({now} - INTERVAL ? MICROSECOND)",
+                          .left = "TIMESTAMPDIFF(MICROSECOND, {now}, lease_until)",
                           .insert = "INSERT IGNORE INTO",
                           .unless_there = ""};
 
@@ -55,6 +64,8 @@ const Spelling& spelling_of(const Store& store, std::string_view user) {
 std::string filled(std::string_view text, const Spelling& spelling, const Store& store) {
   return expand_names(text, [&](std::string_view name) {
     if (name == "now") return std::string(spelling.now);
+    if (name == "clock") return filled(spelling.clock, spelling, store);
+    if (name == "left") return filled(spelling.left, spelling, store);
     if (name == "after ?") return filled(spelling.after, spelling, store);
     if (name == "before ?") return filled(spelling.before, spelling, store);
     if (name == "insert") return std::string(spelling.insert);

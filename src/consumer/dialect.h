@@ -10,9 +10,11 @@ namespace outbox::internal {
 
 // Spells out what SQL text leaves open in braces:
 //
-//   {inbox}, {version}, {creation}   the table of that name beside the events'
+//   {inbox}, {version} ...           the table of that name beside the events'
 //   {now}                            the time, by the database's clock
+//   {clock}                          the same, as microseconds since 1970
 //   {after ?}, {before ?}            so many microseconds from now, or ago
+//   {left}                           how many microseconds are left until lease_until
 //   {insert}, {unless there}         INSERT INTO t ... that leaves alone what has its key:
 //                                    the number of rows it changed tells whether it did
 //   ?                                a value; no text in it may have that character

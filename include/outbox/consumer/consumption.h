@@ -1,7 +1,7 @@
 // Consumers that do a thing once where its effect is outside any database: a mail, a
 // payment by HTTP, a search index.
 //
-//   auto tracker = outbox::redis::tracker("redis://127.0.0.1:6379");     // redis.h
+//   auto tracker = outbox::database_tracker(store);  // or redis::tracker(url), see redis.h
 //   on.add("Order", "OrderPlaced", outbox::idempotent(tracker, "billing", bill));
 //
 // Effect and record cannot be made one here. What a tracker gives: while one consumer
@@ -12,6 +12,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -24,6 +25,8 @@
 #include "outbox/log.h"
 
 namespace outbox {
+
+class Store;
 
 struct TrackerOptions {
   // A consumer that has not ended after so long is considered dead, and the next one
@@ -76,6 +79,29 @@ class OUTBOX_EXPORT ConsumptionTracker {
 // hundred bytes for each event of the retention: make that short.
 OUTBOX_EXPORT std::shared_ptr<ConsumptionTracker> memory_tracker(TrackerOptions options = {},
                                                                  const Clock& clock = host_clock());
+
+struct DatabaseTrackerOptions {
+  // From the end of one purge to the beginning of the next, and how many records one
+  // transaction removes.
+  std::chrono::milliseconds purge_interval{std::chrono::hours{1}};
+  std::size_t purge_batch = 500;
+
+  Logger log{};  // empty: standard_error_log()
+};
+
+// Records for consumers in any number of processes, in the table `<table>_consumption`, which
+// comes with the store's schema. Every call is a transaction of its own, by the database's
+// clock, on a connection of the store's pool: as safe as its commits, and no part of the
+// caller's transaction. On SQLite, which has one writer at a time, a thread with a transaction
+// open cannot call it.
+//
+// From its first start() on, a thread removes the records whose retention is over.
+//
+// Throws MisuseError if the store is null or speaks no SQL, or for invalid options.
+// Thread-safe. After fork() the child must not use it.
+OUTBOX_EXPORT std::shared_ptr<ConsumptionTracker> database_tracker(
+    std::shared_ptr<Store> store, TrackerOptions tracking = {},
+    DatabaseTrackerOptions options = {});
 
 struct IdempotentOptions {
   // An event that another one is at is asked about again after so long, or sooner if

@@ -1,17 +1,14 @@
 #include <chrono>
-#include <map>
-#include <random>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "base/mutex.h"
 #include "base/percent.h"
-#include "base/process.h"
 #include "base/quote.h"
 #include "client/redis/client.h"
 #include "client/redis/script.h"
+#include "consumer/lost_starts.h"
 #include "consumer/redis/tracker_scripts.h"
 #include "consumer/tracker_rules.h"
 #include "outbox/consumer/redis.h"
@@ -34,37 +31,6 @@ void check_prefix(const std::string& prefix) {
   throw MisuseError("redis::Options::prefix is " + quote(prefix) +
                     ", 1 to 64 letters, digits, '_', '-', '.', ':' and '/' are possible");
 }
-
-// The calls of start() whose answers were lost: they may have begun an event, at which
-// nobody is then. The next call for that event goes on as the same owner, so that it need
-// not wait for the lease. Thread-safe.
-class LostStarts {
- public:
-  // The owner of such a call for the key, which is nobody else's from now on; or a new one.
-  std::string take(const std::string& key) OUTBOX_EXCLUDES(mutex_) {
-    MutexLock lock(mutex_);
-    const auto found = owners_.find(key);
-    if (found == owners_.end()) return process_ + '/' + std::to_string(++last_);
-    std::string owner = std::move(found->second);
-    owners_.erase(found);
-    return owner;
-  }
-
-  void put(const std::string& key, std::string owner) OUTBOX_EXCLUDES(mutex_) {
-    constexpr std::size_t kMost = 10'000;
-    MutexLock lock(mutex_);
-    // Others may have had the events meanwhile. Who is forgotten waits for a lease.
-    if (owners_.size() >= kMost) owners_.clear();
-    owners_.insert_or_assign(key, std::move(owner));
-  }
-
- private:
-  const std::string process_ = unique_owner(host_name());
-
-  Mutex mutex_;
-  std::uint64_t last_ OUTBOX_GUARDED_BY(mutex_) = 0;
-  std::map<std::string, std::string> owners_ OUTBOX_GUARDED_BY(mutex_);
-};
 
 class Tracker final : public ConsumptionTracker {
  public:
@@ -158,7 +124,7 @@ class Tracker final : public ConsumptionTracker {
   const std::string retention_;
 
   Client client_;
-  LostStarts lost_starts_;
+  internal::LostStarts lost_starts_;
   Script start_{kStart};
   Script finish_{kFinish};
   Script abandon_{kAbandon};

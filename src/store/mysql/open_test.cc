@@ -24,8 +24,9 @@ class MysqlOpenTest : public MysqlTest {
         "ORDER BY 1, 2, 3, 4, 5");
   }
   void drop_everything() {
-    for (const char* suffix : {"", "_instance", "_shard", "_archive", "_flush", "_inbox",
-                               "_version", "_creation", "_unblocked", "_migration"}) {
+    for (const char* suffix :
+         {"", "_instance", "_shard", "_archive", "_flush", "_inbox", "_version", "_creation",
+          "_unblocked", "_consumption", "_migration"}) {
       sql().execute(std::string("DROP TABLE IF EXISTS outbox_event") + suffix);
     }
   }
@@ -130,7 +131,7 @@ TEST_F(MysqlOpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
     sql().execute("DELETE FROM outbox_event_migration WHERE version > 2");
     sql().execute(
         "DROP TABLE outbox_event_inbox, outbox_event_version, outbox_event_creation, "
-        "outbox_event_unblocked");
+        "outbox_event_unblocked, outbox_event_consumption");
     EXPECT_TRUE(contains(message_of<PermanentError>([&] { open_store({.migrate = false}); }),
                          "has version 2"));
     if (by_other_means) sql().execute(schema_sql(server()));

@@ -4,6 +4,7 @@
 #include <regex>
 #include <sstream>
 
+#include "outbox/consumer/consumption.h"
 #include "outbox/consumer/idempotent_create.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
@@ -246,6 +247,10 @@ TEST_F(MysqlPrivilegesTest, TheConsumerConsumesAndPurges) {
   EXPECT_TRUE(inbox.forget("billing", "1"));
   sql().execute("UPDATE outbox_event_inbox SET consumed_at = consumed_at - INTERVAL 2 HOUR");
   EXPECT_EQ(inbox.purge(), 1);
+  const auto tracker = database_tracker(store);
+  const auto start = tracker->start("billing", "1");
+  EXPECT_TRUE(tracker->abandon("billing", "1", start.fence));
+  EXPECT_TRUE(tracker->finish("billing", "1", tracker->start("billing", "1").fence));
 }
 
 TEST_F(MysqlPrivilegesTest, NobodyOfThemMayMigrate) {
@@ -339,6 +344,14 @@ TEST_F(MysqlPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"UPDATE E_version SET version = 1", "C"},
       {"UPDATE E_version SET aggregate_id = 'x'", "C"},
       {"DELETE FROM E_version", ""},
+      {"INSERT INTO E_consumption (consumer, event_id, state, fence, owner, lease_until, "
+       "changed_at)"
+       " VALUES ('c', 'x', 1, 1, 'o', now(), now())",
+       "C"},
+      {"SELECT * FROM E_consumption", "C"},
+      {"UPDATE E_consumption SET state = 1, fence = 2", "C"},
+      {"UPDATE E_consumption SET event_id = 'x'", ""},
+      {"DELETE FROM E_consumption", "C"},
       {"SELECT * FROM E_creation", ""},
       {"CREATE TABLE mine (x INT)", ""},
       {"CREATE USER nobody", ""},

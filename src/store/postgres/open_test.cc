@@ -138,7 +138,7 @@ TEST_F(PostgresOpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
   for (const bool by_other_means : {false, true}) {
     // What version 1 of the schema had.
     sql().execute("DELETE FROM " + table() + "_migration WHERE version > 1");
-    for (const char* later : {"inbox", "version", "creation", "unblocked"}) {
+    for (const char* later : {"inbox", "version", "creation", "unblocked", "consumption"}) {
       sql().execute("DROP TABLE " + table() + "_" + later);
     }
     sql().execute("ALTER TABLE " + table() + " DROP CONSTRAINT outbox_event_state");

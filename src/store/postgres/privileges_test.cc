@@ -3,6 +3,7 @@
 #include <regex>
 #include <sstream>
 
+#include "outbox/consumer/consumption.h"
 #include "outbox/consumer/idempotent_create.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/outbox.h"
@@ -249,6 +250,10 @@ TEST_F(PostgresPrivilegesTest, TheConsumerConsumesAndPurges) {
   EXPECT_TRUE(inbox.forget("billing", "1"));
   sql().execute("UPDATE " + table() + "_inbox SET consumed_at = consumed_at - interval '2 h'");
   EXPECT_EQ(inbox.purge(), 1);
+  const auto tracker = database_tracker(store);
+  const auto start = tracker->start("billing", "1");
+  EXPECT_TRUE(tracker->abandon("billing", "1", start.fence));
+  EXPECT_TRUE(tracker->finish("billing", "1", tracker->start("billing", "1").fence));
 }
 
 TEST_F(PostgresPrivilegesTest, NobodyOfThemMayMigrate) {
@@ -349,6 +354,14 @@ TEST_F(PostgresPrivilegesTest, EveryStatementThatIsNotGrantedIsRefused) {
       {"UPDATE E_version SET version = 1", "C"},
       {"UPDATE E_version SET aggregate_id = 'x'", ""},
       {"DELETE FROM E_version", ""},
+      {"INSERT INTO E_consumption (consumer, event_id, state, fence, owner, lease_until, "
+       "changed_at)"
+       " VALUES ('c', 'x', 1, 1, 'o', now(), now())",
+       "C"},
+      {"SELECT * FROM E_consumption", "C"},
+      {"UPDATE E_consumption SET state = 1, fence = 2", "C"},
+      {"UPDATE E_consumption SET event_id = 'x'", ""},
+      {"DELETE FROM E_consumption", "C"},
       {"SELECT * FROM E_creation", ""},
       {"CREATE TABLE S.mine (x int)", ""},
       {"DROP SCHEMA S CASCADE", ""},

@@ -9,8 +9,9 @@ namespace {
 
 class SchemaTest : public SqliteTest {};
 
-const std::vector<std::string> kAllMigrations{"1 001_outbox", "2 002_archive",   "3 003_patterns",
-                                              "4 004_checks", "5 005_unblocked", "6 006_waits"};
+const std::vector<std::string> kAllMigrations{
+    "1 001_outbox",    "2 002_archive", "3 003_patterns",   "4 004_checks",
+    "5 005_unblocked", "6 006_waits",   "7 007_consumption"};
 
 TEST_F(SchemaTest, OpeningTwiceAppliesEachMigrationOnce) {
   open_store();
@@ -34,7 +35,7 @@ void make_version_1(const ForeignConnection& db) {
   for (const char* when : {"insert", "update"}) {
     db.run(std::string("DROP TRIGGER outbox_event_check_") + when);
   }
-  for (const char* later : {"inbox", "version", "creation", "unblocked"}) {
+  for (const char* later : {"inbox", "version", "creation", "unblocked", "consumption"}) {
     db.run(std::string("DROP TABLE outbox_event_") + later);
   }
 }
