@@ -74,8 +74,8 @@ class TracingTest : public ::testing::Test {
     if (options.interceptors.empty()) options.interceptors = {tracing};
     options.hooks = {tracing};
     options.log = log.log();
-    if (!options.retry) {
-      options.retry =
+    if (!options.retry.policy) {
+      options.retry.policy =
           std::make_shared<ExponentialBackoff>(ExponentialBackoffOptions{.base = 1ms, .max = 1ms});
     }
     box = std::make_unique<Outbox>(store, on, options);
