@@ -40,6 +40,11 @@ class Breaker {
   void unavailable(Clock::Steady now);
   void not_called() { --running_; }  // it was not ours to begin after all
 
+  // A call that hangs holds back no other, or its listener would get no probe until it returns;
+  // when it does, it ends like any other.
+  void hangs() { --running_; }
+  void returns() { ++running_; }
+
   // While it pauses: until when. tick() ends the pause if it is over.
   std::optional<Clock::Steady> paused_until() const;
   void tick(Clock::Steady now);

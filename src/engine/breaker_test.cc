@@ -57,6 +57,19 @@ TEST_F(BreakerTest, PausesGrowUpToTheLongestWhileItStaysAway) {
   }
 }
 
+TEST_F(BreakerTest, ACallThatHangsKeepsNoProbeFromStarting) {
+  breaker.started();
+  breaker.started();
+  breaker.unavailable(kNow);
+  breaker.tick(kNow + 200ms);
+  ASSERT_EQ(starts(), 0) << "one is under way, and may tell";
+  breaker.hangs();
+  ASSERT_EQ(starts(), 1);
+  breaker.answered();
+  breaker.returns();
+  EXPECT_EQ(starts(), 1) << "it counts again, as one of two";
+}
+
 TEST_F(BreakerTest, ItComesBackGently) {
   breaker.started();
   breaker.unavailable(kNow);

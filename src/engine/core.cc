@@ -277,7 +277,7 @@ bool Core::report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::S
     call.reported = true;
     hung = call;
     // With the worker's lock held: it cannot return before the queue knows.
-    for (const Job& job : *call.jobs) queue_.hangs(job);
+    queue_.hangs(*call.jobs);
   }
   count(Counter::hung_calls);
   log_(LogLevel::error, "the listener of " + name_of(hung.route) + " has been working on event " +

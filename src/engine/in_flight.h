@@ -91,6 +91,8 @@ class InFlight {
 
   void hangs(std::string_view event_id, LaneKey lane, int shard, bool of_this_lease);
 
+  bool is_hung(std::string_view event_id) const { return hung_.contains(event_id); }
+
   // The call has come to an end after all. How it stood until then.
   Call returned(std::string_view event_id);
 

@@ -268,7 +268,8 @@ class World {
 
   void hang() {
     if (running_.empty()) return;
-    queue_.hangs(running_[static_cast<std::size_t>(draw(static_cast<int>(running_.size())))]);
+    const auto one = static_cast<std::size_t>(draw(static_cast<int>(running_.size())));
+    queue_.hangs(std::span(running_).subspan(one, 1));
   }
 
   void finish(Kind kind) {

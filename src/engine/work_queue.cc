@@ -151,6 +151,7 @@ void WorkQueue::end_call(std::span<const Completion> finished, Followers& follow
   const bool away = std::any_of(finished.begin(), finished.end(),
                                 [](const Completion& one) { return one.decision.unavailable; });
   const bool was_well = route->well();
+  if (in_flight_.is_hung(finished.front().job.row.event.id())) route->returns();
   const bool called = std::any_of(finished.begin(), finished.end(), [](const Completion& one) {
     return one.decision.kind != Kind::drop;
   });

@@ -241,9 +241,9 @@ class WorkQueue {
 
   // --- Calls that hang, and shards that are given up ---
 
-  // A call has been running this job for too long. It keeps its worker, and its lane
-  // waits; nobody else waits for it from now on.
-  void hangs(const Job& job);
+  // A call has been running these jobs for too long. It keeps its worker, and their lanes
+  // wait; nobody else waits for it from now on.
+  void hangs(std::span<const Job> call);
 
   // How many are in flight, without what hangs, so many whose updates are refused, and what stands
   // behind them in their lanes.

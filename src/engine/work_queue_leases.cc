@@ -81,9 +81,16 @@ std::vector<Job> WorkQueue::enter(std::int64_t epoch, Completer* completer) {
 
 // --- Calls that hang, and shards that are given up ---
 
-void WorkQueue::hangs(const Job& job) {
+void WorkQueue::hangs(std::span<const Job> call) {
   MutexLock lock(mutex_);
-  in_flight_.hangs(job.row.event.id(), job.lane, job.row.ref.shard, job.epoch == epoch_);
+  if (in_flight_.is_hung(call.front().row.event.id())) return;
+  for (const Job& job : call) {
+    in_flight_.hangs(job.row.event.id(), job.lane, job.row.ref.shard, job.epoch == epoch_);
+  }
+  Breaker* route = call.front().route;
+  if (route == nullptr) return;
+  route->hangs();
+  if (!route->well() && route->may_start()) unpark(route);
 }
 
 // The call has come to an end after all.

@@ -525,7 +525,7 @@ class HungTest : public ReclaimedTest {
     queue.enter(1);
     admit(queue, of(1, "hangs"));
     ASSERT_EQ(take(queue), Ids{"hangs"});
-    queue.hangs(work_.jobs[0]);
+    queue.hangs(work_.jobs);
     queue.own(std::vector<int>{});
     ASSERT_TRUE(queue.begin_hand_over(work_.jobs[0]));
   }
@@ -560,6 +560,29 @@ TEST_F(HungTest, AHandOverThatCameTooLateIsRepeated) {
   EXPECT_TRUE(queue.hung_are_handed_over());
 }
 
+TEST_F(WorkQueueTest, ACallThatHangsKeepsNoProbeFromItsListener) {
+  WorkQueue queue{{}};
+  admit(queue, job("hangs"));
+  admit(queue, job("unavailable"));
+  ASSERT_EQ(take(queue), Ids{"hangs"});
+  auto hung = std::move(work_);
+  ASSERT_EQ(take(queue), Ids{"unavailable"});
+  finish(queue, Kind::again);
+  queue.tick(kNow + 1h);
+  EXPECT_EQ(queue.depth(false), 1u);
+  WorkQueue::Work none;
+  std::thread waiting([&] { queue.take(none); });  // the call under way is the probe
+  queue.hangs(hung.jobs);
+  waiting.join();
+  ASSERT_EQ(none.jobs.size(), 1u);
+  EXPECT_EQ(none.jobs[0].row.event.id(), "unavailable");
+  work_ = std::move(hung);
+  finish(queue, Kind::done);
+  work_ = std::move(none);
+  finish(queue, Kind::done);
+  EXPECT_TRUE(plain_.well() || plain_.may_start());
+}
+
 TEST_F(WorkQueueTest, ABatchThatHangsHidesNothingElse) {
   WorkQueue queue{{}};
   for (const char* id : {"1", "2", "3", "behind", "far behind"}) {
@@ -568,7 +591,7 @@ TEST_F(WorkQueueTest, ABatchThatHangsHidesNothingElse) {
     ASSERT_EQ(queue.admit(one), Admission::queued);
   }
   ASSERT_EQ(take(queue), (Ids{"1", "2", "3"}));
-  for (const Job& one : work_.jobs) queue.hangs(one);
+  queue.hangs(work_.jobs);
   EXPECT_EQ(queue.active(), 0u);
   admit(queue, job("other"));
   EXPECT_EQ(queue.active(), 1u);
