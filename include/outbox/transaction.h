@@ -37,12 +37,6 @@ template <class T>
 struct Selected<T> {
   using Type = T;
 };
-
-// Throw MisuseError unless there is exactly, or at most, one row, of so many columns.
-OUTBOX_EXPORT const ResultRow& only_row(const std::vector<ResultRow>& rows, std::size_t columns,
-                                        std::string_view sql);
-OUTBOX_EXPORT const ResultRow* row_if_any(const std::vector<ResultRow>& rows, std::size_t columns,
-                                          std::string_view sql);
 }  // namespace internal
 
 // Part of a transaction that can be undone alone; rolled back unless released.
@@ -105,7 +99,7 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   template <class... T, class... Args>
   requires(sizeof...(T) > 0) auto query_one(std::string_view sql, const Args&... args) {
     const std::vector<ResultRow> rows = query(sql, args...);
-    const ResultRow& row = internal::only_row(rows, sizeof...(T), sql);
+    const ResultRow& row = only_row(rows, sizeof...(T), sql);
     return selected<T...>(row, std::index_sequence_for<T...>());
   }
 
@@ -113,7 +107,7 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   template <class... T, class... Args>
   requires(sizeof...(T) > 0) auto query_optional(std::string_view sql, const Args&... args) {
     const std::vector<ResultRow> rows = query(sql, args...);
-    const ResultRow* row = internal::row_if_any(rows, sizeof...(T), sql);
+    const ResultRow* row = row_if_any(rows, sizeof...(T), sql);
     using Type = typename internal::Selected<T...>::Type;
     if (row == nullptr) return std::optional<Type>();
     return std::optional<Type>(selected<T...>(*row, std::index_sequence_for<T...>()));
@@ -150,6 +144,13 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
 
  private:
   friend class Writer;
+
+  // Throw MisuseError unless there is exactly, or at most, one row, of so many columns.
+  static const ResultRow& only_row(const std::vector<ResultRow>& rows, std::size_t columns,
+                                   std::string_view sql);
+  static const ResultRow* row_if_any(const std::vector<ResultRow>& rows, std::size_t columns,
+                                     std::string_view sql);
+
   explicit Transaction(std::unique_ptr<internal::TransactionState> state);
 
   template <class... T, std::size_t... I>

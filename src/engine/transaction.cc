@@ -213,40 +213,6 @@ void TransactionState::run(const std::vector<std::function<void()>>& callbacks,
 
 }  // namespace internal
 
-// --- Rows ---
-
-namespace internal {
-namespace {
-
-void check_columns(const ResultRow& row, std::size_t columns, std::string_view sql) {
-  if (row.size() == columns) return;
-  throw MisuseError("the rows of " + quote(sql) + " have " + std::to_string(row.size()) +
-                    " columns, and " + std::to_string(columns) + " types were asked for");
-}
-
-}  // namespace
-
-const ResultRow& only_row(const std::vector<ResultRow>& rows, std::size_t columns,
-                          std::string_view sql) {
-  const ResultRow* row = row_if_any(rows, columns, sql);
-  if (row != nullptr) return *row;
-  throw MisuseError("query_one() got no row from " + quote(sql) +
-                    ": if there may be none, call query_optional()");
-}
-
-const ResultRow* row_if_any(const std::vector<ResultRow>& rows, std::size_t columns,
-                            std::string_view sql) {
-  if (rows.size() > 1) {
-    throw MisuseError("at most one row was expected and " + std::to_string(rows.size()) +
-                      " came from " + quote(sql) + ": call query(), or limit it");
-  }
-  if (rows.empty()) return nullptr;
-  check_columns(rows.front(), columns, sql);
-  return &rows.front();
-}
-
-}  // namespace internal
-
 // --- Savepoint ---
 
 Savepoint::Savepoint(internal::TransactionState& state)
@@ -334,6 +300,37 @@ Store& Transaction::store() const {
 Connection& Transaction::connection() {
   if (!state_) throw MisuseError("this transaction has been moved away");
   return state_->connection();
+}
+
+// --- Rows ---
+
+namespace {
+
+void check_columns(const ResultRow& row, std::size_t columns, std::string_view sql) {
+  if (row.size() == columns) return;
+  throw MisuseError("the rows of " + quote(sql) + " have " + std::to_string(row.size()) +
+                    " columns, and " + std::to_string(columns) + " types were asked for");
+}
+
+}  // namespace
+
+const ResultRow& Transaction::only_row(const std::vector<ResultRow>& rows, std::size_t columns,
+                                       std::string_view sql) {
+  const ResultRow* row = row_if_any(rows, columns, sql);
+  if (row != nullptr) return *row;
+  throw MisuseError("query_one() got no row from " + quote(sql) +
+                    ": if there may be none, call query_optional()");
+}
+
+const ResultRow* Transaction::row_if_any(const std::vector<ResultRow>& rows, std::size_t columns,
+                                         std::string_view sql) {
+  if (rows.size() > 1) {
+    throw MisuseError("at most one row was expected and " + std::to_string(rows.size()) +
+                      " came from " + quote(sql) + ": call query(), or limit it");
+  }
+  if (rows.empty()) return nullptr;
+  check_columns(rows.front(), columns, sql);
+  return &rows.front();
 }
 
 }  // namespace outbox
