@@ -15,11 +15,12 @@ class PostgresStatesTest : public PostgresTest {
            "', 'T', '{}', '1', " + status + ", " + hold + ")";
   }
 
-  // As an older version of the library left it: without the check.
+  // As an older version of the library left it: without the check, and what came after it.
   void make_old() {
     open_store();
-    sql().execute("ALTER TABLE " + table() + " DROP CONSTRAINT outbox_event_state; DELETE FROM " +
-                  table() + "_migration WHERE version > 3");
+    sql().execute("ALTER TABLE " + table() + " DROP CONSTRAINT outbox_event_state; DROP TABLE " +
+                  table() + "_consumption; DELETE FROM " + table() +
+                  "_migration WHERE version > 3");
   }
 
   std::string checked() {
