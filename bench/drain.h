@@ -13,7 +13,7 @@
 
 namespace outbox::bench {
 
-inline const Logger kSilent = [](LogLevel, std::string_view) {};
+inline const Logger kSilent = [](const LogRecord&) {};
 
 // A listener that only counts.
 Listeners counting(std::atomic<std::size_t>& delivered);

@@ -1,8 +1,13 @@
 // How the library speaks to an operator.
 #pragma once
 
+#include <concepts>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
+#include <span>
 #include <string_view>
+#include <variant>
 
 #include "outbox/export.h"
 
@@ -12,10 +17,56 @@ enum class LogLevel { debug, info, warning, error };
 
 OUTBOX_EXPORT std::string_view to_string(LogLevel level);
 
+// A value that belongs to a record, under a name such as "event", "listener" or "epoch".
+struct LogField {
+  using Value = std::variant<std::string_view, std::int64_t, double, bool>;
+
+  LogField(std::string_view field, std::string_view text) : name(field), value(text) {}
+  template <class T>
+  requires std::same_as<T, bool> || std::integral<T> || std::floating_point<T> LogField(
+      std::string_view field, T number)
+      : name(field) {
+    if constexpr (std::same_as<T, bool>) {
+      value = number;
+    } else if constexpr (std::integral<T>) {
+      value = static_cast<std::int64_t>(number);
+    } else {
+      value = static_cast<double>(number);
+    }
+  }
+
+  std::string_view name;
+  Value value;
+};
+
+// One thing that happened. Valid during the call of the logger only.
+struct LogRecord {
+  LogRecord(LogLevel how, std::string_view what, std::string_view text,
+            std::initializer_list<LogField> values = {})
+      : level(how), code(what), message(text), fields(values.begin(), values.size()) {}
+
+  LogLevel level;
+
+  // What happened, in a form that does not change: "lease_lost". To alert on and to count;
+  // docs/operations.md lists them.
+  std::string_view code;
+
+  // The same for people, in one sentence, the fields' values included. It may be worded
+  // differently in the next release.
+  std::string_view message;
+
+  // What it is about.
+  std::span<const LogField> fields;
+};
+
 // Called from any thread; must be thread-safe, must not throw, and must not call
 // the object that it logs for. Payloads, header values and secrets are never
 // passed to it.
-using Logger = std::function<void(LogLevel level, std::string_view message)>;
+//
+//   options.log = [](const outbox::LogRecord& record) {
+//     spdlog::log(level_of(record.level), "[{}] {}", record.code, record.message);
+//   };
+using Logger = std::function<void(const LogRecord& record)>;
 
 // Writes warnings and errors to standard error, a line each with a UTC time.
 OUTBOX_EXPORT Logger standard_error_log(LogLevel least = LogLevel::warning);

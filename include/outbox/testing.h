@@ -109,6 +109,7 @@ class OUTBOX_EXPORT RecordingLog {
 
   struct Line {
     LogLevel level;
+    std::string code;
     std::string text;
   };
   std::vector<Line> lines() const;

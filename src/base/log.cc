@@ -26,13 +26,13 @@ std::string_view to_string(LogLevel level) {
 }
 
 Logger standard_error_log(LogLevel least) {
-  return [least](LogLevel level, std::string_view message) {
-    if (level < least) return;
+  return [least](const LogRecord& record) {
+    if (record.level < least) return;
     std::string line = time_text(host_clock().now());
     line += " outbox ";
-    line += to_string(level);
+    line += to_string(record.level);
     line += ": ";
-    line += printable(message);
+    line += printable(record.message);
     line += '\n';
     // One call, so that lines of several threads do not mix. If it fails there
     // is nobody left to tell.

@@ -104,7 +104,7 @@ class IdempotentListener final : public internal::GroupListener {
       bool may_pass = false;
       try {
         if (!tracker_->finish(group_, event.id(), fence)) {
-          log(LogLevel::warning, event,
+          log(LogLevel::warning, "consumption_overtaken", event,
               "was considered dead before it had ended, and another consumer has begun: the effect "
               "may have come twice; make the lease longer than the slowest effect");
         }
@@ -117,7 +117,7 @@ class IdempotentListener final : public internal::GroupListener {
       }
       const bool in_time = std::chrono::steady_clock::now() + wait <= deadline;
       if (!may_pass || !in_time || sleep_for(wait, stop)) {
-        log(LogLevel::error, event,
+        log(LogLevel::error, "consumption_not_recorded", event,
             "had its effect, which could not be recorded: should the event come again after the "
             "lease, it has its effect again: " +
                 error);
@@ -130,19 +130,23 @@ class IdempotentListener final : public internal::GroupListener {
   void abandon(const Event& event, std::int64_t fence) {
     try {
       if (!tracker_->abandon(group_, event.id(), fence)) {
-        log(LogLevel::warning, event,
+        log(LogLevel::warning, "consumption_overtaken", event,
             "failed, and was considered dead before it had: another consumer has begun; make the "
             "lease longer than the slowest effect");
       }
     } catch (...) {
-      log(LogLevel::warning, event,
+      log(LogLevel::warning, "consumption_not_recorded", event,
           "failed, which could not be recorded: it is not begun again before its lease is over: " +
               current_error());
     }
   }
 
-  void log(LogLevel level, const Event& event, const std::string& what) const {
-    options_.log(level, "event " + event.id() + " in group " + quote(group_) + " " + what);
+  void log(LogLevel level, std::string_view code, const Event& event,
+           const std::string& what) const {
+    options_.log({level,
+                  code,
+                  "event " + event.id() + " in group " + quote(group_) + " " + what,
+                  {{"event", event.id()}, {"group", group_}}});
   }
 
   // Constant after construction.

@@ -315,8 +315,11 @@ class IdempotentCreate::Impl {
     try {
       alone([&](Connection& on) { statement(on); });
     } catch (const std::exception& error) {
-      options_.log(LogLevel::warning, "the failure of creation " + claim.ids.internal_id +
-                                          " could not be recorded: " + error.what());
+      options_.log({LogLevel::warning,
+                    "creation_not_recorded",
+                    "the failure of creation " + claim.ids.internal_id +
+                        " could not be recorded: " + error.what(),
+                    {{"creation", claim.ids.internal_id}, {"error", error.what()}}});
     }
   }
 
@@ -324,8 +327,11 @@ class IdempotentCreate::Impl {
     try {
       tx.rollback();
     } catch (const std::exception& error) {
-      options_.log(LogLevel::warning, "the transaction of creation " + claim.ids.internal_id +
-                                          " could not be rolled back cleanly: " + error.what());
+      options_.log({LogLevel::warning,
+                    "creation_not_rolled_back",
+                    "the transaction of creation " + claim.ids.internal_id +
+                        " could not be rolled back cleanly: " + error.what(),
+                    {{"creation", claim.ids.internal_id}, {"error", error.what()}}});
     }
   }
 

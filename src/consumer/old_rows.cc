@@ -65,8 +65,11 @@ OldRows::OldRows(std::shared_ptr<Store> store, OldRowsOptions options,
                 [this](const std::stop_token& stop) {
                   const std::int64_t removed = purge(stop);
                   if (removed == 0) return;
-                  options_.log(LogLevel::info, "purge of the " + options_.what + ": removed " +
-                                                   std::to_string(removed) + " records");
+                  options_.log({LogLevel::info,
+                                "purged",
+                                "purge of the " + options_.what + ": removed " +
+                                    std::to_string(removed) + " records",
+                                {{"what", options_.what}, {"removed", removed}}});
                 }) {}
 
 std::int64_t OldRows::purge(const std::stop_token& stop) {

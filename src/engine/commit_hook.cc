@@ -79,11 +79,14 @@ void CommitHook::leave_to_reader(const Written& written) {
   if (!core_->direct(written.row.shard)) return;  // nobody takes events here now
   core_->count(Counter::hot_dropped);
   if (!warnings_.allow(clock_.steady())) return;
-  log_(LogLevel::warning,
-       "the hot queue is full: event " + written.event.id() + " is left to the reader, as were " +
-           std::to_string(warnings_.take_suppressed()) +
-           " others since the last such message; listeners are slower than writers (see "
-           "hot_capacity and workers)");
+  const std::uint64_t suppressed = warnings_.take_suppressed();
+  log_({LogLevel::warning,
+        "hot_queue_full",
+        "the hot queue is full: event " + written.event.id() + " is left to the reader, as were " +
+            std::to_string(suppressed) +
+            " others since the last such message; listeners are slower than writers (see "
+            "hot_capacity and workers)",
+        {{"event", written.event.id()}, {"suppressed", suppressed}}});
 }
 
 // An event of the same id is in flight: it was written before, delivered, and removed.

@@ -319,8 +319,10 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
   }
 
   outage_.failed(last_error_, clock_.steady());
-  log_(LogLevel::error,
-       "cannot update " + std::to_string(batch.size()) + " events, will try again: " + last_error_);
+  log_({LogLevel::error,
+        "update_failed",
+        "cannot update " + std::to_string(batch.size()) + " events, will try again: " + last_error_,
+        {{"events", batch.size()}, {"error", last_error_}}});
   if (batch.size() == 1 && batch.front().failed_alone) {
     if (!refuse_suspicion(batch)) refuse({.head = std::move(batch.front())});
     return true;  // others land
@@ -343,9 +345,11 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
 // Nothing else is delivered before its group is: it must not wait.
 bool Completer::refuse_suspicion(std::vector<Completion>& batch) {
   if (batch.front().decision.update.kind != StatusUpdate::Kind::crashes) return false;
-  log_(LogLevel::error, "the store refuses to note that event " +
-                            batch.front().decision.update.event_id +
-                            " may kill the process, it is delivered all the same: " + last_error_);
+  log_({LogLevel::error,
+        "crash_count_refused",
+        "the store refuses to note that event " + batch.front().decision.update.event_id +
+            " may kill the process, it is delivered all the same: " + last_error_,
+        {{"event", batch.front().decision.update.event_id}, {"error", last_error_}}});
   events_.acked(batch);
   return true;
 }
@@ -355,9 +359,11 @@ void Completer::refuse(Apart apart) {
   apart.event_id = apart.head.decision.update.event_id;
   const std::string& id = apart.event_id;
   const bool first = apart.pause.count() == 0;
-  log_(LogLevel::error, "the store refuses to update event " + id +
-                            (first ? ", the others go on without it: " : ", will try again: ") +
-                            last_error_);
+  log_({LogLevel::error,
+        "update_refused",
+        "the store refuses to update event " + id +
+            (first ? ", the others go on without it: " : ", will try again: ") + last_error_,
+        {{"event", id}, {"error", last_error_}}});
   apart.pause = first ? kFirstRefusal : std::min(2 * apart.pause, kLongestRefusal);
   apart.retry_at = SteadyClock::now() + apart.pause;
   {
@@ -406,9 +412,12 @@ void Completer::report_left() {
     left += pending_.size();
     left_some_ = true;
   }
-  log_(LogLevel::error, "closed with " + std::to_string(left) +
-                            " updates that the store did not take: their events will be "
-                            "delivered again");
+  log_({LogLevel::error,
+        "updates_dropped",
+        "closed with " + std::to_string(left) +
+            " updates that the store did not take: their events will be "
+            "delivered again",
+        {{"events", left}}});
 }
 
 }  // namespace outbox::internal

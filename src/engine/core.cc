@@ -280,10 +280,14 @@ bool Core::report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::S
     queue_.hangs(*call.jobs);
   }
   count(Counter::hung_calls);
-  log_(LogLevel::error, "the listener of " + name_of(hung.route) + " has been working on event " +
-                            hung.event->id() + " for more than " +
-                            std::to_string(options_.timeouts.hung.count()) +
-                            " ms and is still at it; its worker is lost until it returns");
+  log_({LogLevel::error,
+        "listener_hung",
+        "the listener of " + name_of(hung.route) + " has been working on event " +
+            hung.event->id() + " for more than " + std::to_string(options_.timeouts.hung.count()) +
+            " ms and is still at it; its worker is lost until it returns",
+        {{"listener", name_of(hung.route)},
+         {"event", hung.event->id()},
+         {"limit_ms", options_.timeouts.hung.count()}}});
   return true;
 }
 
@@ -427,9 +431,11 @@ std::vector<RowRef> Core::close(std::optional<std::chrono::milliseconds> limit) 
   const auto drain = bounded(limit.value_or(options_.timeouts.drain));
   const auto deadline = SteadyClock::now() + drain;
   if (!workers_.empty() && !queue_.drain(deadline)) {
-    log_(LogLevel::warning, "closing: events were still queued or running after " +
-                                std::to_string(drain.count()) +
-                                " ms; what was not started stays pending");
+    log_({LogLevel::warning,
+          "drain_timeout",
+          "closing: events were still queued or running after " + std::to_string(drain.count()) +
+              " ms; what was not started stays pending",
+          {{"drain_ms", drain.count()}}});
   }
   std::vector<RowRef> unstarted;
   std::vector<StatusUpdate> innocent;
@@ -453,8 +459,11 @@ std::vector<RowRef> Core::close(std::optional<std::chrono::milliseconds> limit) 
   try {
     if (!innocent.empty()) instance_->apply(epoch_, innocent);
   } catch (const std::exception& error) {
-    log_(LogLevel::warning, std::string("closing: cannot clear the suspicion from ") +
-                                std::to_string(innocent.size()) + " events: " + error.what());
+    log_({LogLevel::warning,
+          "crash_count_not_reset",
+          std::string("closing: cannot clear the suspicion from ") +
+              std::to_string(innocent.size()) + " events: " + error.what(),
+          {{"events", innocent.size()}, {"error", error.what()}}});
   }
   return unstarted;
 }

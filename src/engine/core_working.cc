@@ -89,7 +89,12 @@ void Core::deliver(Worker& worker, std::vector<Job>& jobs) {
   settle(worker, std::move(followers));
 
   if (just_paused) report_paused(route, away);
-  if (closed_again) log_(LogLevel::info, "the listener of " + route->route().name + " is back");
+  if (closed_again) {
+    log_({LogLevel::info,
+          "listener_available",
+          "the listener of " + route->route().name + " is available again",
+          {{"listener", route->route().name}}});
+  }
   if (paused) {
     count(Counter::deferred);
     if (events_.timer_changed) events_.timer_changed();
@@ -144,9 +149,12 @@ std::chrono::milliseconds Core::postponement(const Job& job) {
   const Event& event = job.row.event;
   count(Counter::unroutable);
   if (unrouted_.note(event, now)) {
-    log_(LogLevel::warning, "no listener here for " + event.aggregate_type() + "/" + event.type() +
-                                ": its events wait for an instance that has one, with the later "
-                                "ones of their aggregates");
+    log_({LogLevel::warning,
+          "listener_missing",
+          "no listener here for " + event.aggregate_type() + "/" + event.type() +
+              ": its events wait for an instance that has one, with the later "
+              "ones of their aggregates",
+          {{"aggregate_type", event.aggregate_type()}, {"type", event.type()}}});
   }
   const auto age = duration_cast<milliseconds>(clock_.now() - event.occurred_at());
   return std::clamp(age, kFirstUnroutable, Unrouted::kLongestWait);
@@ -186,16 +194,22 @@ void Core::settle(Worker& worker, WorkQueue::Followers followers) {
 }
 
 void Core::report_paused(const Breaker* route, const std::string& why) const {
-  log_(LogLevel::warning, "the listener of " + route->route().name +
-                              " is unavailable, its events wait: " + cut_error_text(why));
+  log_({LogLevel::warning,
+        "listener_unavailable",
+        "the listener of " + route->route().name +
+            " is unavailable, its events wait: " + cut_error_text(why),
+        {{"listener", route->route().name}, {"error", why}}});
 }
 
 std::chrono::milliseconds Core::delay_of(const RetryPolicy& policy, int attempts) const {
   try {
     return policy.delay(attempts);
   } catch (...) {
-    log_(LogLevel::error, "the retry policy failed, the default is used instead: " +
-                              outcome_of(std::current_exception()).error());
+    const std::string error = outcome_of(std::current_exception()).error();
+    log_({LogLevel::error,
+          "retry_policy_failed",
+          "the retry policy failed, the default is used instead: " + error,
+          {{"error", error}}});
     return ExponentialBackoff().delay(attempts);
   }
 }
@@ -273,8 +287,11 @@ void Core::write_dead_letter(Job& job, Decision& decision) const {
     options_.dead.letter(job.row.event, decision.update.error);
   } catch (...) {
     const std::string error = outcome_of(std::current_exception()).error();
-    log_(LogLevel::error, "no dead letter could be left for event " + job.row.event.id() +
-                              ", it will be tried again: " + error);
+    log_({LogLevel::error,
+          "dead_letter_failed",
+          "no dead letter could be left for event " + job.row.event.id() +
+              ", it will be tried again: " + error,
+          {{"event", job.row.event.id()}, {"error", error}}});
     const int attempts = std::max(decision.update.attempts, 1);
     decision = decide(job, Outcome::retry_after(delay_of(*options_.retry.policy, attempts)));
     decision.update.crashes = job.row.crashes;  // it has not answered
@@ -393,15 +410,24 @@ void Core::report_dead(const Completion& completion) const {
   count(Counter::dead);
   const Event& event = completion.job.row.event;
   const StatusUpdate& update = completion.decision.update;
-  log_(LogLevel::error, "event " + event.id() + " (" + event.aggregate_type() + "/" + event.type() +
-                            ") is dead after " + std::to_string(update.attempts) +
-                            " attempts: " + update.error);
+  log_({LogLevel::error,
+        "event_dead",
+        "event " + event.id() + " (" + event.aggregate_type() + "/" + event.type() +
+            ") is dead after " + std::to_string(update.attempts) + " attempts: " + update.error,
+        {{"event", event.id()},
+         {"aggregate_type", event.aggregate_type()},
+         {"type", event.type()},
+         {"attempts", update.attempts},
+         {"error", update.error}}});
   if (!options_.dead.on_event) return;
   try {
     options_.dead.on_event(event, update.error);
   } catch (...) {
-    log_(LogLevel::error, "the on-dead callback failed for event " + event.id() + ": " +
-                              outcome_of(std::current_exception()).error());
+    const std::string error = outcome_of(std::current_exception()).error();
+    log_({LogLevel::error,
+          "on_dead_failed",
+          "the on-dead callback failed for event " + event.id() + ": " + error,
+          {{"event", event.id()}, {"error", error}}});
   }
 }
 

@@ -173,8 +173,10 @@ class ScheduledReplay::Impl {
   void round(const std::stop_token& stop) {
     const std::int64_t replayed = run(stop);
     if (replayed > 0) {
-      options_.log(LogLevel::info,
-                   "scheduled replay: " + std::to_string(replayed) + " dead events are NEW again");
+      options_.log({LogLevel::info,
+                    "replayed",
+                    "scheduled replay: " + std::to_string(replayed) + " dead events are NEW again",
+                    {{"events", replayed}}});
     }
   }
 

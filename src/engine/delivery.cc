@@ -214,8 +214,11 @@ void Deliverer::leave(const Event& event, const Passage& passage, const Outcome&
     try {
       interceptors_[i - 1]->after(event, error);
     } catch (...) {
-      log_(LogLevel::error, "an interceptor failed after the delivery of event " + event.id() +
-                                ": " + outcome_of(std::current_exception()).error());
+      const std::string problem = outcome_of(std::current_exception()).error();
+      log_({LogLevel::error,
+            "interceptor_failed",
+            "an interceptor failed after the delivery of event " + event.id() + ": " + problem,
+            {{"event", event.id()}, {"error", problem}}});
     }
   }
 }

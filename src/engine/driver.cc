@@ -75,9 +75,15 @@ Driver::Driver(std::shared_ptr<Instance> instance, PollHandler& handler, PollerO
 void Driver::take_lease(const Lease& lease, Clock::Steady valid_until) {
   const bool owner = lease.epoch != 0;
   if (owner != owner_) {
-    options_.log(LogLevel::info, owner ? "this instance delivers events now (epoch " +
-                                             std::to_string(lease.epoch) + ")"
-                                       : "this instance delivers no events");
+    if (owner) {
+      options_.log({LogLevel::info,
+                    "lease_acquired",
+                    "lease acquired (epoch " + std::to_string(lease.epoch) +
+                        "): this instance delivers events",
+                    {{"epoch", lease.epoch}}});
+    } else {
+      options_.log({LogLevel::info, "lease_lost", "lease lost: this instance delivers no events"});
+    }
   }
   handler_.on_lease(lease, valid_until);
   if (owner && !owner_) owner_since_ = clock_.steady();
@@ -111,8 +117,10 @@ bool Driver::read() {
     read_began_ = Clock::Steady::max();
     reading_.failed(error.what(), now);
     if (warnings_.allow(now)) {
-      options_.log(LogLevel::error,
-                   std::string("cannot read events, will try again: ") + error.what());
+      options_.log({LogLevel::error,
+                    "read_failed",
+                    std::string("cannot read events, will try again: ") + error.what(),
+                    {{"error", error.what()}}});
     }
     retry_at_ = now + kAfterFailedRead;
     keeper_.wake();

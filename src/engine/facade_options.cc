@@ -82,9 +82,11 @@ Options checked(Options options, const Listeners& listeners, const Store& store)
   if (options.purge && !options.purge->log) options.purge->log = options.log;
   if (options.replay_dead && !options.replay_dead->log) options.replay_dead->log = options.log;
   if (options.row_claims && !store.capabilities().row_claims) {
-    options.log(LogLevel::warning, store.description() +
-                                       " knows no row claims: this instance owns whole shards "
-                                       "instead");
+    options.log({LogLevel::warning,
+                 "row_claims_unavailable",
+                 store.description() + " knows no row claims: this instance owns whole shards "
+                                       "instead",
+                 {{"store", store.description()}}});
     options.row_claims = false;
   }
   return options;

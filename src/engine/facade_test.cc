@@ -234,7 +234,7 @@ TEST_F(FacadeTest, HealthSaysWhetherItIsStartedClosedOrStandsBy) {
 
   auto second = open();
   EXPECT_TRUE(second->health().ready);
-  EXPECT_TRUE(says(second->health(), "stands by"));
+  EXPECT_TRUE(says(second->health(), "standby: "));
   box->close();
   EXPECT_FALSE(box->health().ready);
   EXPECT_TRUE(says(box->health(), "closed"));
@@ -246,7 +246,7 @@ TEST_F(FacadeTest, HealthNamesWhatTheDatabaseRefusesUntilItIsBack) {
   faults->before(failing({"update"}));
   write(*box, order_event("1", "1"));
   ASSERT_TRUE(eventually([&] { return !box->health().ready; }));
-  EXPECT_TRUE(says(box->health(), "events could not be marked"));
+  EXPECT_TRUE(says(box->health(), "events could not be updated"));
   faults->clear();
   EXPECT_TRUE(box->wait_idle(20s));
   EXPECT_TRUE(eventually([&] { return box->health().ready; }));

@@ -98,10 +98,13 @@ void LeaseKeeper::give_up(const std::string& why) {
   const MutexLock lock(renewal_);
   const Clock::Steady now = clock_.steady();
   if (now - gave_up_at_ > kForgotten) pause_ = milliseconds::zero();
-  log_(LogLevel::error,
-       "giving up the ownership of events and registering anew" +
+  log_(
+      {LogLevel::error,
+       "lease_given_up",
+       "giving up the lease and registering again" +
            (pause_.count() == 0 ? std::string() : " in " + std::to_string(pause_.count()) + " ms") +
-           ": " + why);
+           ": " + why,
+       {{"error", why}, {"pause_ms", pause_.count()}}});
   given_up_.failed(why, now);
   gave_up_at_ = now;
   next_renewal_ = now + pause_;
@@ -146,7 +149,10 @@ void LeaseKeeper::renew() {
     next_renewal_ = asked + kAfterFailure;
     outage_.failed(error.what(), asked);
     if (warnings_.allow(asked)) {
-      log_(LogLevel::error, std::string("cannot renew the ownership of events: ") + error.what());
+      log_({LogLevel::error,
+            "lease_not_renewed",
+            std::string("cannot renew the lease: ") + error.what(),
+            {{"error", error.what()}}});
     }
     if (asked >= valid_until_) {
       valid_until_ = Clock::Steady::max();

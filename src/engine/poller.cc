@@ -56,8 +56,10 @@ class Poller::Impl {
     try {
       instance_->leave();
     } catch (const std::exception& error) {
-      log_(LogLevel::warning,
-           std::string("closing: cannot hand over what was owned: ") + error.what());
+      log_({LogLevel::warning,
+            "lease_not_released",
+            std::string("closing: cannot release the lease: ") + error.what(),
+            {{"error", error.what()}}});
     }
   }
 

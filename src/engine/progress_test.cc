@@ -55,7 +55,7 @@ TEST_F(ProgressTest, AMarkThatAnOldPrimaryFencesDoesNotStopTheEngineForGood) {
   ASSERT_TRUE(in_time(*box, [&] { return is_done(second); }));
   EXPECT_EQ(recorder->payloads(), (Texts{"1", "1", "2"}));
   EXPECT_GE(faults->calls("leave"), 1u) << "the same epoch would come back otherwise";
-  EXPECT_TRUE(log.contains("giving up the ownership of events and registering anew: "));
+  EXPECT_TRUE(log.contains("giving up the lease and registering again: "));
 }
 
 TEST_F(ProgressTest, WhoIsFencedAgainAndAgainComesBackEverMoreRarely) {

@@ -101,11 +101,13 @@ class Purger::Impl {
   void round(const std::stop_token& stop) {
     const Purged purged = run(stop);
     if (purged.total() == 0) return;
-    options_.log(LogLevel::info,
-                 std::string("purge: ") + (options_.archive ? "archived " : "removed ") +
-                     (options_.age ? std::to_string(purged.aged) + " old events"
-                                   : std::to_string(purged.done) + " DONE and " +
-                                         std::to_string(purged.dead) + " DEAD events"));
+    options_.log({LogLevel::info,
+                  "purged",
+                  std::string("purge: ") + (options_.archive ? "archived " : "removed ") +
+                      (options_.age ? std::to_string(purged.aged) + " old events"
+                                    : std::to_string(purged.done) + " DONE and " +
+                                          std::to_string(purged.dead) + " DEAD events"),
+                  {{"done", purged.done}, {"dead", purged.dead}, {"aged", purged.aged}}});
   }
 
   // Constant after construction.

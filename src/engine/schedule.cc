@@ -70,9 +70,15 @@ void Schedule::run(const std::stop_token& stop) {
     try {
       work_(stop);
     } catch (const std::exception& error) {
-      options_.log(LogLevel::error, options_.what + " failed: " + error.what());
+      options_.log({LogLevel::error,
+                    "schedule_failed",
+                    options_.what + " failed: " + error.what(),
+                    {{"task", options_.what}, {"error", error.what()}}});
     } catch (...) {
-      options_.log(LogLevel::error, options_.what + " failed with something that is no exception");
+      options_.log({LogLevel::error,
+                    "schedule_failed",
+                    options_.what + " failed with something that is no exception",
+                    {{"task", options_.what}}});
     }
     const auto next =
         std::chrono::duration_cast<std::chrono::nanoseconds>(interval * jitter(random));

@@ -63,8 +63,11 @@ void Stack::start() {
   if (options_.metrics) counting_.start();
   watch_ = store_->watch([driver = driver_.get()] { driver->committed(); });
   if (!watch_ && store_->capabilities().many_processes) {
-    options_.log(LogLevel::info, "no news of commits by other processes from " +
-                                     store_->description() + ": they are found by polling");
+    options_.log({LogLevel::info,
+                  "commits_not_watched",
+                  "no news of commits by other processes from " + store_->description() +
+                      ": they are found by polling",
+                  {{"store", store_->description()}}});
   }
 }
 
@@ -79,8 +82,10 @@ void Stack::close(milliseconds drain) {
     if (options_.row_claims && !unstarted.empty()) instance_->unclaim(unstarted);
     instance_->leave();
   } catch (const std::exception& error) {
-    options_.log(LogLevel::warning,
-                 std::string("closing: cannot hand over what was owned: ") + error.what());
+    options_.log({LogLevel::warning,
+                  "lease_not_released",
+                  std::string("closing: cannot release the lease: ") + error.what(),
+                  {{"error", error.what()}}});
   }
 }
 
@@ -102,13 +107,17 @@ void Stack::wake() {
 
 void Stack::pause(bool on) {
   core_->pause(on);
-  options_.log(LogLevel::info, on ? "delivery is paused" : "delivery is resumed");
+  options_.log({LogLevel::info, on ? "delivery_paused" : "delivery_resumed",
+                on ? "delivery is paused" : "delivery is resumed"});
 }
 
 void Stack::pause(const Name& aggregate_type, const Name& type, bool on) {
   core_->pause(aggregate_type.str(), type.str(), on);
-  options_.log(LogLevel::info, "the listener of " + aggregate_type.str() + "/" + type.str() +
-                                   (on ? " is paused" : " is resumed"));
+  const std::string name = aggregate_type.str() + "/" + type.str();
+  options_.log({LogLevel::info,
+                on ? "listener_paused" : "listener_resumed",
+                "the listener of " + name + (on ? " is paused" : " is resumed"),
+                {{"listener", name}}});
   if (!on) wake();
 }
 
@@ -121,11 +130,11 @@ void Stack::examine(Health& health) const {
     health.reasons.push_back(what + " for " + seconds_text(now - report->since) + ": " +
                              report->what);
   };
-  look_at(driver_->renewing(), "the ownership of events could not be renewed");
+  look_at(driver_->renewing(), "the lease could not be renewed");
   look_at(driver_->reading(), "events could not be read");
-  look_at(core_->marking(), "events could not be marked");
-  look_at(driver_->given_up(), "this instance has given up its events, and delivers nothing");
-  if (!driver_->owner()) health.reasons.emplace_back("stands by: this instance owns no events");
+  look_at(core_->marking(), "events could not be updated");
+  look_at(driver_->given_up(), "this instance has given up its lease, and delivers nothing");
+  if (!driver_->owner()) health.reasons.emplace_back("standby: this instance owns no events");
 
   Core::Condition condition = core_->condition();
   for (std::string& note : condition.notes) health.reasons.push_back(std::move(note));

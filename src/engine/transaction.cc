@@ -67,8 +67,10 @@ TransactionState::~TransactionState() {
     undo_all();
   } catch (const std::exception& error) {
     writer_.options_.log(
-        LogLevel::warning,
-        std::string("a transaction could not be rolled back cleanly: ") + error.what());
+        {LogLevel::warning,
+         "rollback_failed",
+         std::string("a transaction could not be rolled back cleanly: ") + error.what(),
+         {{"error", error.what()}}});
   }
 }
 
@@ -205,8 +207,11 @@ void TransactionState::run(const std::vector<std::function<void()>>& callbacks,
     try {
       callback();
     } catch (...) {
-      writer_.options_.log(LogLevel::error, std::string("an ") + when + " callback failed: " +
-                                                outcome_of(std::current_exception()).error());
+      const std::string error = outcome_of(std::current_exception()).error();
+      writer_.options_.log({LogLevel::error,
+                            "callback_failed",
+                            std::string("an ") + when + " callback failed: " + error,
+                            {{"callback", when}, {"error", error}}});
     }
   }
 }

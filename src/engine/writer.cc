@@ -21,7 +21,11 @@ void call_hooks(std::span<const std::shared_ptr<WriterHook>> hooks, const Logger
     try {
       ((*hook).*member)(events);
     } catch (...) {
-      log(LogLevel::error, "a writer hook failed: " + outcome_of(std::current_exception()).error());
+      const std::string error = outcome_of(std::current_exception()).error();
+      log({LogLevel::error,
+           "writer_hook_failed",
+           "a writer hook failed: " + error,
+           {{"error", error}}});
     }
   }
 }

@@ -417,8 +417,11 @@ class Server::Impl final : public Hub {
     } catch (...) {
       problem = "threw something that is no std::exception";
     }
-    options_.log(LogLevel::error, "http: the handler of " + printable(request.method) + " " +
-                                      quote(request.target.path) + " " + problem);
+    options_.log({LogLevel::error,
+                  "http_handler_failed",
+                  "http: the handler of " + printable(request.method) + " " +
+                      quote(request.target.path) + " " + problem,
+                  {{"method", request.method}, {"path", request.target.path}}});
     return error_response(500, "the request failed; the server's log says why");
   }
 
@@ -476,7 +479,10 @@ class Server::Impl final : public Hub {
   // Out of descriptors or memory: asking again at once would only burn the processor.
   void accept_later(error_code error) {
     if (accept_warning_.allow(host_clock().steady())) {
-      options_.log(LogLevel::warning, "http: cannot take a connection: " + error.message());
+      options_.log({LogLevel::warning,
+                    "http_accept_failed",
+                    "http: cannot take a connection: " + error.message(),
+                    {{"error", error.message()}}});
     }
     timer_.expires_after(kAcceptPause);
     timer_.async_wait([this](error_code cancelled) {
@@ -516,7 +522,10 @@ class Server::Impl final : public Hub {
       try {
         context.run();
       } catch (const std::exception& error) {
-        options_.log(LogLevel::error, std::string("http: ") + printable(error.what()));
+        options_.log({LogLevel::error,
+                      "http_failed",
+                      std::string("http: ") + printable(error.what()),
+                      {{"error", error.what()}}});
       }
     }
   }

@@ -324,9 +324,9 @@ TEST(Server, TellsNoInternalsToTheClient) {
   });
   routes.add("GET", "/name", [](const Request&) { return Response{.headers = {{"secret:", ""}}}; });
   routes.add("GET", "/status", [](const Request&) { return Response{.status = 0}; });
-  Server server{std::move(routes), {.log = [&](LogLevel, std::string_view message) {
+  Server server{std::move(routes), {.log = [&](const LogRecord& record) {
                   const MutexLock lock(mutex);
-                  logged.append(message).append("\n");
+                  logged.append(record.message).append("\n");
                 }}};
   for (const std::string path : {"/error", "/other", "/split", "/name", "/status"}) {
     RawClient client{server.port()};

@@ -117,9 +117,9 @@ struct RecordingLog::State {
 RecordingLog::RecordingLog() : state_(std::make_shared<State>()) {}
 
 Logger RecordingLog::log() const {
-  return [state = state_](LogLevel level, std::string_view message) {
+  return [state = state_](const LogRecord& record) {
     std::lock_guard lock(state->mutex);
-    state->lines.push_back({level, std::string(message)});
+    state->lines.push_back({record.level, std::string(record.code), std::string(record.message)});
   };
 }
 

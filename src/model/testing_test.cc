@@ -85,13 +85,14 @@ TEST(RecordingLog, KeepsLinesAndItsLogMayOutliveIt) {
   {
     RecordingLog recording;
     log = recording.log();
-    log(LogLevel::warning, "queue full");
+    log({LogLevel::warning, "queue_full", "queue full"});
     EXPECT_TRUE(recording.contains("full"));
     EXPECT_FALSE(recording.contains("empty"));
     ASSERT_EQ(recording.lines().size(), 1u);
     EXPECT_EQ(recording.lines()[0].level, LogLevel::warning);
+    EXPECT_EQ(recording.lines()[0].code, "queue_full");
   }
-  log(LogLevel::error, "nobody listens any more");
+  log({LogLevel::error, "alone", "nobody listens any more"});
 }
 
 }  // namespace

@@ -173,7 +173,7 @@ TEST_P(InboxKill, AnEngineThatIsKilledInAnyGapHasOneEffectInTheEnd) {
     });
     Outbox box{store,
                on,
-               {.poll_interval = 50ms, .lease = {.duration = 2s}, .log = [](LogLevel, auto) {}}};
+               {.poll_interval = 50ms, .lease = {.duration = 2s}, .log = [](const LogRecord&) {}}};
     box.start();
     return box.wait_idle(60s) ? 0 : 1;
   };

@@ -8,7 +8,7 @@
 namespace outbox::fuzz {
 
 inline Logger no_log() {
-  return [](LogLevel, std::string_view) {};
+  return [](const LogRecord&) {};
 }
 
 }  // namespace outbox::fuzz

@@ -88,7 +88,7 @@ Options Fleet::options() const {
                         ExponentialBackoffOptions{.base = 1ms, .max = 20ms}),
                     .max_attempts = 1'000'000},
           .lease = {.duration = options_.lease, .claim = options_.lock_timeout},
-          .log = [](LogLevel, std::string_view) {}};
+          .log = [](const LogRecord&) {}};
 }
 
 // --- In the other processes ---

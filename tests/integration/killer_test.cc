@@ -40,7 +40,7 @@ class KillerTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   std::shared_ptr<Store> open() { return database_->open(); }
 
   static Logger no_log() {
-    return [](LogLevel, std::string_view) {};
+    return [](const LogRecord&) {};
   }
 
   static Draft draft(const std::string& aggregate, const std::string& payload) {

@@ -79,7 +79,7 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   }
 
   static Logger no_log() {
-    return [](LogLevel, std::string_view) {};
+    return [](const LogRecord&) {};
   }
 
   void say(const std::string& what) { chaos::Ledger(directory_.file(what)).append("now"); }

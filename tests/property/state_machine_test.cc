@@ -267,7 +267,7 @@ class World {
                 .dead = {.then = on_dead_},
                 .breaker = {.pause = 100ms, .max_pause = 200ms},
                 .timeouts = {.stalled = 24h},  // the clock runs ahead of the threads
-                .log = [](LogLevel, std::string_view) {}});
+                .log = [](const LogRecord&) {}});
     box->start();
     return box;
   }

@@ -72,9 +72,7 @@ void Process::run() {
   store_ = client_store(environment_.cluster, shared_from_this(), environment_.judge, clock_);
   Options options = environment_.plan.options;
   options.name = "p" + std::to_string(id_);
-  options.log = [this](LogLevel /*level*/, std::string_view text) {
-    say("log: " + std::string(text));
-  };
+  options.log = [this](const LogRecord& record) { say("log: " + std::string(record.message)); };
   {
     Outbox box(store_, listeners(), options);
     box_ = &box;

@@ -33,7 +33,7 @@ constexpr seconds kStartLimit{20};
 constexpr seconds kStopLimit{10};
 constexpr seconds kDrainLimit{60};
 
-const Logger kSilent = [](LogLevel, std::string_view) {};
+const Logger kSilent = [](const LogRecord&) {};
 
 void say(const std::string& line) { write_out(line + '\n'); }
 

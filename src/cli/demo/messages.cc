@@ -182,9 +182,9 @@ void tell(const Report& report) {
 }
 
 Logger telling_log(LogLevel least) {
-  return [least](LogLevel level, std::string_view message) {
-    if (level < least) return;
-    tell({.kind = Kind::log, .text = std::string(message)});
+  return [least](const LogRecord& record) {
+    if (record.level < least) return;
+    tell({.kind = Kind::log, .text = std::string(record.message)});
   };
 }
 

@@ -45,11 +45,19 @@ struct Client::Link {
       auto connection =
           std::make_unique<Connection>(target, options.timeouts, tls ? &*tls : nullptr);
       reconnection.succeeded();
-      if (away.exchange(false)) options.log(LogLevel::info, "Redis is back: " + target.place());
+      if (away.exchange(false))
+        options.log({LogLevel::info,
+                     "redis_available",
+                     "Redis is back: " + target.place(),
+                     {{"server", target.place()}}});
       return connection;
     } catch (const UnavailableError& error) {
       reconnection.failed(error.what(), steady_clock::now());
-      if (!away.exchange(true)) options.log(LogLevel::warning, error.what());
+      if (!away.exchange(true))
+        options.log({LogLevel::warning,
+                     "redis_unavailable",
+                     error.what(),
+                     {{"server", target.place()}, {"error", error.what()}}});
       throw;
     }
   }

@@ -75,15 +75,18 @@ bool violates_constraint(const Failure& failure) {
 void warn_of_violations(const StoreConfig& config) {
   const std::string table = config.table.text();
   config.options.log(
-      LogLevel::warning,
-      "rows of " + table + " contradict themselves (" + config.description +
-          "), so the constraint `" + config.table.table +
-          "_state` was not added, and they are not delivered; find them with SELECT event_id, "
-          "status, hold FROM " +
-          table +
-          " WHERE NOT ((status IN (0, 2) AND hold IS NOT NULL) OR (status = 1 AND hold IS NULL) OR "
-          "(status = 3 AND (hold IS NULL OR hold > 0))), set them right, and add it as "
-          "mysql::schema_sql() does");
+      {LogLevel::warning,
+       "rows_contradictory",
+       "rows of " + table + " contradict themselves (" + config.description +
+           "), so the constraint `" + config.table.table +
+           "_state` was not added, and they are not delivered; find them with SELECT event_id, "
+           "status, hold FROM " +
+           table +
+           " WHERE NOT ((status IN (0, 2) AND hold IS NOT NULL) OR (status = 1 AND hold IS NULL) "
+           "OR "
+           "(status = 3 AND (hold IS NULL OR hold > 0))), set them right, and add it as "
+           "mysql::schema_sql() does",
+       {{"store", config.description}, {"table", table}}});
 }
 
 bool has_table(Database& database) {

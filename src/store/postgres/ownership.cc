@@ -96,11 +96,13 @@ bool Ownership::tells_history() {
   config.tells_history = tells_history_;
   if (before && !tells_history_) {
     config.options.log(
-        LogLevel::warning,
-        "the server does not tell its timeline (" + config.description +
-            "): " + message_of(session.handle(), told.get()) +
-            "; after a failover that loses commits, events that were written on the new primary "
-            "before this instance notices may be delivered late or out of order");
+        {LogLevel::warning,
+         "timeline_unknown",
+         "the server does not tell its timeline (" + config.description +
+             "): " + message_of(session.handle(), told.get()) +
+             "; after a failover that loses commits, events that were written on the new primary "
+             "before this instance notices may be delivered late or out of order",
+         {{"store", config.description}}});
   }
   return tells_history_;
 }

@@ -69,11 +69,13 @@ void tell_of_contradictions(Database& database) {
   if (database.run(kUnchecked).rows() == 0) return;
   const StoreConfig& config = database.config();
   config.options.log(
-      LogLevel::warning,
-      "some events contradict themselves (" + config.description +
-          "): their status and hold do not agree, and they are not delivered; look for them with "
-          "outbox doctor, correct them, and run " +
-          expand("ALTER TABLE {table} VALIDATE CONSTRAINT {index state}", config.table));
+      {LogLevel::warning,
+       "rows_contradictory",
+       "some events contradict themselves (" + config.description +
+           "): their status and hold do not agree, and they are not delivered; look for them with "
+           "outbox doctor, correct them, and run " +
+           expand("ALTER TABLE {table} VALIDATE CONSTRAINT {index state}", config.table),
+       {{"store", config.description}}});
 }
 
 // All of it is one transaction: BEGIN, the turn, the check, the steps, COMMIT.

@@ -118,10 +118,12 @@ class CommitWatch final : public Watch {
       const auto left = std::chrono::ceil<milliseconds>(deadline - steady_clock::now());
       if (left.count() <= 0) {
         config_->options.log(
-            LogLevel::warning,
-            "notifications do not come through (" + config_->description +
-                "; a pooler in transaction mode?): events of other processes are found by "
-                "polling; set postgres::Options::notify to false, or connect to the server itself");
+            {LogLevel::warning,
+             "notifications_missing",
+             "notifications do not come through (" + config_->description +
+                 "; a pooler in transaction mode?): events of other processes are found by "
+                 "polling; set postgres::Options::notify to false, or connect to the server itself",
+             {{"store", config_->description}}});
         return false;
       }
       if (wait(left) == Woken::by_stop) return false;

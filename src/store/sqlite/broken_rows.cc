@@ -71,7 +71,8 @@ void BrokenRowsReport::look(Database& database) {
   } catch (const MisuseError& error) {
     // Somebody dropped the index. That is no reason not to deliver.
     next_look_ = Clock::Steady::max();
-    database.config().options.log(LogLevel::warning, error.what());
+    database.config().options.log(
+        {LogLevel::warning, "index_missing", error.what(), {{"error", error.what()}}});
   }
 }
 
@@ -79,11 +80,14 @@ void BrokenRowsReport::report(Database& database) {
   const std::int64_t count = count_broken_rows(database);
   if (count > reported_) {
     database.config().options.log(
-        LogLevel::error, std::to_string(count) +
-                             (count == 1 ? " row contradicts itself and is not delivered"
-                                         : " rows contradict themselves and are not delivered") +
-                             first_of_them(database) + "; run: outbox doctor --repair (" +
-                             database.config().description + ")");
+        {LogLevel::error,
+         "rows_contradictory",
+         std::to_string(count) +
+             (count == 1 ? " row contradicts itself and is not delivered"
+                         : " rows contradict themselves and are not delivered") +
+             first_of_them(database) + "; run: outbox doctor --repair (" +
+             database.config().description + ")",
+         {{"rows", count}, {"store", database.config().description}}});
   }
   reported_ = count;
 }

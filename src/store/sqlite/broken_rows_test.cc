@@ -190,7 +190,7 @@ TEST_F(BrokenRowsTest, AMigrationSaysWhatItFindsAndGoesOn) {
   db_.run("DELETE FROM outbox_event_migration WHERE version > 3");
   Ids log;
   const auto store =
-      open_store({.log = [&](LogLevel, std::string_view line) { log.emplace_back(line); }});
+      open_store({.log = [&](const LogRecord& record) { log.emplace_back(record.message); }});
   ASSERT_EQ(log.size(), 1u);
   EXPECT_TRUE(contains(log[0], std::to_string(kBroken) + " rows contradict themselves"));
   EXPECT_TRUE(contains(log[0], "outbox doctor --repair"));
@@ -198,7 +198,7 @@ TEST_F(BrokenRowsTest, AMigrationSaysWhatItFindsAndGoesOn) {
       message_of<std::runtime_error>([&] { db_.run("UPDATE outbox_event SET status = 9"); }),
       "status"));
   log.clear();
-  open_store({.log = [&](LogLevel, std::string_view line) { log.emplace_back(line); }});
+  open_store({.log = [&](const LogRecord& record) { log.emplace_back(record.message); }});
   EXPECT_EQ(log, Ids{}) << "once";
 }
 
@@ -206,7 +206,7 @@ TEST_F(BrokenRowsTest, AnOwnerSaysThatThereAreSomeWheneverThereAreMore) {
   Ids log;
   testing::ManualClock clock;
   const auto store = open_store(
-      {.log = [&](LogLevel, std::string_view line) { log.emplace_back(line); }, .clock = &clock});
+      {.log = [&](const LogRecord& record) { log.emplace_back(record.message); }, .clock = &clock});
   const auto instance = store->join({});
   instance->renew();
   EXPECT_EQ(log, Ids{});

@@ -68,10 +68,12 @@ void Waits::note_step(microseconds back, const Reading& now) {
   written_since_ = written_since;
   left_ = std::move(waiting);
   database_.config().options.log(
-      LogLevel::warning,
-      "the clock of this host was set back by " +
-          std::to_string(std::chrono::duration_cast<milliseconds>(back).count()) + " ms: the " +
-          std::to_string(left_.size()) + " delays that were running are set back with it");
+      {LogLevel::warning,
+       "clock_set_back",
+       "the clock of this host was set back by " +
+           std::to_string(std::chrono::duration_cast<milliseconds>(back).count()) + " ms: the " +
+           std::to_string(left_.size()) + " delays that were running are set back with it",
+       {{"delays", left_.size()}}});
 }
 
 void Waits::shift() {

@@ -169,8 +169,10 @@ class CommitWatch final : public Watch {
       return std::exchange(seen_, version) != version;
     } catch (const Error& error) {
       if (!failing_) {
-        config_->options.log(LogLevel::warning,
-                             std::string("cannot watch for commits: ") + error.what());
+        config_->options.log({LogLevel::warning,
+                              "watch_failed",
+                              std::string("cannot watch for commits: ") + error.what(),
+                              {{"error", error.what()}}});
       }
       failing_ = true;
       return false;
@@ -181,9 +183,12 @@ class CommitWatch final : public Watch {
     try {
       on_commit_();
     } catch (const std::exception& error) {
-      config_->options.log(LogLevel::error, std::string("a commit watcher threw: ") + error.what());
+      config_->options.log({LogLevel::error,
+                            "callback_failed",
+                            std::string("a commit watcher threw: ") + error.what(),
+                            {{"error", error.what()}}});
     } catch (...) {
-      config_->options.log(LogLevel::error, "a commit watcher threw");
+      config_->options.log({LogLevel::error, "callback_failed", "a commit watcher threw"});
     }
   }
 
@@ -209,9 +214,11 @@ std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()
   try {
     return std::make_unique<CommitWatch>(config, std::move(on_commit));
   } catch (const std::exception& error) {
-    config->options.log(LogLevel::warning,
-                        "commits of other processes are found by polling only (" +
-                            config->description + "): " + error.what());
+    config->options.log({LogLevel::warning,
+                         "commits_not_watched",
+                         "commits of other processes are found by polling only (" +
+                             config->description + "): " + error.what(),
+                         {{"store", config->description}, {"error", error.what()}}});
     return nullptr;
   }
 }

@@ -263,7 +263,7 @@ class Exporter::Impl {
         text += ": ";
         text += why;
       }
-      options_.log(LogLevel::warning, text);
+      options_.log({LogLevel::warning, "export_failed", text});
     } catch (...) {
       // A log that fails must not end the thread.
     }
