@@ -44,7 +44,7 @@ Response place_order(outbox::IdempotentCreate& create, const Request& request) {
                    return ids.public_id;  // what a repetition gets
                  });
   if (order.in_progress()) return {409, ""};  // ask again after order.retry_after
-  return {order.created() ? 201 : 200, order.result_ref};
+  return {order.created() ? 201 : 200, *order.result};
 }
 // [/snippet]
 

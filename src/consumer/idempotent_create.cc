@@ -82,7 +82,7 @@ milliseconds rounded_up(std::chrono::microseconds time) {
 }
 
 // What has come of the request, unless that is free to be taken over.
-std::optional<Creation> answer(const CreationRow& row, const CreationKey& key) {
+std::optional<Creation<>> answer(const CreationRow& row, const CreationKey& key) {
   if (row.hash != key.hash) {
     throw KeyReusedError("the key " + quote(key.key) + " of tenant " + quote(key.tenant_id) +
                          " was used before, by a request with another body: a new request needs"
@@ -90,11 +90,11 @@ std::optional<Creation> answer(const CreationRow& row, const CreationKey& key) {
   }
   if (row.is_free()) return std::nullopt;
   if (row.state == CreationState::succeeded) {
-    return Creation{
-        .state = Creation::State::repeated, .result_ref = row.result_ref, .ids = row.ids};
+    return Creation<>{{.state = CreationStatus::State::repeated, .ids = row.ids}, row.result_ref};
   }
-  return Creation{
-      .state = Creation::State::in_progress, .ids = row.ids, .retry_after = rounded_up(row.left)};
+  return Creation<>{{.state = CreationStatus::State::in_progress,
+                     .ids = row.ids,
+                     .retry_after = rounded_up(row.left)}};
 }
 
 }  // namespace
@@ -119,23 +119,23 @@ class IdempotentCreate::Impl {
                    .log = options_.log},
                   "CreateOptions") {}
 
-  Creation run(const CreateRequest& request, const Work& work) {
+  Creation<> run(const CreateRequest& request, const Work& work) {
     const CreationKey key = checked(request);
     check_work(work);
     check_alone();
     if (writer_.in_transaction()) check_not_held(key, nullptr);
     const Found found = claim_or_wait(key);
-    if (const auto* known = std::get_if<Creation>(&found)) return *known;
+    if (const auto* known = std::get_if<Creation<>>(&found)) return *known;
     return create(key, std::get<CreationClaim>(found), work);
   }
 
-  Creation join(Transaction& tx, const CreateRequest& request, const Work& work) {
+  Creation<> join(Transaction& tx, const CreateRequest& request, const Work& work) {
     const CreationKey key = checked(request);
     check_work(work);
     check_own(tx);
     check_not_held(key, &tx.connection());
     const Found found = claim(tx.connection(), key, new_claim(), {.in_transaction = true});
-    if (const auto* known = std::get_if<Creation>(&found)) return *known;
+    if (const auto* known = std::get_if<Creation<>>(&found)) return *known;
     const auto& claim = std::get<CreationClaim>(found);
     try {
       joined_.add(tx, key);
@@ -160,7 +160,7 @@ class IdempotentCreate::Impl {
 
  private:
   // The right to create, or what has come of the request.
-  using Found = std::variant<CreationClaim, Creation>;
+  using Found = std::variant<CreationClaim, Creation<>>;
 
   struct How {
     bool in_transaction = false;
@@ -227,7 +227,7 @@ class IdempotentCreate::Impl {
       if (!row) continue;  // purged in between, or never there
       const CreationClaim taken{.owner = mine.owner, .former = row->owner, .ids = row->ids};
       if (row->owner == mine.owner) return taken;  // the answer was lost
-      if (std::optional<Creation> known = answer(*row, key)) return *std::move(known);
+      if (std::optional<Creation<>> known = answer(*row, key)) return *std::move(known);
       if (table_.take_over(on, key, taken, options_.lease)) return taken;
       // Another call was faster: see what it made of it.
     }
@@ -251,7 +251,7 @@ class IdempotentCreate::Impl {
           !alone([&](Connection& on) { return table_.renew(on, key, *claimed, options_.lease); })) {
         continue;  // it was taken over meanwhile
       }
-      const auto* known = std::get_if<Creation>(&found);
+      const auto* known = std::get_if<Creation<>>(&found);
       if (known == nullptr || !known->in_progress()) return found;
       const auto left = deadline - steady_clock::now();
       if (left <= steady_clock::duration::zero()) return found;
@@ -260,11 +260,11 @@ class IdempotentCreate::Impl {
     }
   }
 
-  Creation create(const CreationKey& key, const CreationClaim& claim, const Work& work) {
+  Creation<> create(const CreationKey& key, const CreationClaim& claim, const Work& work) {
     bool committing = false;
     try {
       Transaction tx = writer_.begin_new();
-      Creation creation = finished(tx, key, claim, work(tx, claim.ids));
+      Creation<> creation = finished(tx, key, claim, work(tx, claim.ids));
       committing = true;
       tx.commit();
       return creation;
@@ -288,19 +288,18 @@ class IdempotentCreate::Impl {
 
   // Records the success in the transaction of the work, before its end: a call that has lost
   // the claim cannot commit.
-  Creation finished(Transaction& tx, const CreationKey& key, const CreationClaim& claim,
-                    std::string result_ref) const {
-    check_text("result_ref", result_ref, kMaxResultRefLength);
+  Creation<> finished(Transaction& tx, const CreationKey& key, const CreationClaim& claim,
+                      std::string result) const {
+    check_text("result", result, kMaxResultLength);
     check_open(tx, key);
-    if (!table_.succeed(tx.connection(), key, claim, result_ref)) {
+    if (!table_.succeed(tx.connection(), key, claim, result)) {
       throw RetryableError("the request with key " + quote(key.key) +
                            " was taken over by another call (" + store_->description() +
                            "), because this one did not end within CreateOptions::lease, " +
                            std::to_string(options_.lease.count()) +
                            " ms: it is rolled back; repeat the request for the other's result");
     }
-    return {
-        .state = Creation::State::created, .result_ref = std::move(result_ref), .ids = claim.ids};
+    return {{.state = CreationStatus::State::created, .ids = claim.ids}, std::move(result)};
   }
 
   // After the rollback, in the handler of the exception that caused it.
@@ -354,11 +353,12 @@ IdempotentCreate::~IdempotentCreate() {
   if (!impl_->old_rows().schedule().in_this_process()) static_cast<void>(impl_.release());
 }
 
-Creation IdempotentCreate::run(const CreateRequest& request, const Work& work) {
+Creation<> IdempotentCreate::run_recorded(const CreateRequest& request, const Work& work) {
   return impl_->run(request, work);
 }
 
-Creation IdempotentCreate::join(Transaction& tx, const CreateRequest& request, const Work& work) {
+Creation<> IdempotentCreate::join_recorded(Transaction& tx, const CreateRequest& request,
+                                           const Work& work) {
   return impl_->join(tx, request, work);
 }
 

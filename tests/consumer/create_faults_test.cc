@@ -136,7 +136,7 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapLeavesExactlyOneCreationToTheNext) {
     }
     const Creation made = create.run(request("k"), make);
     EXPECT_EQ(made.created(), !committed);
-    EXPECT_EQ(create.run(request("k"), never).result_ref, made.result_ref);
+    EXPECT_EQ(*create.run(request("k"), never).result, *made.result);
     expect_one(made);
   }
 }
@@ -150,7 +150,7 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapOfAJoinLeavesExactlyOneCreationToThe
     execute("DELETE FROM outbox_event");
     execute("DELETE FROM " + table());
     close_all();
-    const auto join = [this](Writer& writer, const IdempotentCreate::Work& work) {
+    const auto join = [this](Writer& writer, const Work& work) {
       IdempotentCreate create{writer, quiet()};
       Transaction tx = writer.begin();
       Creation made = create.join(tx, request("k"), work);
@@ -169,7 +169,7 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapOfAJoinLeavesExactlyOneCreationToThe
     const bool committed = gap.name == std::string_view("after the commit");
     const Creation made = join(*writer_, make);
     EXPECT_EQ(made.created(), !committed);
-    EXPECT_EQ(join(*writer_, never).result_ref, made.result_ref);
+    EXPECT_EQ(*join(*writer_, never).result, *made.result);
     expect_one(made);
   }
 }
@@ -206,7 +206,7 @@ TEST_P(CreateFaultsTest, WhoIsStoppedPastItsLeaseAndRevivedIsRolledBack) {
   EXPECT_EQ(first.wait(60s), "");
   EXPECT_TRUE(said("rolled back"));
   expect_one(made);
-  EXPECT_EQ(record("k"), "1 2 " + made.result_ref + " -");
+  EXPECT_EQ(record("k"), "1 2 " + *made.result + " -");
 }
 
 TEST_P(CreateFaultsTest, WhoWakesUpWhileTheOtherWorksLeavesItToThat) {
@@ -226,7 +226,7 @@ TEST_P(CreateFaultsTest, WhoWakesUpWhileTheOtherWorksLeavesItToThat) {
       return make(tx, ids);
     });
     EXPECT_TRUE(made.created());
-    EXPECT_EQ(record(key), "1 2 " + made.result_ref + " -");
+    EXPECT_EQ(record(key), "1 2 " + *made.result + " -");
   }
   EXPECT_EQ(things(), 2);
   EXPECT_EQ(events(), 2);

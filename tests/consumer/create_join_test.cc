@@ -26,7 +26,7 @@ class CreateJoinTest : public CreationTest {
   }
   void TearDown() override { create_.reset(); }
 
-  Creation join_and_commit(const std::string& key, const IdempotentCreate::Work& work) {
+  Creation<> join_and_commit(const std::string& key, const Work& work) {
     auto tx = writer_->begin();
     Creation creation = create_->join(tx, request(key), work);
     tx.commit();
@@ -53,16 +53,16 @@ TEST_P(CreateJoinTest, TheCallersCommitMakesItAndTheSameRequestAgainGetsItsResul
   const Creation made = join_and_commit("k", make);
   EXPECT_TRUE(made.created());
   expect_one(made);
-  EXPECT_EQ(record("k"), "1 1 " + made.result_ref + " -");
+  EXPECT_EQ(record("k"), "1 1 " + *made.result + " -");
   const Creation again = join_and_commit("k", never);
   EXPECT_TRUE(again.repeated());
-  EXPECT_EQ(again.result_ref, made.result_ref);
+  EXPECT_EQ(*again.result, *made.result);
   EXPECT_TRUE(create_->run(request("k"), never).repeated());
 }
 
 TEST_P(CreateJoinTest, WhatRunHasMadeJoinRepeats) {
   const Creation made = create_->run(request("k"), make);
-  EXPECT_EQ(join_and_commit("k", never).result_ref, made.result_ref);
+  EXPECT_EQ(*join_and_commit("k", never).result, *made.result);
   expect_one(made);
 }
 
@@ -82,7 +82,7 @@ TEST_P(CreateJoinTest, TwiceInOneTransactionIsOnce) {
   const Creation made = create_->join(tx, request("k"), make);
   const Creation again = create_->join(tx, request("k"), never);
   EXPECT_TRUE(again.repeated());
-  EXPECT_EQ(again.result_ref, made.result_ref);
+  EXPECT_EQ(*again.result, *made.result);
   EXPECT_TRUE(create_->join(tx, request("another"), make).created());
   tx.commit();
   EXPECT_EQ(things(), 2);
@@ -110,7 +110,7 @@ TEST_P(CreateJoinTest, AFailureEndsTheTransactionIsRecordedAndMayBeRetriedWithTh
   EXPECT_EQ(made.ids.internal_id, first.internal_id);
   EXPECT_EQ(made.ids.public_id, first.public_id);
   expect_one(made);
-  EXPECT_EQ(record("k"), "1 3 " + made.result_ref + " no paper");
+  EXPECT_EQ(record("k"), "1 3 " + *made.result + " no paper");
 }
 
 TEST_P(CreateJoinTest, AWorkThatEndsTheTransactionIsReportedByItsOwnError) {
@@ -205,7 +205,7 @@ TEST_P(CreateJoinTest, ALiveClaimIsInProgressAndADeadOneIsTakenOver) {
   const Creation made = join_and_commit("k", make);
   EXPECT_TRUE(made.created());
   expect_one(made);
-  EXPECT_EQ(record("k"), "1 2 " + made.result_ref + " -");
+  EXPECT_EQ(record("k"), "1 2 " + *made.result + " -");
 }
 
 TEST_P(CreateJoinTest, ATakeoverThatIsRolledBackLeavesTheClaimAsItWas) {
@@ -247,14 +247,14 @@ TEST_P(CreateJoinTest, ASecondCallWaitsUntilTheFirstTransactionHasEnded) {
     tx.reset();
     std::string result;
     try {
-      result = second.get().result_ref;
+      result = *second.get().result;
     } catch (const RetryableError&) {
       EXPECT_FALSE(commit);
     }
     Creation other = third.get();
     while (other.in_progress()) other = create_->run(request(key), make);
-    EXPECT_TRUE(result.empty() || other.result_ref == result) << result;
-    EXPECT_EQ(other.result_ref == first.result_ref, commit);
+    EXPECT_TRUE(result.empty() || other.result == result) << result;
+    EXPECT_EQ(other.result == first.result, commit);
     EXPECT_EQ(things(), commit ? 1 : 2) << key;
   }
 }
@@ -272,7 +272,7 @@ TEST_P(CreateJoinTest, AnOldSnapshotNeverLeadsToASecondCreation) {
   if (dialect() == Dialect::postgres) {
     EXPECT_THROW(create_->join(*tx, request("k"), never), RetryableError);
   } else {
-    EXPECT_EQ(create_->join(*tx, request("k"), never).result_ref, made.result_ref);
+    EXPECT_EQ(*create_->join(*tx, request("k"), never).result, *made.result);
     tx->commit();
   }
   tx.reset();

@@ -94,12 +94,12 @@ class CreateRaceTest : public CreationTest {
     for (int n = 0; n < rounds; ++n) {
       const std::string key = "k" + std::to_string(n);
       meeting.meet(n + 1);
-      told << key << ' ' << once(by, writer, create, key).result_ref << '\n';
+      told << key << ' ' << *once(by, writer, create, key).result << '\n';
     }
     return told.flush() ? 0 : 1;
   }
 
-  static Creation once(By by, Writer& writer, IdempotentCreate& create, const std::string& key) {
+  static Creation<> once(By by, Writer& writer, IdempotentCreate& create, const std::string& key) {
     for (;;) {
       try {
         if (by == By::run) return create.run(request(key), make);

@@ -16,6 +16,31 @@
 namespace outbox::patterns {
 namespace {
 
+struct OrderId {
+  int year = 0;
+  int number = 0;
+
+  friend bool operator==(const OrderId&, const OrderId&) = default;
+};
+
+}  // namespace
+}  // namespace outbox::patterns
+
+template <>
+struct outbox::ResultText<outbox::patterns::OrderId> {
+  static std::string to_text(const outbox::patterns::OrderId& id) {
+    return std::to_string(id.year) + "/" + std::to_string(id.number);
+  }
+  static outbox::patterns::OrderId from_text(std::string_view text) {
+    const auto slash = text.find('/');
+    return {.year = std::stoi(std::string(text.substr(0, slash))),
+            .number = std::stoi(std::string(text.substr(slash + 1)))};
+  }
+};
+
+namespace outbox::patterns {
+namespace {
+
 using namespace std::chrono_literals;
 using test::contains;
 using test::eventually;
@@ -47,11 +72,11 @@ TEST_P(CreateTest, TheSameRequestAgainGetsTheFirstResult) {
   EXPECT_EQ(first.ids.public_id.substr(0, 4), "ord_");
   const Creation second = create.run(request("k"), never);
   EXPECT_TRUE(second.repeated());
-  EXPECT_EQ(second.result_ref, first.result_ref);
+  EXPECT_EQ(*second.result, *first.result);
   EXPECT_EQ(second.ids.internal_id, first.ids.internal_id);
   EXPECT_EQ(second.ids.public_id, first.ids.public_id);
   expect_one(first);
-  EXPECT_EQ(record("k"), "1 1 " + first.result_ref + " -");
+  EXPECT_EQ(record("k"), "1 1 " + *first.result + " -");
 }
 
 TEST_P(CreateTest, TheSameKeyWithAnotherBodyIsAnErrorThatNamesIt) {
@@ -98,7 +123,7 @@ TEST_P(CreateTest, KeysThatLookAlikeAreDifferentRequests) {
     for (const std::string& key : keys) {
       const Creation made = create.run({.tenant_id = tenant, .key = key, .body = "b"}, make);
       EXPECT_TRUE(made.created()) << tenant << " " << key;
-      results.insert(made.result_ref);
+      results.insert(*made.result);
     }
   }
   EXPECT_EQ(results.size(), 4 * keys.size());
@@ -127,7 +152,7 @@ TEST_P(CreateTest, AFailureRollsBackIsRecordedAndMayBeRetriedWithTheSameIds) {
   EXPECT_EQ(made.ids.internal_id, first.internal_id);
   EXPECT_EQ(made.ids.public_id, first.public_id);
   expect_one(made);
-  EXPECT_EQ(record("k"), "1 3 " + made.result_ref + " no paper");
+  EXPECT_EQ(record("k"), "1 3 " + *made.result + " no paper");
 }
 
 TEST_P(CreateTest, WhateverIsThrownCanBeRecorded) {
@@ -159,13 +184,13 @@ TEST_P(CreateTest, ASecondCallIsToldThatTheFirstIsAtItAndWhenToAskAgain) {
   StoppedCall first(create, request("k"), make);
   const Creation second = create.run(request("k"), never);
   EXPECT_TRUE(second.in_progress());
-  EXPECT_EQ(second.result_ref, "");
+  EXPECT_FALSE(second.result);
   EXPECT_GT(second.retry_after, 10s);
   EXPECT_LE(second.retry_after, 30s);
   first.go_on();
   const Creation made = first.result();
   EXPECT_TRUE(made.created());
-  EXPECT_EQ(create.run(request("k"), never).result_ref, made.result_ref);
+  EXPECT_EQ(*create.run(request("k"), never).result, *made.result);
   expect_one(made);
 }
 
@@ -178,7 +203,7 @@ TEST_P(CreateTest, ASecondCallWaitsForTheFirstOnesResult) {
   const Creation made = first.result();
   const Creation repeated = second.get();
   EXPECT_TRUE(repeated.repeated());
-  EXPECT_EQ(repeated.result_ref, made.result_ref);
+  EXPECT_EQ(*repeated.result, *made.result);
   expect_one(made);
 }
 
@@ -208,7 +233,7 @@ TEST_P(CreateTest, WhoWaitsGivesUpInTimeAndTakesOverAsSoonAsTheLeaseIsOver) {
   const Creation made = waiting.get();
   EXPECT_TRUE(made.created());
   expect_one(made);
-  EXPECT_EQ(record("k"), "1 2 " + made.result_ref + " -");
+  EXPECT_EQ(record("k"), "1 2 " + *made.result + " -");
 }
 
 TEST_P(CreateTest, EventsOfWhatWasCreatedAreDeliveredOnceAndOthersNotAtAll) {
@@ -268,7 +293,7 @@ TEST_P(CreateTest, WhatIsTooLongOrNotTextIsRefusedBeforeAnythingHappens) {
   EXPECT_TRUE(contains(refusal({.key = "k", .hash = std::string(65, 'h')}), "hash is 65"));
   EXPECT_TRUE(contains(refusal({.key = "k"}), "both missing"));
   EXPECT_TRUE(contains(refusal({.key = "k", .body = "", .hash = "h"}), "both given"));
-  EXPECT_THROW(create.run(request("k"), {}), MisuseError);
+  EXPECT_THROW(create.run(request("k"), Work{}), MisuseError);
   EXPECT_EQ(records(), 0);
 
   std::string longest;
@@ -290,14 +315,46 @@ TEST_P(CreateTest, AResultThatCannotBeKeptFailsBeforeTheCommit) {
         return bad;
       });
     });
-    EXPECT_TRUE(contains(message, "result_ref"));
+    EXPECT_TRUE(contains(message, "result"));
     EXPECT_EQ(things(), 0);
   }
   for (const std::string& good : {std::string(255, 'r'), std::string()}) {
     const std::string key = "k" + std::to_string(good.size());
     create.run(request(key), [&](Transaction&, const NewIds&) { return good; });
-    EXPECT_EQ(create.run(request(key), never).result_ref, good);
+    EXPECT_EQ(*create.run(request(key), never).result, good);
   }
+}
+
+TEST_P(CreateTest, AResultIsWhatTheWorkReturns) {
+  IdempotentCreate create{*writer_, quiet()};
+  const auto number = [](Transaction& tx, const NewIds& ids) {
+    make(tx, ids);
+    return std::int64_t{-42};
+  };
+  const Creation<std::int64_t> created = create.run(request("number"), number);
+  EXPECT_TRUE(created.created());
+  EXPECT_EQ(created.result, -42);
+  const Creation<std::int64_t> repeated = create.run(request("number"), number);
+  EXPECT_TRUE(repeated.repeated());
+  EXPECT_EQ(repeated.result, -42);
+  EXPECT_EQ(things(), 1);
+
+  const auto id = [](Transaction&, const NewIds&) { return OrderId{.year = 2026, .number = 7}; };
+  EXPECT_EQ(create.run(request("id"), id).result, (OrderId{.year = 2026, .number = 7}));
+  EXPECT_EQ(create.run(request("id"), id).result, (OrderId{.year = 2026, .number = 7}));
+  EXPECT_EQ(record("id"), "1 1 2026/7 -");
+
+  const auto literal = [](Transaction&, const NewIds&) { return "ours"; };
+  EXPECT_EQ(create.run(request("literal"), literal).result, "ours");
+}
+
+TEST_P(CreateTest, AResultOfAnotherTypeIsAnErrorThatShowsIt) {
+  IdempotentCreate create{*writer_, quiet({.public_id_prefix = "ord"})};
+  const Creation made = create.run(request("k"), make);
+  const std::string message = message_of<MisuseError>(
+      [&] { create.run(request("k"), [](Transaction&, const NewIds&) { return 1; }); });
+  EXPECT_TRUE(contains(message, "\"" + *made.result + "\"")) << message;
+  expect_one(made);
 }
 
 TEST_P(CreateTest, AWorkThatEndsTheTransactionIsToldWhatIsWrong) {

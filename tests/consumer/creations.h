@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <future>
 #include <memory>
 #include <string>
@@ -15,10 +16,12 @@
 
 namespace outbox::patterns {
 
+using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
+
 // A call on another thread that stops in its work until it is let go, or a test fails.
 class StoppedCall {
  public:
-  StoppedCall(IdempotentCreate& create, CreateRequest request, IdempotentCreate::Work work)
+  StoppedCall(IdempotentCreate& create, CreateRequest request, Work work)
       : result_(std::async(std::launch::async, [=, this, &create] {
           return create.run(request, [&](Transaction& tx, const NewIds& ids) {
             inside_.raise();
@@ -33,12 +36,12 @@ class StoppedCall {
   StoppedCall& operator=(const StoppedCall&) = delete;
 
   void go_on() { let_go_.raise(); }
-  Creation result() { return result_.get(); }
+  Creation<> result() { return result_.get(); }
 
  private:
   testing::Signal inside_;
   testing::Signal let_go_;
-  std::future<Creation> result_;  // last: it uses the others, and waits for its end
+  std::future<Creation<>> result_;  // last: it uses the others, and waits for its end
 };
 
 // Creates things: rows of a table without any key, so that one which is created twice is
@@ -123,13 +126,13 @@ class CreationTest : public PatternTest {
   }
 
   // That exactly one thing was made, with these ids, and told of once.
-  void expect_one(const Creation& creation) {
+  void expect_one(const Creation<>& creation) {
     EXPECT_EQ(things(), 1);
     EXPECT_EQ(events(), 1);
     EXPECT_EQ(number("SELECT count(*) FROM thing WHERE internal_id = '" + creation.ids.internal_id +
                      "' AND public_id = '" + creation.ids.public_id + "'"),
               1);
-    EXPECT_EQ(creation.result_ref, creation.ids.public_id);
+    EXPECT_EQ(*creation.result, creation.ids.public_id);
   }
 
   testing::RecordingLog log_;

@@ -11,13 +11,15 @@
 //         tx.execute("INSERT INTO orders(id, number) VALUES (?, ?)", ids.internal_id,
 //                    ids.public_id);
 //         tx.write({.type = "OrderPlaced", .payload = outbox::json("{}")});
-//         return ids.public_id;  // the result_ref
+//         return ids.public_id;  // the result
 //       });
 //   if (order.in_progress()) return http(409);
-//   return http(order.repeated() ? 200 : 201, order.result_ref);
+//   return http(order.repeated() ? 200 : 201, *order.result);
 #pragma once
 
+#include <charconv>
 #include <chrono>
+#include <concepts>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -26,9 +28,13 @@
 #include <stop_token>
 #include <string>
 #include <string_view>
+#include <system_error>
+#include <type_traits>
+#include <utility>
 
 #include "outbox/error.h"
 #include "outbox/export.h"
+#include "outbox/listener.h"
 #include "outbox/log.h"
 #include "outbox/spi/store.h"
 #include "outbox/transaction.h"
@@ -39,7 +45,7 @@ namespace outbox {
 // In code points.
 inline constexpr std::size_t kMaxRequestKeyLength = 128;
 inline constexpr std::size_t kMaxRequestHashLength = 64;
-inline constexpr std::size_t kMaxResultRefLength = 255;
+inline constexpr std::size_t kMaxResultLength = 255;
 inline constexpr std::size_t kMaxPublicIdPrefixLength = 32;
 
 // The key was used before, by a request with another body: a mistake of the client's
@@ -69,21 +75,60 @@ struct NewIds {
   std::string public_id{};    // for others to see: tells neither time nor number
 };
 
-// What came of a request.
-struct Creation {
+// How the result of a creation is recorded: as text of at most 255 characters, because it is
+// a reference by which the caller finds the thing again, not the thing. Here for text and
+// integers; specialise it for a type of your own, such as an id:
+//
+//   template <>
+//   struct outbox::ResultText<OrderId> {
+//     static std::string to_text(const OrderId& id) { return id.str(); }
+//     static OrderId from_text(std::string_view text) { return OrderId::parse(text); }
+//   };
+template <class T>
+struct ResultText;
+
+template <>
+struct ResultText<std::string> {
+  static std::string to_text(std::string text) { return text; }
+  static std::string from_text(std::string_view text) { return std::string(text); }
+};
+
+template <std::integral T>
+requires(!std::same_as<T, bool>) struct ResultText<T> {
+  static std::string to_text(T number) { return std::to_string(number); }
+
+  // Throws MisuseError if the request was recorded with a result of another type.
+  static T from_text(std::string_view text) {
+    T number{};
+    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+    if (error != std::errc() || end != text.data() + text.size()) {
+      throw MisuseError("the result that was recorded for this request is \"" + std::string(text) +
+                        "\", which is not an integer of the type that its work returns");
+    }
+    return number;
+  }
+};
+
+// What came of a request, but for its result.
+struct CreationStatus {
   enum class State : std::uint8_t {
     created,      // by this call
     repeated,     // by an earlier one
     in_progress,  // another call is at it and did not end in time
   };
   State state = State::created;
-  std::string result_ref{};  // unless in progress
   NewIds ids{};
   std::chrono::milliseconds retry_after{0};  // in progress: when to ask again, at the latest
 
   bool created() const noexcept { return state == State::created; }
   bool repeated() const noexcept { return state == State::repeated; }
   bool in_progress() const noexcept { return state == State::in_progress; }
+};
+
+// What came of a request. T is what its work returns.
+template <class T = std::string>
+struct Creation : CreationStatus {
+  std::optional<T> result{};  // nullopt while it is in progress
 };
 
 struct CreateOptions {
@@ -110,11 +155,6 @@ struct CreateOptions {
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT IdempotentCreate {
  public:
-  // Creates, and returns the reference of the result, by which the caller finds it again:
-  // mostly the public id. What it throws rolls everything back and goes on to the caller.
-  // It must not end the transaction.
-  using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
-
   // The writer must outlive it. Throws MisuseError if its store speaks no SQL or the
   // options are invalid.
   explicit IdempotentCreate(Writer& writer, CreateOptions options = {});
@@ -122,6 +162,11 @@ class OUTBOX_EXPORT IdempotentCreate {
   IdempotentCreate(const IdempotentCreate&) = delete;
   IdempotentCreate& operator=(const IdempotentCreate&) = delete;
 
+  // `work` is called as work(Transaction& tx, const NewIds& ids): it creates, and returns the
+  // result, by which the caller finds it again: mostly the public id, or the number that the
+  // database gave (see ResultText). What it throws rolls everything back and goes on to the
+  // caller. It must not end the transaction.
+  //
   // In a transaction of its own, also if this thread has another one open (on SQLite,
   // which has one writer at a time, that throws MisuseError). A claim is committed
   // first, so that others see at once that the request is in progress and can take it
@@ -131,7 +176,11 @@ class OUTBOX_EXPORT IdempotentCreate {
   // Throws KeyReusedError; MisuseError for a request that makes no sense; RetryableError
   // if this call lost its claim to another; OutcomeUnknownError as Transaction::commit()
   // does: repeat the request, and it will tell.
-  Creation run(const CreateRequest& request, const Work& work);
+  template <class F>
+  auto run(const CreateRequest& request, F work) {
+    using T = ResultOf<F>;
+    return typed<T>(run_recorded(request, recorded<T>(std::move(work))));
+  }
 
   // In the caller's transaction, of the same writer (of another database: MisuseError), which
   // decides about it all: nothing is recorded unless it commits. A second join() with the
@@ -145,7 +194,11 @@ class OUTBOX_EXPORT IdempotentCreate {
   // recorded in one of its own. All other errors leave the transaction to the caller:
   // KeyReusedError, MisuseError, and RetryableError for a deadlock or, where its isolation
   // is stricter than READ COMMITTED, a change that it cannot see.
-  Creation join(Transaction& tx, const CreateRequest& request, const Work& work);
+  template <class F>
+  auto join(Transaction& tx, const CreateRequest& request, F work) {
+    using T = ResultOf<F>;
+    return typed<T>(join_recorded(tx, request, recorded<T>(std::move(work))));
+  }
 
   // As Inbox::purge() and its likes. Requests in progress are kept until their lease
   // is over.
@@ -155,6 +208,46 @@ class OUTBOX_EXPORT IdempotentCreate {
 
  private:
   class Impl;
+
+  // With the result as it is recorded.
+  using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
+  Creation<> run_recorded(const CreateRequest& request, const Work& work);
+  Creation<> join_recorded(Transaction& tx, const CreateRequest& request, const Work& work);
+
+  template <class F>
+  struct ResultOfWork {
+    static_assert(
+        std::is_invocable_v<F&, Transaction&, const NewIds&>,
+        "the work of IdempotentCreate takes (outbox::Transaction&, const outbox::NewIds&)");
+    using Returned = std::remove_cvref_t<std::invoke_result_t<F&, Transaction&, const NewIds&>>;
+    static_assert(!std::is_void_v<Returned>,
+                  "the work of IdempotentCreate returns its result: text, an integer, or a type "
+                  "with an outbox::ResultText");
+    using Type = std::conditional_t<std::is_convertible_v<Returned, std::string_view>, std::string,
+                                    Returned>;
+  };
+  template <class F>
+  using ResultOf = typename ResultOfWork<F>::Type;
+
+  template <class T, class F>
+  static Work recorded(F work) {
+    if (internal::is_null(work)) return nullptr;
+    return [work = std::move(work)](Transaction& tx, const NewIds& ids) mutable {
+      return ResultText<T>::to_text(T(work(tx, ids)));
+    };
+  }
+
+  template <class T>
+  static Creation<T> typed(Creation<> text) {
+    if constexpr (std::same_as<T, std::string>) {
+      return text;
+    } else {
+      Creation<T> creation{static_cast<const CreationStatus&>(text)};
+      if (text.result) creation.result = ResultText<T>::from_text(*text.result);
+      return creation;
+    }
+  }
+
   std::unique_ptr<Impl> impl_;
 };
 
