@@ -11,8 +11,8 @@
 #include <sstream>
 #include <stdexcept>
 
-#include "ledger.h"
-#include "process.h"
+#include "harness/ledger.h"
+#include "harness/process.h"
 
 namespace outbox::chaos {
 namespace {
@@ -59,7 +59,7 @@ bool violated(const PastRun& run) { return run.text("verdict") != "clean"; }
 // The last lines of what it said.
 void print_end(std::ostream& out, const std::string& log) {
   constexpr std::size_t kLines = 40;
-  const std::vector<std::string> lines = read_lines(log);
+  const std::vector<std::string> lines = harness::read_lines(log);
   for (std::size_t i = lines.size() - std::min(kLines, lines.size()); i < lines.size(); ++i) {
     out << "  " << lines[i] << '\n';
   }
@@ -217,19 +217,19 @@ int run_campaign(const Settings& settings, std::ostream& out) {
     }
     std::filesystem::remove(log);
     const auto started = SteadyClock::now();
-    Process process(arguments, log);
+    harness::Process process(arguments, harness::append_to(log));
     const auto ended = process.wait(kLongestRun);
     const auto seconds =
         std::chrono::duration_cast<std::chrono::seconds>(SteadyClock::now() - started).count();
     const std::size_t before = runs.size();
     runs = read_records(settings.record);
-    if (ended == "" && runs.size() == before + 1) {
+    if (ended == harness::ExitStatus{} && runs.size() == before + 1) {
       out << "clean after " << seconds << " s, run " << runs.size() << "; " << progress(runs)
           << std::endl;
       continue;
     }
     print_end(out, log);
-    out << "VIOLATED, or it did not come to its end (" << ended.value_or("it hangs")
+    out << "VIOLATED, or it did not come to its end (" << (ended ? to_string(ended) : "it hangs")
         << "); what it said is in " << log << "\nplay it again: scripts/chaos " << kind->arguments
         << " --seed " << seed << std::endl;
     result = 1;

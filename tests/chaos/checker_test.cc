@@ -9,14 +9,14 @@
 #include <stop_token>
 #include <thread>
 
+#include "database.h"
 #include "faulty_store.h"
+#include "harness/verdict.h"
 #include "observer.h"
-#include "oracle.h"
 #include "outbox/outbox.h"
 #include "outbox/spi/poller.h"
 #include "outbox/testing.h"
 #include "support/services.h"
-#include "temporary_database.h"
 #include "workload.h"
 
 namespace outbox::chaos {
@@ -39,14 +39,14 @@ class Arrivals {
     arrived_.raise();
   }
   bool wait_for(std::size_t n) { return arrived_.wait(n); }
-  std::vector<Arrival> all() const {
+  std::vector<harness::Message> all() const {
     const std::lock_guard lock(mutex_);
     return arrivals_;
   }
 
  private:
   mutable std::mutex mutex_;
-  std::vector<Arrival> arrivals_;
+  std::vector<harness::Message> arrivals_;
   testing::Signal arrived_;
 };
 
@@ -88,8 +88,8 @@ class CheckerTest : public ::testing::TestWithParam<TemporaryDatabase> {
     }
   }
 
-  Verdict verdict(const Expected& expected = {}) {
-    Verdict result = judge(observer_->committed(), arrivals_->all(), expected);
+  harness::Verdict verdict(const harness::Expected& expected = {}) {
+    harness::Verdict result = harness::judge(observer_->committed(), arrivals_->all(), expected);
     result.dead = observer_->dead();
     result.pending = observer_->pending();
     return result;
@@ -115,7 +115,7 @@ class UpdateBeforeDelivery : public CheckerTest {
  protected:
   // Engines that are closed with events in their queues, like killed ones but
   // at a known place: inside the first call.
-  Verdict run(const Faults& faults) {
+  harness::Verdict run(const Faults& faults) {
     open(faults);
     {
       Writer writer{sound_};
@@ -143,13 +143,13 @@ class UpdateBeforeDelivery : public CheckerTest {
 };
 
 TEST_P(UpdateBeforeDelivery, LosesEventsAndIsReported) {
-  const Verdict found = run({.update_before_delivery = true});
+  const harness::Verdict found = run({.update_before_delivery = true});
   EXPECT_EQ(found.lost, 19u) << found;
   EXPECT_FALSE(found.clean());
 }
 
 TEST_P(UpdateBeforeDelivery, LosesNothingWithoutTheFault) {
-  const Verdict found = run({});
+  const harness::Verdict found = run({});
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.delivered, 20u);
 }
@@ -158,7 +158,7 @@ TEST_P(UpdateBeforeDelivery, LosesNothingWithoutTheFault) {
 
 class HookOnRollback : public CheckerTest {
  protected:
-  Verdict run(const Faults& faults, Ordering ordering) {
+  harness::Verdict run(const Faults& faults, Ordering ordering) {
     open(faults);
     Outbox box{store_, listeners(), {.ordering = ordering, .log = log_.log()}};
     box.start();
@@ -173,21 +173,21 @@ class HookOnRollback : public CheckerTest {
 };
 
 TEST_P(HookOnRollback, DeliversGhostsAndIsReported) {
-  const Verdict found = run({.hook_on_rollback = true}, Ordering::none);
+  const harness::Verdict found = run({.hook_on_rollback = true}, Ordering::none);
   EXPECT_EQ(found.committed, 20u);
   EXPECT_EQ(found.ghosts, 10u) << found;
   EXPECT_FALSE(found.clean());
 }
 
 TEST_P(HookOnRollback, DeliversNoGhostWithoutTheFault) {
-  const Verdict found = run({}, Ordering::none);
+  const harness::Verdict found = run({}, Ordering::none);
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.committed, 30u);
 }
 
 // With order a commit merely wakes the reader, which finds no row.
 TEST_P(HookOnRollback, DoesNoHarmWithOrder) {
-  const Verdict found = run({.hook_on_rollback = true}, Ordering::per_aggregate);
+  const harness::Verdict found = run({.hook_on_rollback = true}, Ordering::per_aggregate);
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.committed, 20u);
 }
@@ -196,7 +196,7 @@ TEST_P(HookOnRollback, DoesNoHarmWithOrder) {
 
 class LostMark : public CheckerTest {
  protected:
-  Verdict run(const Faults& faults) {
+  harness::Verdict run(const Faults& faults) {
     open(faults);
     Outbox box{store_, listeners(), {.poll_interval = 20ms, .log = log_.log()}};
     box.start();
@@ -208,13 +208,13 @@ class LostMark : public CheckerTest {
 };
 
 TEST_P(LostMark, RepeatsEventsAndIsReported) {
-  const Verdict found = run({.lose_updates = true});
+  const harness::Verdict found = run({.lose_updates = true});
   EXPECT_GE(found.duplicates, 30u) << found;
   EXPECT_FALSE(found.clean());
 }
 
 TEST_P(LostMark, RepeatsNothingWithoutTheFault) {
-  const Verdict found = run({});
+  const harness::Verdict found = run({});
   EXPECT_TRUE(found.clean()) << found;
 }
 
@@ -231,7 +231,7 @@ class RereadRows : public CheckerTest {
  protected:
   // A poller that sees each row again until it is marked; the first call does
   // not return before the reader has come round several times.
-  Verdict run(std::shared_ptr<InFlightTracker> tracker) {
+  harness::Verdict run(std::shared_ptr<InFlightTracker> tracker) {
     open({.reread = true});
     testing::Signal polled;
     testing::Signal inside;
@@ -264,13 +264,13 @@ class RereadRows : public CheckerTest {
 };
 
 TEST_P(RereadRows, AreRepeatedWithoutATrackerAndThatIsReported) {
-  const Verdict found = run(std::make_shared<NoTracker>());
+  const harness::Verdict found = run(std::make_shared<NoTracker>());
   EXPECT_GT(found.duplicates, 0u) << found;
   EXPECT_FALSE(found.clean());
 }
 
 TEST_P(RereadRows, AreRecognisedByTheGate) {
-  const Verdict found = run(nullptr);
+  const harness::Verdict found = run(nullptr);
   EXPECT_TRUE(found.clean()) << found;
   EXPECT_EQ(found.delivered, 5u);
 }

@@ -69,4 +69,21 @@ std::unique_ptr<Database> database_of(const Settings& settings, const Clock* clo
 std::shared_ptr<Store> open_patiently(Database& database);
 std::unique_ptr<OwnConnection> connect_patiently(Database& database, Store& store);
 
+// --- Databases for one test alone: empty at first, gone at the end ---
+
+std::unique_ptr<Database> temporary_sqlite_database();
+std::unique_ptr<Database> temporary_postgres_database();
+std::unique_ptr<Database> temporary_mysql_database();
+
+// What a test that holds on each of them takes as its parameter.
+struct TemporaryDatabase {
+  const char* server = nullptr;  // the variable that names it; null: it has none
+  std::unique_ptr<Database> (*make)() = nullptr;
+};
+inline constexpr TemporaryDatabase kSqlite{.make = temporary_sqlite_database};
+inline constexpr TemporaryDatabase kPostgres{.server = "OUTBOX_TEST_POSTGRES",
+                                             .make = temporary_postgres_database};
+inline constexpr TemporaryDatabase kMysql{.server = "OUTBOX_TEST_MYSQL",
+                                          .make = temporary_mysql_database};
+
 }  // namespace outbox::chaos

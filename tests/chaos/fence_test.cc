@@ -7,7 +7,7 @@
 #include <stdexcept>
 
 #include "faulty_store.h"
-#include "oracle.h"
+#include "harness/verdict.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
@@ -29,9 +29,9 @@ enum class Late { permanently_failed, failed, done_but_never_sent };
 // and what it thinks of the event reaches the store.
 class FenceTest : public ::testing::Test {
  protected:
-  Verdict run(const Faults& faults, Late late) {
+  harness::Verdict run(const Faults& faults, Late late) {
     auto store = std::make_shared<FaultyStore>(memory::open({.shards = 1}), faults);
-    std::vector<Arrival> arrivals;
+    std::vector<harness::Message> arrivals;
     testing::Signal first_inside;
     testing::Signal second_tried;
     testing::Signal thaw;
@@ -86,8 +86,8 @@ class FenceTest : public ::testing::Test {
     store->state().thaw();
     first.close();
 
-    const std::vector<Committed> committed{{.id = id, .aggregate = "a", .number = 1}};
-    Verdict verdict = judge(committed, arrivals, {});
+    const std::vector<harness::Committed> committed{{.id = id, .aggregate = "a", .number = 1}};
+    harness::Verdict verdict = harness::judge(committed, arrivals, {});
     const Counts counts = store->counts();
     verdict.dead = static_cast<std::size_t>(counts.dead);
     verdict.pending = static_cast<std::size_t>(counts.pending);
@@ -130,21 +130,21 @@ class FenceTest : public ::testing::Test {
 };
 
 TEST_F(FenceTest, WithoutItALateDeadMarkLosesTheEventAndIsReported) {
-  const Verdict found = run({.drop_fence = true}, Late::permanently_failed);
+  const harness::Verdict found = run({.drop_fence = true}, Late::permanently_failed);
   EXPECT_EQ(found.lost, 1u) << found;
   EXPECT_EQ(found.dead, 1u);
   EXPECT_FALSE(found.clean());
 }
 
 TEST_F(FenceTest, WithoutItALateDoneMarkLosesTheEventAndIsReported) {
-  const Verdict found = run({.drop_fence = true}, Late::done_but_never_sent);
+  const harness::Verdict found = run({.drop_fence = true}, Late::done_but_never_sent);
   EXPECT_EQ(found.lost, 1u) << found;
   EXPECT_FALSE(found.clean());
 }
 
 // The second owner finds the event put off for an hour.
 TEST_F(FenceTest, WithoutItALateRetryMarkHoldsTheEventUpAndIsReported) {
-  const Verdict found = run({.drop_fence = true}, Late::failed);
+  const harness::Verdict found = run({.drop_fence = true}, Late::failed);
   EXPECT_EQ(found.lost, 1u) << found;
   EXPECT_EQ(found.pending, 1u);
   EXPECT_FALSE(found.clean());
@@ -152,7 +152,7 @@ TEST_F(FenceTest, WithoutItALateRetryMarkHoldsTheEventUpAndIsReported) {
 
 TEST_F(FenceTest, WithItNoLateMarkChangesAnything) {
   for (const Late late : {Late::permanently_failed, Late::failed, Late::done_but_never_sent}) {
-    const Verdict found = run({}, late);
+    const harness::Verdict found = run({}, late);
     EXPECT_TRUE(found.clean()) << "late update " << static_cast<int>(late) << "\n" << found;
   }
 }

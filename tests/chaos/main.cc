@@ -17,7 +17,8 @@
 namespace outbox::chaos {
 namespace {
 
-bool as_expected(const Settings& settings, const Verdict& verdict, const Supervisor& supervisor) {
+bool as_expected(const Settings& settings, const harness::Verdict& verdict,
+                 const Supervisor& supervisor) {
   if (!supervisor.violations().empty()) return false;
   if (settings.expect.empty()) return verdict.clean();
   const std::size_t limit = settings.expect == "duplicates" ? verdict.duplicate_bound : 0;
@@ -74,7 +75,7 @@ int supervise(Settings settings) {
             << (settings.binlog ? "" : ", without a binary log")
             << (settings.fault.empty() ? "" : ", with the fault " + settings.fault) << std::endl;
   Supervisor supervisor(settings, surroundings ? &*surroundings : nullptr, std::cout);
-  const Verdict verdict = supervisor.run();
+  const harness::Verdict verdict = supervisor.run();
   std::cout << verdict;
   const bool good = as_expected(settings, verdict, supervisor);
   if (settings.keep || !good) {
@@ -88,17 +89,16 @@ int supervise(Settings settings) {
 }
 
 int run(const Settings& settings) {
-  switch (settings.role) {
-    case Role::writer:
+  if (!settings.role) return supervise(settings);
+  switch (*settings.role) {
+    case harness::Role::writer:
       return run_writer(settings);
-    case Role::dispatcher:
+    case harness::Role::dispatcher:
       return run_dispatcher(settings);
-    case Role::receiver:
-      return run_receiver(settings);
-    case Role::supervisor:
+    case harness::Role::receiver:
       break;
   }
-  return supervise(settings);
+  return run_receiver(settings);
 }
 
 }  // namespace

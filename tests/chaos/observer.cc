@@ -70,8 +70,8 @@ std::int64_t Observer::number(const std::string& sql) {
   return query(sql).at(0).get<std::int64_t>(0);
 }
 
-std::vector<Committed> Observer::committed() {
-  std::vector<Committed> result;
+std::vector<harness::Committed> Observer::committed() {
+  std::vector<harness::Committed> result;
   for (const ResultRow& row : query(kCommitted)) {
     result.push_back({.id = row.get<std::string>(0),
                       .aggregate = row.get<std::string>(1),
@@ -82,8 +82,8 @@ std::vector<Committed> Observer::committed() {
   return result;
 }
 
-std::vector<Committed> Observer::written() {
-  std::vector<Committed> result;
+std::vector<harness::Committed> Observer::written() {
+  std::vector<harness::Committed> result;
   for (const ResultRow& row : query(kWritten)) {
     const Movement movement = parse_payload(row.get<std::string>(1));
     result.push_back({.id = row.get<std::string>(0),

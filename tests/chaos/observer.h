@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "database.h"
-#include "oracle.h"
+#include "harness/verdict.h"
 
 namespace outbox::chaos {
 
@@ -23,10 +23,10 @@ class Observer {
   Observer(const Observer&) = delete;
   Observer& operator=(const Observer&) = delete;
 
-  std::vector<Committed> committed();
+  std::vector<harness::Committed> committed();
 
   // The same, where the application has no table of its own: what is in the outbox.
-  std::vector<Committed> written();
+  std::vector<harness::Committed> written();
 
   std::size_t events();
   std::size_t pending();

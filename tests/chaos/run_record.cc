@@ -3,7 +3,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
-#include "ledger.h"
+#include "harness/ledger.h"
 
 namespace outbox::chaos {
 namespace {
@@ -32,11 +32,11 @@ std::string joined(const RunRecord& record, std::string RunRecord::value_type::*
 
 void append_record(const std::string& path, const RunRecord& record) {
   const std::string columns = joined(record, &RunRecord::value_type::first);
-  const std::vector<std::string> lines = read_lines(path);
+  const std::vector<std::string> lines = harness::read_lines(path);
   if (!lines.empty() && lines.front() != columns) {
     throw std::runtime_error(path + " has other columns than this run: move it away");
   }
-  Ledger file(path);
+  harness::Ledger file(path);
   if (lines.empty()) file.append(columns);
   file.append(joined(record, &RunRecord::value_type::second));
 }
@@ -51,7 +51,7 @@ std::int64_t PastRun::number(std::string_view column) const {
 }
 
 std::vector<PastRun> read_records(const std::string& path) {
-  const std::vector<std::string> lines = read_lines(path);
+  const std::vector<std::string> lines = harness::read_lines(path);
   std::vector<PastRun> runs;
   if (lines.empty()) return runs;
   const std::vector<std::string> columns = fields_of(lines.front());

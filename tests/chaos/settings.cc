@@ -25,10 +25,10 @@ constexpr std::array<std::pair<std::string_view, Servers>, 6> kServers{
      {"galera", Servers::galera},
      {"patroni", Servers::patroni},
      {"patroni-sync", Servers::patroni_sync}}};
-constexpr std::array<std::pair<std::string_view, Role>, 4> kRoles{{{"supervisor", Role::supervisor},
-                                                                   {"writer", Role::writer},
-                                                                   {"dispatcher", Role::dispatcher},
-                                                                   {"receiver", Role::receiver}}};
+constexpr std::array<std::pair<std::string_view, harness::Role>, 3> kRoles{
+    {{"writer", harness::Role::writer},
+     {"dispatcher", harness::Role::dispatcher},
+     {"receiver", harness::Role::receiver}}};
 
 template <class Names>
 auto value_of(const Names& names, std::string_view option, std::string_view text) {
@@ -201,7 +201,8 @@ Settings parse_settings(std::span<const char* const> arguments) {
   return settings;
 }
 
-std::vector<std::string> arguments_for(const Settings& settings, Role role, int incarnation) {
+std::vector<std::string> arguments_for(const Settings& settings, harness::Role role,
+                                       int incarnation) {
   std::vector<std::string> arguments{"--role",        std::string(to_string(role)),
                                      "--directory",   settings.directory,
                                      "--mode",        std::string(to_string(settings.mode)),
@@ -253,7 +254,6 @@ std::string description_of(const Settings& settings) {
 }
 
 std::string_view to_string(Mode mode) { return name_of(kModes, mode); }
-std::string_view to_string(Role role) { return name_of(kRoles, role); }
 std::string_view to_string(StoreKind store) { return name_of(kStores, store); }
 std::string_view to_string(Servers servers) { return name_of(kServers, servers); }
 

@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <cstdint>
 #include <iosfwd>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "faulty_store.h"
+#include "harness/process.h"
 
 namespace outbox::chaos {
 
@@ -24,8 +26,6 @@ enum class StoreKind { sqlite, postgres, mysql };
 // commit that is acknowledged or gets it a moment later; a cluster of three that all take
 // writes; a pair of which Patroni makes one the primary.
 enum class Servers { one, sync, async, galera, patroni, patroni_sync };
-
-enum class Role { supervisor, writer, dispatcher, receiver };
 
 struct Settings {
   std::uint64_t seed = 0;
@@ -82,7 +82,7 @@ struct Settings {
   std::string expect{};
 
   // Of one process of the run.
-  Role role = Role::supervisor;
+  std::optional<harness::Role> role{};  // none: it is the one that starts them
   std::string directory{};
   int incarnation = 0;
   bool wrong_clock = false;  // its time of day steps
@@ -97,13 +97,13 @@ struct Settings {
 Settings parse_settings(std::span<const char* const> arguments);
 
 // The command line of one of the processes.
-std::vector<std::string> arguments_for(const Settings& settings, Role role, int incarnation);
+std::vector<std::string> arguments_for(const Settings& settings, harness::Role role,
+                                       int incarnation);
 
 // What to tell it to play such a run again, but for the seed.
 std::string description_of(const Settings& settings);
 
 std::string_view to_string(Mode mode);
-std::string_view to_string(Role role);
 std::string_view to_string(StoreKind store);
 std::string_view to_string(Servers servers);
 void print_help(std::ostream& out);

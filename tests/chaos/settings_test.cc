@@ -38,11 +38,11 @@ TEST(ChaosSettings, TellsTheProcessesWhatTheyNeed) {
   settings.wrong_clock = true;
   settings.lease = std::chrono::seconds{12};
   settings.rate = 300;
-  const std::vector<std::string> told = arguments_for(settings, Role::dispatcher, 12);
+  const std::vector<std::string> told = arguments_for(settings, harness::Role::dispatcher, 12);
   std::vector<const char*> arguments;
   for (const std::string& argument : told) arguments.push_back(argument.c_str());
   const Settings child = parsed(arguments);
-  EXPECT_EQ(child.role, Role::dispatcher);
+  EXPECT_EQ(child.role, harness::Role::dispatcher);
   EXPECT_EQ(child.directory, "/somewhere");
   EXPECT_EQ(child.incarnation, 12);
   EXPECT_EQ(child.seed, 7u);

@@ -10,7 +10,7 @@
 #include <unordered_set>
 #include <utility>
 
-#include "ledger.h"
+#include "harness/ledger.h"
 #include "workload.h"
 
 namespace outbox::chaos {
@@ -85,7 +85,7 @@ std::vector<std::string> lines_of(std::string_view kind, const std::string& dire
   for (const auto& entry : std::filesystem::directory_iterator(directory)) {
     const std::string name = entry.path().filename();
     if (!name.starts_with(kind)) continue;
-    for (std::string& line : read_lines(entry.path())) lines.push_back(std::move(line));
+    for (std::string& line : harness::read_lines(entry.path())) lines.push_back(std::move(line));
   }
   return lines;
 }
@@ -104,9 +104,9 @@ Supervisor::Supervisor(const Settings& settings, Surroundings* surroundings, std
     observer_.note_registrations();
     server_faults_ = server_faults(settings);
   }
-  slots_[0].role = Role::receiver;
-  slots_[1].role = Role::writer;
-  for (std::size_t n = 2; n < slots_.size(); ++n) slots_[n].role = Role::dispatcher;
+  slots_[0].role = harness::Role::receiver;
+  slots_[1].role = harness::Role::writer;
+  for (std::size_t n = 2; n < slots_.size(); ++n) slots_[n].role = harness::Role::dispatcher;
 }
 
 int Supervisor::dice(int sides) {
@@ -123,7 +123,7 @@ void Supervisor::violation(std::string what) {
   violations_.push_back(std::move(what));
 }
 
-Verdict Supervisor::run() {
+harness::Verdict Supervisor::run() {
   for (Slot& slot : slots_) start(slot);
   // Times, not conditions, decide when something is hurt: where a process is
   // then is what the run is about.
@@ -140,12 +140,12 @@ Verdict Supervisor::run() {
   drain();
 
   const auto committed = observer_.committed();
-  const auto arrivals = read_ledger(ledger_path(settings_.directory));
-  const Expected expected{.ordered = settings_.mode == Mode::ordered,
-                          .duplicate_bound = duplicate_bound(arrivals),
-                          .may_lose_commits = may_lose_commits(settings_),
-                          .epochs = settings_.mode != Mode::claims};
-  Verdict verdict = judge(committed, arrivals, expected, attempts());
+  const auto arrivals = harness::read_messages(ledger_path(settings_.directory));
+  const harness::Expected expected{.ordered = settings_.mode == Mode::ordered,
+                                   .duplicate_bound = duplicate_bound(arrivals),
+                                   .may_lose_commits = may_lose_commits(settings_),
+                                   .epochs = settings_.mode != Mode::claims};
+  harness::Verdict verdict = harness::judge(committed, arrivals, expected, attempts());
   verdict.dead = observer_.dead();
   verdict.pending = observer_.pending();
   for (const std::string& line : observer_.unfinished()) {
@@ -157,11 +157,11 @@ Verdict Supervisor::run() {
   return verdict;
 }
 
-std::vector<Attempt> Supervisor::attempts() const {
-  std::vector<Attempt> result;
+std::vector<harness::Attempt> Supervisor::attempts() const {
+  std::vector<harness::Attempt> result;
   for (const auto& entry : std::filesystem::directory_iterator(settings_.directory)) {
     if (!entry.path().filename().string().starts_with(kAttempts)) continue;
-    for (Attempt& attempt : parse_attempts(read_lines(entry.path()))) {
+    for (harness::Attempt& attempt : parse_attempts(harness::read_lines(entry.path()))) {
       result.push_back(std::move(attempt));
     }
   }
@@ -169,7 +169,7 @@ std::vector<Attempt> Supervisor::attempts() const {
 }
 
 // The code, the database, what was done to it, and what came of that.
-RunRecord Supervisor::record(const Verdict& verdict) const {
+RunRecord Supervisor::record(const harness::Verdict& verdict) const {
   RunRecord columns{{"commit", settings_.commit},
                     {"run", description_of(settings_)},
                     {"store", std::string(to_string(settings_.store))},
@@ -226,9 +226,9 @@ void Supervisor::report_progress() {
 
 // Whoever did not hear whether a transaction happened has asked; the table must
 // still say the same.
-void Supervisor::check_outcomes(const std::vector<Committed>& committed) {
+void Supervisor::check_outcomes(const std::vector<harness::Committed>& committed) {
   std::unordered_set<std::string> there;
-  for (const Committed& row : committed) there.insert(row.id);
+  for (const harness::Committed& row : committed) there.insert(row.id);
   for (const std::string& line : lines_of(kOutcomes, settings_.directory)) {
     const Resolved outcome = parse_outcome(line);
     if (there.contains(outcome.id) == outcome.happened) continue;
@@ -243,12 +243,12 @@ void Supervisor::check_outcomes(const std::vector<Committed>& committed) {
 
 void Supervisor::start(Slot& slot) {
   slot.incarnation = ++incarnations_;
-  const std::string log = settings_.directory + "/" + std::string(to_string(slot.role)) + "-" +
+  const std::string log = settings_.directory + "/" + to_string(slot.role) + "-" +
                           std::to_string(&slot - slots_.data()) + ".log";
   Settings settings = settings_;
   settings.wrong_clock = surroundings_ != nullptr && &slot == &slots_[2];
-  slot.process =
-      std::make_unique<Process>(arguments_for(settings, slot.role, slot.incarnation), log);
+  slot.process = std::make_unique<harness::Process>(
+      arguments_for(settings, slot.role, slot.incarnation), harness::append_to(log));
   slot.stopped = false;
   slot.due.reset();
 }
@@ -429,7 +429,7 @@ bool Supervisor::may_kill_a_dispatcher() {
 }
 
 void Supervisor::kill(Slot& slot) {
-  const bool dispatcher = slot.role == Role::dispatcher;
+  const bool dispatcher = slot.role == harness::Role::dispatcher;
   if (dispatcher && !may_kill_a_dispatcher()) {
     ++faulted_.spared;
     return;
@@ -440,8 +440,8 @@ void Supervisor::kill(Slot& slot) {
   const bool owned = dispatcher && owns(slot);
   slot.process->signal(SIGKILL);
   const auto ended = slot.process->wait(kEndTimeout);
-  if (ended != "signal 9") {
-    violation(std::string(to_string(slot.role)) + " ended with " + ended.value_or("nothing") +
+  if (ended != harness::kKilled) {
+    violation(std::string(to_string(slot.role)) + " ended with " + to_string(ended) +
               " instead of the kill");
   }
   const bool owner = owned || (dispatcher && owns(slot));
@@ -451,27 +451,25 @@ void Supervisor::kill(Slot& slot) {
   slot.due = Clock::now() + between(0ms, dice(3) == 0 ? 400ms : 20ms);
   ++faulted_.kills;
   switch (slot.role) {
-    case Role::writer:
+    case harness::Role::writer:
       ++faulted_.writer_kills;
       break;
-    case Role::receiver:
+    case harness::Role::receiver:
       ++faulted_.receiver_kills;
       break;
-    case Role::dispatcher:
+    case harness::Role::dispatcher:
       ++faulted_.dispatcher_kills;
       if (owner || surroundings_ != nullptr || settings_.mode == Mode::claims) {
         ++faulted_.owner_kills;
       }
-      break;
-    case Role::supervisor:
       break;
   }
 }
 
 void Supervisor::stop(Slot& slot) {
   if (slot.stopped) return;
-  const bool outlasts = surroundings_ != nullptr && slot.role == Role::dispatcher && dice(2) == 0 &&
-                        may_kill_a_dispatcher();
+  const bool outlasts = surroundings_ != nullptr && slot.role == harness::Role::dispatcher &&
+                        dice(2) == 0 && may_kill_a_dispatcher();
   if (!slot.process) return;
   slot.process->signal(SIGSTOP);
   slot.stopped = true;
@@ -485,7 +483,7 @@ void Supervisor::stop(Slot& slot) {
 // Only who goes on after its lease can do harm; who was killed meanwhile does not count.
 void Supervisor::resume(Slot& slot) {
   const bool outlasted = slot.stopped && surroundings_ != nullptr &&
-                         slot.role == Role::dispatcher &&
+                         slot.role == harness::Role::dispatcher &&
                          Clock::now() - slot.stopped_at > settings_.lease;
   faulted_.long_stops += outlasted ? 1 : 0;
   slot.process->signal(SIGCONT);
@@ -508,7 +506,7 @@ void Supervisor::serve_until(Clock::time_point time) {
       if (slot.process && !slot.stopped) {
         if (const auto ended = slot.process->wait(0ms)) {
           violation(std::string(to_string(slot.role)) + " ended by itself with " +
-                    (ended->empty() ? "exit code 0" : *ended));
+                    to_string(ended));
           slot.process.reset();
           slot.due = Clock::now();
         }
@@ -550,8 +548,8 @@ void Supervisor::end(Slot& slot) {
   }
   if (!ended) {
     violation(std::string(to_string(slot.role)) + " did not end when it was asked to");
-  } else if (!ended->empty()) {
-    violation(std::string(to_string(slot.role)) + " ended with " + *ended);
+  } else if (!ended->success()) {
+    violation(std::string(to_string(slot.role)) + " ended with " + to_string(ended));
   }
 }
 
@@ -598,7 +596,7 @@ void Supervisor::drain() {
 // updates out, and as the loss of the server or of a connection may elsewhere.
 // A failover may outlast everybody's lease; and a database that loses commits loses
 // the updates of all that was delivered meanwhile.
-std::size_t Supervisor::duplicate_bound(const std::vector<Arrival>& arrivals) {
+std::size_t Supervisor::duplicate_bound(const std::vector<harness::Message>& arrivals) {
   const bool claims = settings_.mode == Mode::claims;
   const std::size_t delivering = claims || surroundings_ != nullptr ? slots_.size() - 2 : 1;
   const auto times = [](int n) { return static_cast<std::size_t>(n); };
@@ -615,7 +613,7 @@ std::size_t Supervisor::duplicate_bound(const std::vector<Arrival>& arrivals) {
       times(faulted_.promotions + faulted_.freezes + faulted_.isolations) * delivering * kCapacity;
   if (!may_lose_commits(settings_)) return bound;
   return bound + static_cast<std::size_t>(std::count_if(
-                     arrivals.begin(), arrivals.end(), [this](const Arrival& arrival) {
+                     arrivals.begin(), arrivals.end(), [this](const harness::Message& arrival) {
                        return std::any_of(losses_.begin(), losses_.end(), [&](const Span& span) {
                          return span.begin <= arrival.at && arrival.at <= span.end;
                        });

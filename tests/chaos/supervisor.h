@@ -11,9 +11,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/process.h"
+#include "harness/verdict.h"
 #include "observer.h"
-#include "oracle.h"
-#include "process.h"
 #include "run_record.h"
 #include "settings.h"
 #include "surroundings.h"
@@ -50,7 +50,7 @@ class Supervisor {
 
   // The whole run. What went wrong besides the verdict (a process that ended by
   // itself, one that did not end) is in violations().
-  Verdict run();
+  harness::Verdict run();
 
   const std::vector<std::string>& violations() const { return violations_; }
 
@@ -59,9 +59,9 @@ class Supervisor {
 
   // A place that is filled by one process after the other.
   struct Slot {
-    Role role{};
+    harness::Role role{};
     int incarnation = 0;
-    std::unique_ptr<Process> process{};
+    std::unique_ptr<harness::Process> process{};
     bool stopped = false;
     Clock::time_point stopped_at{};
     std::optional<Clock::time_point> due{};  // when it is started or continued
@@ -92,10 +92,10 @@ class Supervisor {
   bool all_written() const;
   void drain();
   int cuts() const;
-  std::size_t duplicate_bound(const std::vector<Arrival>& arrivals);
-  std::vector<Attempt> attempts() const;
-  RunRecord record(const Verdict& verdict) const;
-  void check_outcomes(const std::vector<Committed>& committed);
+  std::size_t duplicate_bound(const std::vector<harness::Message>& arrivals);
+  std::vector<harness::Attempt> attempts() const;
+  RunRecord record(const harness::Verdict& verdict) const;
+  void check_outcomes(const std::vector<harness::Committed>& committed);
   void report_progress();
   void violation(std::string what);
 

@@ -30,8 +30,10 @@ constexpr std::string_view kAbsent = " absent";
 
 // Begins a line of the book of transactions.
 constexpr std::string_view kTries = "tries ";
-constexpr std::array<std::pair<Told, std::string_view>, 3> kTold{
-    {{Told::committed, "committed"}, {Told::failed, "failed"}, {Told::unknown, "unknown"}}};
+constexpr std::array<std::pair<harness::Told, std::string_view>, 3> kTold{
+    {{harness::Told::committed, "committed"},
+     {harness::Told::failed, "failed"},
+     {harness::Told::unknown, "unknown"}}};
 
 // Nothing in a run has a quote in it.
 std::string in_quotes(const std::string& text) { return "'" + text + "'"; }
@@ -51,11 +53,11 @@ std::int64_t next_numbers(Connection& connection, const std::string& aggregate, 
   return connection.query("SELECT last FROM counter" + row, {}).at(0).get<std::int64_t>(0);
 }
 
-void record(Connection& connection, std::span<const Committed> rows) {
+void record(Connection& connection, std::span<const harness::Committed> rows) {
   std::string sql =
       "INSERT INTO business (event_id, aggregate, number, ordered, not_before) VALUES ";
   const char* separator = "(";
-  for (const Committed& row : rows) {
+  for (const harness::Committed& row : rows) {
     sql += separator + in_quotes(row.id) + ", " + in_quotes(row.aggregate) + ", " +
            std::to_string(row.number) + ", " + (row.ordered ? "1" : "0") + ", " +
            std::to_string(row.not_before) + ")";
@@ -64,7 +66,9 @@ void record(Connection& connection, std::span<const Committed> rows) {
   connection.execute(sql, {});
 }
 
-void record(Connection& connection, const Committed& row) { record(connection, {&row, 1}); }
+void record(Connection& connection, const harness::Committed& row) {
+  record(connection, {&row, 1});
+}
 
 std::string to_line(const Resolved& outcome) {
   return outcome.id + std::string(outcome.happened ? kThere : kAbsent);
@@ -86,18 +90,18 @@ std::string to_line(const std::vector<std::string>& ids) {
   return line;
 }
 
-std::string to_line(Told told) {
+std::string to_line(harness::Told told) {
   const auto* const name = std::find_if(kTold.begin(), kTold.end(),
                                         [&](const auto& each) { return each.first == told; });
   return std::string(name->second);
 }
 
-std::vector<Attempt> parse_attempts(const std::vector<std::string>& lines) {
-  std::vector<Attempt> attempts;
+std::vector<harness::Attempt> parse_attempts(const std::vector<std::string>& lines) {
+  std::vector<harness::Attempt> attempts;
   for (const std::string& line : lines) {
     if (line.starts_with(kTries)) {
       std::istringstream ids(line.substr(kTries.size()));
-      Attempt& attempt = attempts.emplace_back();
+      harness::Attempt& attempt = attempts.emplace_back();
       for (std::string id; ids >> id;) attempt.ids.push_back(id);
       continue;
     }
@@ -159,9 +163,9 @@ bool Workload::attempt(const std::stop_token& stop, const Work& work) {
   } catch (const RetryableError&) {
     // The database is unreachable, a process that was stopped inside a transaction kept
     // us out, or two waited for each other.
-    note(Told::failed);
+    note(harness::Told::failed);
   } catch (const OutcomeUnknownError&) {
-    note(Told::unknown);
+    note(harness::Told::unknown);
     resolve(stop);
   }
   while (!stop.stop_requested()) {
@@ -180,10 +184,10 @@ void Workload::try_to_commit(const Commit& work) {
   attempts_.append(to_line(ids_));
   tried_ = true;
   work();
-  note(Told::committed);
+  note(harness::Told::committed);
 }
 
-void Workload::note(Told told) {
+void Workload::note(harness::Told told) {
   if (std::exchange(tried_, false)) attempts_.append(to_line(told));
 }
 
@@ -329,7 +333,7 @@ void Workload::by_plain_sql() {
 void Workload::bulk_transaction() {
   auto tx = writer_.begin();
   std::vector<Draft> drafts;
-  std::vector<Committed> rows;
+  std::vector<harness::Committed> rows;
   // In one order, beginning anywhere, so that two at once do not wait for each other.
   const int first = kBusyAggregates + dice(kAggregates - kBusyAggregates - kBulkAggregates);
   for (int n = first; n < first + kBulkAggregates; ++n) {

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "database.h"
-#include "ledger.h"
-#include "oracle.h"
+#include "harness/ledger.h"
+#include "harness/verdict.h"
 #include "outbox/writer.h"
 
 namespace outbox::chaos {
@@ -36,8 +36,8 @@ std::int64_t next_numbers(Connection& connection, const std::string& aggregate,
                           std::size_t count = 1);
 
 // Adds the business rows, in one statement.
-void record(Connection& connection, std::span<const Committed> rows);
-void record(Connection& connection, const Committed& row);
+void record(Connection& connection, std::span<const harness::Committed> rows);
+void record(Connection& connection, const harness::Committed& row);
 
 // What a transaction whose COMMIT was not answered did, as the database said
 // when it was asked.
@@ -51,8 +51,8 @@ Resolved parse_outcome(const std::string& line);
 // The book of the transactions that a thread tried to commit: a line with their events
 // before each COMMIT, and one with what it was told after it, if it lived to hear it.
 std::string to_line(const std::vector<std::string>& ids);
-std::string to_line(Told told);
-std::vector<Attempt> parse_attempts(const std::vector<std::string>& lines);
+std::string to_line(harness::Told told);
+std::vector<harness::Attempt> parse_attempts(const std::vector<std::string>& lines);
 
 struct WorkloadOptions {
   // What was rolled back, what became of unknown outcomes, and what was to be committed: a
@@ -103,7 +103,7 @@ class Workload {
   bool attempt(const std::stop_token& stop, const Work& work);
   template <class Commit>
   void try_to_commit(const Commit& work);
-  void note(Told told);
+  void note(harness::Told told);
   void transaction();
   void commit_some();
   void roll_back();
@@ -128,9 +128,9 @@ class Workload {
   const bool delays_;
 
   std::mt19937_64 random_;
-  Ledger rollbacks_;
-  Ledger outcomes_;
-  Ledger attempts_;
+  harness::Ledger rollbacks_;
+  harness::Ledger outcomes_;
+  harness::Ledger attempts_;
 
   // The events of the transaction under way, the aggregate of the first, and whether it was
   // tried to commit it.

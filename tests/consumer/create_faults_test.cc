@@ -116,13 +116,13 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapLeavesExactlyOneCreationToTheNext) {
     execute("DELETE FROM " + table());
     close_all();
     {
-      chaos::Process first([&] {
+      harness::Process first([&] {
         Writer writer{with_gap(database().open(), gap, [] { ::raise(SIGKILL); })};
         IdempotentCreate create{writer, quiet()};
         create.run(request("k"), make);
         return 0;
       });
-      EXPECT_EQ(first.wait(60s), "signal 9");
+      EXPECT_EQ(first.wait(60s), harness::kKilled);
     }
     open_all();
     const bool claimed = gap.name != kGaps[0].name;
@@ -158,12 +158,12 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapOfAJoinLeavesExactlyOneCreationToThe
       return made;
     };
     {
-      chaos::Process first([&] {
+      harness::Process first([&] {
         Writer writer{with_gap(database().open(), gap, [] { ::raise(SIGKILL); })};
         join(writer, make);
         return 0;
       });
-      EXPECT_EQ(first.wait(60s), "signal 9");
+      EXPECT_EQ(first.wait(60s), harness::kKilled);
     }
     open_all();
     const bool committed = gap.name == std::string_view("after the commit");
@@ -180,7 +180,7 @@ TEST_P(CreateFaultsTest, WhoIsStoppedPastItsLeaseAndRevivedIsRolledBack) {
   const Gap gap =
       dialect() == Dialect::sqlite ? Gap{"", true, "begin", 1} : Gap{"", false, "insert", 1};
   close_all();
-  chaos::Process first([&] {
+  harness::Process first([&] {
     Writer writer{with_gap(database().open(), gap, [&] {
       say("inside");
       while (!said("taken over")) std::this_thread::sleep_for(5ms);
@@ -203,7 +203,7 @@ TEST_P(CreateFaultsTest, WhoIsStoppedPastItsLeaseAndRevivedIsRolledBack) {
   EXPECT_TRUE(made.created());
   say("taken over");
   first.signal(SIGCONT);
-  EXPECT_EQ(first.wait(60s), "");
+  EXPECT_EQ(first.wait(60s), harness::ExitStatus{});
   EXPECT_TRUE(said("rolled back"));
   expect_one(made);
   EXPECT_EQ(record("k"), "1 2 " + *made.result + " -");

@@ -69,10 +69,10 @@ class CreateRaceTest : public CreationTest {
     close_all();
     {
       TwoProcesses meeting;
-      chaos::Process one([&] { return ask(by, rounds, meeting, "one"); });
-      chaos::Process other([&] { return ask(by, rounds, meeting, "other"); });
-      EXPECT_EQ(one.wait(std::chrono::minutes{9}), "");
-      EXPECT_EQ(other.wait(std::chrono::minutes{9}), "");
+      harness::Process one([&] { return ask(by, rounds, meeting, "one"); });
+      harness::Process other([&] { return ask(by, rounds, meeting, "other"); });
+      EXPECT_EQ(one.wait(std::chrono::minutes{9}), harness::ExitStatus{});
+      EXPECT_EQ(other.wait(std::chrono::minutes{9}), harness::ExitStatus{});
     }
     open_all();
     EXPECT_EQ(things(), rounds);

@@ -21,11 +21,11 @@
 #include <variant>
 #include <vector>
 
+#include "chaos/database.h"
+#include "harness/process.h"
 #include "outbox/spi/store.h"
-#include "process.h"
 #include "support/services.h"
 #include "support/stores.h"
-#include "temporary_database.h"
 
 namespace outbox::patterns {
 

@@ -25,7 +25,7 @@ enum class Gap { before_record, before_effect, after_effect, before_commit, afte
 constexpr Gap kGaps[] = {Gap::before_record, Gap::before_effect, Gap::after_effect,
                          Gap::before_commit, Gap::after_commit};
 
-constexpr const char* kKilled = "signal 9";
+using harness::kKilled;
 
 class InboxKill : public PatternTest {
  protected:
@@ -81,7 +81,7 @@ TEST_P(InboxKill, AConsumerKilledInAnyGapLeavesOneEffectOnceTheEventComesAgain) 
     const std::string id = "event " + std::to_string(static_cast<int>(gap));
     SCOPED_TRACE(id);
     close_store();
-    chaos::Process consumer([&] {
+    harness::Process consumer([&] {
       const auto store = database().open();
       Writer writer{store};
       Inbox inbox{store};
@@ -113,7 +113,7 @@ TEST_P(InboxKill, AConsumerKilledAtAnyMomentLeavesOneEffectOfEachEvent) {
   SharedMemory<std::atomic<std::int64_t>> begun;  // the last event that was
   for (int kill = 0; kill < kKills; ++kill) {
     close_store();
-    chaos::Process consumer([&] {
+    harness::Process consumer([&] {
       const auto store = database().open();
       Writer writer{store};
       Inbox inbox{store};
@@ -178,11 +178,11 @@ TEST_P(InboxKill, AnEngineThatIsKilledInAnyGapHasOneEffectInTheEnd) {
     return box.wait_idle(60s) ? 0 : 1;
   };
   for (std::size_t death = 0; death < std::size(kReached); ++death) {
-    chaos::Process engine(run);
+    harness::Process engine(run);
     ASSERT_EQ(engine.wait(90s), kKilled) << death;
   }
-  chaos::Process engine(run);
-  EXPECT_EQ(engine.wait(90s), "");
+  harness::Process engine(run);
+  EXPECT_EQ(engine.wait(90s), harness::ExitStatus{});
   open_store();
   EXPECT_EQ(effects("e"), 1);
 }

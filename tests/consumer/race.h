@@ -27,12 +27,13 @@ class InboxRace : public PatternTest {
     close_store();
     const auto started = std::chrono::steady_clock::now();
     {
-      std::array<std::unique_ptr<chaos::Process>, kProcesses> processes;
+      std::array<std::unique_ptr<harness::Process>, kProcesses> processes;
       for (std::size_t n = 0; n < kProcesses; ++n) {
-        processes[n] = std::make_unique<chaos::Process>([=, this] { return consume(n, events); });
+        processes[n] = std::make_unique<harness::Process>([=, this] { return consume(n, events); });
       }
       for (const auto& process : processes) {
-        ASSERT_EQ(process->wait(std::chrono::minutes{9}), "") << "a process failed";
+        ASSERT_EQ(process->wait(std::chrono::minutes{9}), harness::ExitStatus{})
+            << "a process failed";
       }
     }
     const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - started;

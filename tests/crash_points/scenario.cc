@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "ledger.h"
+#include "harness/receiver.h"
 #include "outbox/outbox.h"
 #include "system_calls.h"
 #include "workload.h"
@@ -108,7 +108,7 @@ class Application {
   void commit(const Commit& work) {
     note(chaos::to_line(std::exchange(ids_, {})));
     work();
-    note(chaos::to_line(chaos::Told::committed));
+    note(chaos::to_line(harness::Told::committed));
   }
 
   void note(const std::string& line) {
@@ -119,7 +119,7 @@ class Application {
   const std::shared_ptr<Store> store_;
   Writer writer_{store_};
   const std::unique_ptr<chaos::OwnConnection> own_;
-  chaos::Ledger attempts_;
+  harness::Ledger attempts_;
   std::vector<std::string> ids_;  // of the transaction under way
 };
 
@@ -143,17 +143,18 @@ void deliver_all(const Work& work) {
   const std::shared_ptr<Store> sound = chaos::open_patiently(work.database);
   const std::shared_ptr<Store> store =
       work.faults ? std::make_shared<chaos::FaultyStore>(sound, *work.faults) : sound;
-  chaos::Ledger ledger(ledger_path(work.folder));
+  harness::Ledger ledger(ledger_path(work.folder));
   Listeners on;
   on.add(chaos::kAggregateType, chaos::kEventType,
          [&](const Event& event, const Delivery& delivery) {
            const chaos::Movement movement = chaos::parse_payload(event.payload());
-           ledger.append(chaos::to_line(chaos::Arrival{.id = event.id(),
-                                                       .aggregate = event.aggregate_id(),
-                                                       .number = movement.number,
-                                                       .epoch = delivery.epoch,
-                                                       .process = work.process,
-                                                       .attempt = delivery.attempt}));
+           ledger.append(harness::Message{.id = event.id(),
+                                          .aggregate = event.aggregate_id(),
+                                          .number = movement.number,
+                                          .epoch = delivery.epoch,
+                                          .process = work.process,
+                                          .attempt = delivery.attempt}
+                             .line());
          });
   Outbox box{store,
              on,

@@ -6,8 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "ledger.h"
-#include "process.h"
+#include "harness/receiver.h"
 #include "support/services.h"
 #include "system_calls.h"
 #include "workload.h"
@@ -64,18 +63,21 @@ int Trial::run() {
       write_some({.database = *database_, .folder = arguments_.folder});
     }
     const auto ended = start(arguments_.part, n);
-    if (ended && *ended != "" && *ended != "signal 9") return fail(n, "ended with " + *ended);
     if (!ended) return fail(n, "did not end");
+    if (!ended->success() && ended != harness::kKilled) {
+      return fail(n, "ended with " + to_string(ended));
+    }
     const std::size_t arrivals = read_arrivals().size();
     const std::set<std::string> done = ids_of("SELECT event_id FROM outbox_event WHERE status = 1");
     allow_repeats_of_what_was_in_flight(done);
     const auto finished = start("finish", 0);
-    if (finished != "")
-      return fail(n, "was followed by one that ended with " + finished.value_or("nothing"));
+    if (finished != harness::ExitStatus{}) {
+      return fail(n, "was followed by one that ended with " + to_string(finished));
+    }
     if (const std::string problem = judge(arrivals, done); !problem.empty()) {
       return fail(n, problem);
     }
-    if (*ended == "") return succeed(n);
+    if (ended->success()) return succeed(n);
     ++deaths_;
   }
   return fail(kMostCalls, "is not over");
@@ -88,7 +90,7 @@ std::unique_ptr<chaos::Database> Trial::make_database() {
 }
 
 // How it ended.
-std::optional<std::string> Trial::start(const std::string& role, long die_at) {
+std::optional<harness::ExitStatus> Trial::start(const std::string& role, long die_at) {
   std::vector<std::string> words{"--role",    role,
                                  "--store",   arguments_.store,
                                  "--folder",  arguments_.folder,
@@ -100,13 +102,13 @@ std::optional<std::string> Trial::start(const std::string& role, long die_at) {
   };
   add("--url", arguments_.url);
   if (role != "finish") add("--fault", arguments_.fault);
-  chaos::Process process(words, log());
+  harness::Process process(words, harness::append_to(log()));
   return process.wait(kLimit);
 }
 
 std::string Trial::log() const { return arguments_.folder + "/log"; }
-std::vector<chaos::Arrival> Trial::read_arrivals() const {
-  return chaos::read_ledger(ledger_path(arguments_.folder));
+std::vector<harness::Message> Trial::read_arrivals() const {
+  return harness::read_messages(ledger_path(arguments_.folder));
 }
 
 std::set<std::string> Trial::ids_of(const std::string& sql) {
@@ -120,7 +122,7 @@ std::set<std::string> Trial::ids_of(const std::string& sql) {
 }
 
 void Trial::allow_repeats_of_what_was_in_flight(const std::set<std::string>& done) {
-  for (const chaos::Arrival& arrival : read_arrivals()) {
+  for (const harness::Message& arrival : read_arrivals()) {
     if (!done.contains(arrival.id)) ++repeats_allowed_;
   }
 }
@@ -135,13 +137,13 @@ std::string Trial::judge(std::size_t arrivals_before, const std::set<std::string
   }
   const auto committed = observer_.committed();
   std::set<std::string> business;
-  for (const chaos::Committed& row : committed) business.insert(row.id);
+  for (const harness::Committed& row : committed) business.insert(row.id);
   if (business != ids_of("SELECT event_id FROM outbox_event")) {
     return "left business rows without events, or events without business rows";
   }
-  chaos::Verdict verdict =
-      chaos::judge(committed, arrivals, {.duplicate_bound = repeats_allowed_},
-                   chaos::parse_attempts(chaos::read_lines(attempts_path(arguments_.folder))));
+  harness::Verdict verdict =
+      harness::judge(committed, arrivals, {.duplicate_bound = repeats_allowed_},
+                     chaos::parse_attempts(harness::read_lines(attempts_path(arguments_.folder))));
   verdict.dead = observer_.dead();
   verdict.pending = observer_.pending();
   events_ = verdict.committed;
@@ -159,7 +161,7 @@ int Trial::fail(long n, const std::string& what) {
 }
 
 int Trial::succeed(long n) {
-  const std::vector<std::string> lines = chaos::read_lines(log());
+  const std::vector<std::string> lines = harness::read_lines(log());
   std::string calls;
   for (const std::string& line : lines) {
     if (line.starts_with("calls: ") && line.size() > 7) calls = line;

@@ -8,8 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "harness/process.h"
+#include "harness/verdict.h"
 #include "observer.h"
-#include "oracle.h"
 #include "scenario.h"
 #include "support/temporary_directory.h"
 #ifdef OUTBOX_WITH_POSTGRES
@@ -66,9 +67,9 @@ class Trial {
 
  private:
   std::unique_ptr<chaos::Database> make_database();
-  std::optional<std::string> start(const std::string& role, long die_at);
+  std::optional<harness::ExitStatus> start(const std::string& role, long die_at);
   std::string log() const;
-  std::vector<chaos::Arrival> read_arrivals() const;
+  std::vector<harness::Message> read_arrivals() const;
   std::set<std::string> ids_of(const std::string& sql);
   void allow_repeats_of_what_was_in_flight(const std::set<std::string>& done);
   std::string judge(std::size_t arrivals_before, const std::set<std::string>& done);

@@ -9,11 +9,11 @@
 #include <thread>
 #include <vector>
 
+#include "database.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "support/services.h"
 #include "support/stores.h"
-#include "temporary_database.h"
 
 namespace outbox {
 namespace {

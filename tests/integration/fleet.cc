@@ -9,7 +9,6 @@
 #include <stdexcept>
 #include <thread>
 
-#include "role_signals.h"
 #include "workload.h"
 
 namespace outbox::counted {
@@ -94,18 +93,20 @@ Options Fleet::options() const {
 // --- In the other processes ---
 
 int Fleet::deliver(std::size_t events) {
-  const chaos::RoleSignals signals;
+  harness::Signals signals{SIGTERM, SIGUSR1};
   std::mutex mutex;
   std::atomic<int> calls{0};
   Listeners on;
   on.add("Account", "Moved", [&](const Event& event, const Delivery& delivery) -> Outcome {
     // Before it has delivered anything: no duplicate.
     if (calls++ % 211 == 7) return Outcome::failed("now and then");
-    const std::string line = chaos::to_line({.id = event.id(),
-                                             .aggregate = event.aggregate_id(),
-                                             .number = chaos::parse_payload(event.payload()).number,
-                                             .epoch = delivery.epoch,
-                                             .attempt = delivery.attempt});
+    const std::string line =
+        harness::Message{.id = event.id(),
+                         .aggregate = event.aggregate_id(),
+                         .number = chaos::parse_payload(event.payload()).number,
+                         .epoch = delivery.epoch,
+                         .attempt = delivery.attempt}
+            .line();
     const std::lock_guard lock(mutex);
     ledger_.append(line);
     return Outcome::done();
@@ -166,7 +167,7 @@ void Fleet::wait(const std::string& what, const std::function<bool()>& condition
 
 void Fleet::wait_for_arrivals(std::size_t count) {
   wait(std::to_string(count) + " arrivals",
-       [&] { return chaos::read_lines(directory_.file("ledger")).size() >= count; });
+       [&] { return harness::read_lines(directory_.file("ledger")).size() >= count; });
 }
 
 void Fleet::wait_for_members(std::size_t count) {
@@ -186,27 +187,27 @@ bool Fleet::has_member(const Member& instance) {
 void Fleet::wait_until_delivered() {
   for (const auto& writer : writers_) {
     const auto ended = writer->wait(kPatience);
-    if (!ended || !ended->empty()) {
-      throw std::runtime_error("a writer ended with " + ended.value_or("nothing"));
+    if (ended != harness::ExitStatus{}) {
+      throw std::runtime_error("a writer ended with " + to_string(ended));
     }
   }
   wait("the end of all events", [&] { return observer_.pending() == 0; });
 }
 
-chaos::Verdict Fleet::finish(std::size_t events, std::size_t deaths) {
+harness::Verdict Fleet::finish(std::size_t events, std::size_t deaths) {
   wait("all events in the table", [&] { return observer_.events() == events; });
   wait_until_delivered();
   for (const auto& instance : instances_) instance->signal(SIGTERM);
   for (const auto& instance : instances_) {
     const auto ended = instance->wait(kPatience);
-    if (ended != "" && ended != "signal 9") {
-      throw std::runtime_error("an instance ended with " + ended.value_or("nothing"));
+    if (ended != harness::ExitStatus{} && ended != harness::kKilled) {
+      throw std::runtime_error("an instance ended with " + to_string(ended));
     }
   }
-  chaos::Verdict verdict =
-      chaos::judge(observer_.written(), chaos::read_ledger(directory_.file("ledger")),
-                   {.ordered = options_.ordering == Ordering::per_aggregate,
-                    .duplicate_bound = (deaths + lost_leases()) * kCapacity});
+  harness::Verdict verdict =
+      harness::judge(observer_.written(), harness::read_messages(directory_.file("ledger")),
+                     {.ordered = options_.ordering == Ordering::per_aggregate,
+                      .duplicate_bound = (deaths + lost_leases()) * kCapacity});
   verdict.dead = observer_.dead();
   return verdict;
 }

@@ -9,13 +9,12 @@
 #include <vector>
 
 #include "database.h"
-#include "ledger.h"
+#include "harness/process.h"
+#include "harness/receiver.h"
+#include "harness/verdict.h"
 #include "observer.h"
-#include "oracle.h"
 #include "outbox/outbox.h"
-#include "process.h"
 #include "support/temporary_directory.h"
-#include "temporary_database.h"
 
 namespace outbox::counted {
 
@@ -39,7 +38,7 @@ struct FleetOptions {
 // Used by one thread.
 class Fleet {
  public:
-  using Member = chaos::Process;
+  using Member = harness::Process;
 
   // How many events an instance holds at most.
   static constexpr std::size_t kCapacity = 128;
@@ -69,7 +68,7 @@ class Fleet {
   // Waits until so many events have been written and delivered, ends the instances
   // in good order, and judges: what an instance held may come again if it died,
   // which happened so many times, or if it lost its lease.
-  chaos::Verdict finish(std::size_t events, std::size_t deaths = 0);
+  harness::Verdict finish(std::size_t events, std::size_t deaths = 0);
 
  private:
   int deliver(std::size_t events);
@@ -84,7 +83,7 @@ class Fleet {
   const test::TemporaryDirectory directory_;
   const std::unique_ptr<chaos::Database> database_;
 
-  chaos::Ledger ledger_;
+  harness::Ledger ledger_;
   chaos::Observer observer_;
   std::vector<std::unique_ptr<Member>> instances_;
   std::vector<std::unique_ptr<Member>> writers_;

@@ -10,11 +10,11 @@
 #include <set>
 #include <string>
 
+#include "database.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "support/services.h"
 #include "support/temporary_directory.h"
-#include "temporary_database.h"
 
 namespace outbox {
 namespace {

@@ -10,11 +10,11 @@
 #include <thread>
 #include <vector>
 
+#include "database.h"
 #include "observer.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "support/services.h"
-#include "temporary_database.h"
 #include "workload.h"
 
 namespace outbox {

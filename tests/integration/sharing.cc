@@ -16,7 +16,7 @@ void share(const chaos::TemporaryDatabase& database, std::size_t events,
   for (int n = 0; n < 2; ++n) fleet.start_instance();
   fleet.start_writer(events / 5);
   for (int n = 0; n < 2; ++n) fleet.start_plain_writer(events / 5);
-  const chaos::Verdict verdict = fleet.finish(events);
+  const harness::Verdict verdict = fleet.finish(events);
   EXPECT_TRUE(verdict.clean()) << verdict;
   EXPECT_EQ(fleet.lost_leases(), 0u) << "on a machine this busy nothing can be told";
 }
@@ -41,7 +41,7 @@ void share_through_faults(const chaos::TemporaryDatabase& database, std::size_t 
   fleet.wait_until_forgotten(stopped);
   stopped.signal(SIGCONT);
   fleet.wait_for_members(4);
-  const chaos::Verdict verdict = fleet.finish(events, 1);
+  const harness::Verdict verdict = fleet.finish(events, 1);
   EXPECT_TRUE(verdict.clean()) << verdict;
   EXPECT_GE(fleet.lost_leases(), 1u);
 }

@@ -31,12 +31,12 @@ TEST_P(Sharing, WhoIsKilledIsReplacedAtOnceByAnotherProcessOnItsHost) {
   fleet.start_writer(kEvents);
   fleet.wait_for_arrivals(kEvents / 10);
   killed.signal(SIGKILL);
-  ASSERT_EQ(killed.wait(20s), "signal 9");
+  ASSERT_EQ(killed.wait(20s), harness::kKilled);
   const auto begin = std::chrono::steady_clock::now();
   fleet.start_instance();
   fleet.wait_until_delivered();
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 60s);
-  const chaos::Verdict verdict = fleet.finish(kEvents, 1);
+  const harness::Verdict verdict = fleet.finish(kEvents, 1);
   EXPECT_TRUE(verdict.clean()) << verdict;
 }
 

@@ -10,13 +10,12 @@
 #include <string>
 #include <thread>
 
-#include "ledger.h"
+#include "database.h"
+#include "harness/process.h"
+#include "harness/receiver.h"
 #include "outbox/outbox.h"
-#include "process.h"
-#include "role_signals.h"
 #include "support/services.h"
 #include "support/temporary_directory.h"
-#include "temporary_database.h"
 
 namespace outbox {
 namespace {
@@ -38,7 +37,7 @@ bool eventually(const Condition& condition) {
 // Writes down that updates came too late.
 class StaleUpdates final : public Metrics {
  public:
-  explicit StaleUpdates(chaos::Ledger& ledger) : ledger_(ledger) {}
+  explicit StaleUpdates(harness::Ledger& ledger) : ledger_(ledger) {}
   void add(Counter counter, std::uint64_t) noexcept override {
     if (counter == Counter::stale_updates) ledger_.append("stale");
   }
@@ -46,7 +45,7 @@ class StaleUpdates final : public Metrics {
   void observe(Timing, std::chrono::nanoseconds) noexcept override {}
 
  private:
-  chaos::Ledger& ledger_;
+  harness::Ledger& ledger_;
 };
 
 class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
@@ -62,8 +61,8 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
 
   // In another process, until it is told to end.
   int deliver(const std::function<Outcome()>& answer) {
-    const chaos::RoleSignals signals;
-    chaos::Ledger updates(directory_.file("updates"));
+    harness::Signals signals{SIGTERM, SIGUSR1};
+    harness::Ledger updates(directory_.file("updates"));
     Listeners on;
     on.add("Order", "Happened", [&](const Event&, const Delivery&) { return answer(); });
     Outbox box{database_->open(),
@@ -82,7 +81,7 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
     return [](const LogRecord&) {};
   }
 
-  void say(const std::string& what) { chaos::Ledger(directory_.file(what)).append("now"); }
+  void say(const std::string& what) { harness::Ledger(directory_.file(what)).append("now"); }
   bool said(const std::string& what) const {
     return std::filesystem::exists(directory_.file(what));
   }
@@ -99,7 +98,7 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
 };
 
 TEST_P(ZombieTest, ItsLateMarkChangesNothing) {
-  chaos::Process first([this] {
+  harness::Process first([this] {
     return deliver([this] {
       say("inside");
       while (!said("taken over")) std::this_thread::sleep_for(10ms);
@@ -108,18 +107,18 @@ TEST_P(ZombieTest, ItsLateMarkChangesNothing) {
   });
   ASSERT_TRUE(eventually([&] { return said("inside"); }));
   first.signal(SIGSTOP);
-  chaos::Process second(
+  harness::Process second(
       [this] { return deliver([] { return Outcome::failed("the second one's opinion", 1h); }); });
   store_ = database_->open();
   const std::string by_the_second = "2, 1 attempts, the second one's opinion";
   ASSERT_TRUE(eventually([&] { return state() == by_the_second; })) << state();
   say("taken over");
   first.signal(SIGCONT);
-  EXPECT_TRUE(eventually([&] { return !chaos::read_lines(directory_.file("updates")).empty(); }));
+  EXPECT_TRUE(eventually([&] { return !harness::read_lines(directory_.file("updates")).empty(); }));
   EXPECT_EQ(state(), by_the_second);
-  for (chaos::Process* each : {&first, &second}) {
+  for (harness::Process* each : {&first, &second}) {
     each->signal(SIGTERM);
-    EXPECT_EQ(each->wait(kPatience), "");
+    EXPECT_EQ(each->wait(kPatience), harness::ExitStatus{});
   }
   EXPECT_EQ(state(), by_the_second);
 }

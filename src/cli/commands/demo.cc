@@ -4,7 +4,6 @@
 #include <random>
 
 #include "cli/commands/commands.h"
-#include "cli/demo/roles.h"
 #include "cli/errors.h"
 
 namespace outbox::cli {

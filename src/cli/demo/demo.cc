@@ -10,13 +10,14 @@
 #include <memory>
 #include <vector>
 
-#include "cli/demo/ledger.h"
-#include "cli/demo/process.h"
 #include "cli/demo/screen.h"
 #include "cli/demo/shop.h"
 #include "cli/demo/supervisor.h"
 #include "cli/demo/verdict.h"
 #include "cli/output/console.h"
+#include "harness/ledger.h"
+#include "harness/process.h"
+#include "harness/receiver.h"
 #include "outbox/error.h"
 
 namespace outbox::demo {
@@ -108,15 +109,12 @@ class Run {
 
   RunRecord record() const {
     const auto store = open_shop(directory_.database.string(), kSilent);
-    RunRecord result{.orders = orders(*store),
-                     .rolled_back = read_ledger(directory_.rollbacks()),
-                     .pending = pending_events(*store),
-                     .kills = supervisor_.kills(),
-                     .unexpected_exits = supervisor_.unexpected_exits()};
-    for (const std::string& line : read_ledger(directory_.receipts())) {
-      if (auto message = Message::parse(line)) result.receipts.push_back(std::move(*message));
-    }
-    return result;
+    return {.orders = orders(*store),
+            .rolled_back = harness::read_lines(directory_.rollbacks()).size(),
+            .receipts = harness::read_messages(directory_.receipts()),
+            .pending = pending_events(*store),
+            .kills = supervisor_.kills(),
+            .unexpected_exits = supervisor_.unexpected_exits()};
   }
 
  private:
@@ -192,7 +190,7 @@ class Run {
   const DemoOptions options_;
   const RunDirectory directory_;
   const bool color_ = cli::wants_color(STDOUT_FILENO);
-  StopSignal stop_{SIGINT, SIGTERM, SIGHUP};
+  harness::Signals stop_{SIGINT, SIGTERM, SIGHUP};
   Supervisor supervisor_;
   std::unique_ptr<Terminal> terminal_;  // while somebody looks
   std::string keys_;                    // pressed in the last round

@@ -1,28 +1,28 @@
-#include "cli/demo/roles.h"
-
-#include <poll.h>
-#include <sys/socket.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
+#include <charconv>
 #include <chrono>
 #include <memory>
 #include <random>
 #include <string>
+#include <string_view>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "base/thread.h"
-#include "cli/demo/ledger.h"
-#include "cli/demo/messages.h"
-#include "cli/demo/process.h"
+#include "cli/demo/demo.h"
+#include "cli/demo/report.h"
 #include "cli/demo/shop.h"
+#include "harness/ledger.h"
+#include "harness/process.h"
+#include "harness/receiver.h"
 #include "outbox/error.h"
 #include "outbox/outbox.h"
 
 namespace outbox::demo {
+
+using harness::Message;
+using harness::Signals;
+
 namespace {
 
 using Kind = Report::Kind;
@@ -48,17 +48,17 @@ class Shop {
     const std::string customer = "customer-" + std::to_string(pick(1, kCustomers));
     const int cents = pick(100, 20'000);
     auto tx = writer_.begin();
-    const Order order = place_order(tx, customer, cents);
+    const std::string id = place_order(tx, customer, cents);
     if (pick(1, kOneInSoManyRolledBack) == 1) {
       // Written down first: a rollback that nobody remembers could not be
       // told from an order that was lost.
-      rolled_back_.append(order.event_id);
+      rolled_back_.append(id);
       rolled_back_.sync();
       tx.rollback();
-      tell({.kind = Kind::rolled_back, .id = order.event_id});
+      tell({.kind = Kind::rolled_back, .id = id});
     } else {
       tx.commit();
-      tell({.kind = Kind::committed, .id = order.event_id, .at = steady_clock::now()});
+      tell({.kind = Kind::committed, .id = id, .at = steady_clock::now()});
     }
   }
 
@@ -66,16 +66,20 @@ class Shop {
   int pick(int least, int most) { return std::uniform_int_distribution<int>{least, most}(random_); }
 
   Writer writer_;
-  Ledger rolled_back_;
+  harness::Ledger rolled_back_;
   std::mt19937_64 random_;
 };
 
 // --- The dispatcher ---
 
 Message message_of(const Event& event) {
-  const auto number = to_number<int>(event.header("number").value_or(""));
-  if (!number) throw PermanentError("no number in the headers of event " + event.id());
-  return {.id = event.id(), .customer = event.aggregate_id(), .number = *number};
+  const std::string_view number = event.header("number").value_or("");
+  Message message{.id = event.id(), .aggregate = event.aggregate_id()};
+  const char* const end = number.data() + number.size();
+  if (number.empty() || std::from_chars(number.data(), end, message.number).ptr != end) {
+    throw PermanentError("no number in the headers of event " + event.id());
+  }
+  return message;
 }
 
 // Hands events to the receiver, and says when it goes away and comes back.
@@ -95,7 +99,7 @@ class ToReceiver final : public Listener {
   }
 
  private:
-  Client client_;
+  harness::Client client_;
   std::atomic<bool> away_{false};
 };
 
@@ -106,114 +110,11 @@ Listeners listeners(const RunDirectory& directory) {
   return on;
 }
 
-// --- The receiver ---
-
-// Whoever sends; at most one request of each is under way.
-struct Peer {
-  Descriptor socket;
-  std::string unread{};
-};
-
-class Receiver {
- public:
-  explicit Receiver(const ReceiverOptions& options)
-      : forget_next_(options.forget_one), ledger_(options.directory.receipts()) {
-    for (const std::string& line : read_ledger(options.directory.receipts())) {
-      if (auto message = Message::parse(line)) known_.insert(std::move(message->id));
-    }
-    if (!known_.empty()) forget_next_ = false;  // an earlier process has done so
-    listening_ = listen_on(options.directory.socket());
-  }
-
-  void serve(StopSignal& stop) {
-    while (true) {
-      std::vector<pollfd> waiting{{.fd = stop.descriptor(), .events = POLLIN, .revents = 0},
-                                  {.fd = listening_.get(), .events = POLLIN, .revents = 0}};
-      for (const Peer& peer : peers_) {
-        waiting.push_back({.fd = peer.socket.get(), .events = POLLIN, .revents = 0});
-      }
-      if (poll(waiting.data(), waiting.size(), -1) < 0) continue;
-      if (waiting[0].revents != 0) return;
-      for (std::size_t n = 0; n < peers_.size(); ++n) {
-        if (waiting[n + 2].revents != 0) read(peers_[n]);
-      }
-      write_down();
-      std::erase_if(peers_, [](const Peer& peer) { return !peer.socket; });
-      if (waiting[1].revents != 0) accept();
-    }
-  }
-
- private:
-  struct Arrival {
-    Message message;
-    int from;  // the socket that waits for the answer
-    Moment at;
-  };
-
-  void accept() {
-    Descriptor socket{accept4(listening_.get(), nullptr, nullptr, SOCK_CLOEXEC | SOCK_NONBLOCK)};
-    if (socket) peers_.push_back({.socket = std::move(socket)});
-  }
-
-  void read(Peer& peer) {
-    char buffer[4096];
-    const ssize_t got = recv(peer.socket.get(), buffer, sizeof buffer, 0);
-    if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR)) {
-      peer.socket.reset();
-      return;
-    }
-    if (got > 0) peer.unread.append(buffer, static_cast<std::size_t>(got));
-    for (auto end = peer.unread.find('\n'); end != std::string::npos;
-         end = peer.unread.find('\n')) {
-      if (auto message = Message::parse(std::string_view(peer.unread).substr(0, end))) {
-        arrivals_.push_back({std::move(*message), peer.socket.get(), Moment::clock::now()});
-      } else {
-        answer(peer.socket.get(), '-');
-      }
-      peer.unread.erase(0, end + 1);
-    }
-  }
-
-  // Everything that arrived in this round with one sync; then, and only then,
-  // the acknowledgements.
-  void write_down() {
-    if (arrivals_.empty()) return;
-    std::erase_if(arrivals_, [this](const Arrival& arrival) {
-      if (!forgets()) return false;
-      answer(arrival.from, '+');
-      return true;
-    });
-    for (const Arrival& arrival : arrivals_) ledger_.append(arrival.message.line());
-    ledger_.sync();
-    for (const Arrival& arrival : arrivals_) answer(arrival.from, '+');
-    for (const Arrival& arrival : arrivals_) {
-      const bool is_new = known_.insert(arrival.message.id).second;
-      tell({.kind = is_new ? Kind::received : Kind::duplicate,
-            .id = arrival.message.id,
-            .at = arrival.at});
-    }
-    arrivals_.clear();
-  }
-
-  // The very first order, if it is told to.
-  bool forgets() { return std::exchange(forget_next_, false); }
-
-  // One who does not wait for the answer any more will send the event again.
-  static void answer(int socket, char text) { send(socket, &text, 1, MSG_NOSIGNAL); }
-
-  bool forget_next_;
-  Ledger ledger_;
-  std::unordered_set<std::string> known_;
-  Descriptor listening_;
-  std::vector<Peer> peers_;
-  std::vector<Arrival> arrivals_;
-};
-
 }  // namespace
 
 void run(const WriterOptions& options) {
   name_this_thread("outbox-write");  // or it would be called "exe"
-  StopSignal stop;
+  Signals stop;
   Shop shop(options);
   tell({.kind = Kind::ready});
   const std::chrono::microseconds step{1'000'000 / options.rate};
@@ -236,7 +137,7 @@ void run(const WriterOptions& options) {
 
 void run(const DispatcherOptions& options) {
   name_this_thread("outbox-dispatch");  // or it would be called "exe"
-  StopSignal stop;
+  Signals stop;
   Outbox box{open_shop(options.directory.database.string(), telling_log()),
              listeners(options.directory),
              {// Whoever heals the receiver wants to see the events flow at once.
@@ -246,15 +147,26 @@ void run(const DispatcherOptions& options) {
               .name = "demo",
               .log = telling_log()}};
   box.start();
-  tell({.kind = Report::Kind::ready});
+  tell({.kind = Kind::ready});
   stop.wait();
   box.close();
 }
 
 void run(const ReceiverOptions& options) {
   name_this_thread("outbox-receive");  // or it would be called "exe"
-  StopSignal stop;
-  Receiver receiver(options);
+  const Signals stop;
+  const std::string receipts = options.directory.receipts();
+  std::unordered_set<std::string> known;
+  for (const Message& message : harness::read_messages(receipts)) known.insert(message.id);
+  harness::Receiver receiver(
+      {.ledger = receipts,
+       .socket = options.directory.socket(),
+       .sync = true,
+       .forget_one = options.forget_one && known.empty(),  // else an earlier process has done so
+       .on_message = [&known](const Message& message, Moment at) {
+         const bool is_new = known.insert(message.id).second;
+         tell({.kind = is_new ? Kind::received : Kind::duplicate, .id = message.id, .at = at});
+       }});
   tell({.kind = Kind::ready});
   receiver.serve(stop);
 }

@@ -11,7 +11,7 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/demo/stats.h"
+#include "cli/demo/report.h"
 #include "cli/demo/supervisor.h"
 
 namespace outbox::demo {

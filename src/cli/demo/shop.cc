@@ -9,7 +9,7 @@
 #include <utility>
 #include <variant>
 
-#include "cli/demo/messages.h"
+#include "harness/receiver.h"
 #include "outbox/error.h"
 
 namespace outbox::demo {
@@ -86,7 +86,7 @@ RunDirectory make_run_directory(const std::string& database) {
   directory.folder = folder;
   directory.database = database.empty() ? directory.folder / "shop.db" : fs::absolute(database);
   try {
-    check_socket_path(directory.socket());
+    harness::check_socket_path(directory.socket());
   } catch (const PermanentError& error) {
     remove_run_directory(directory);
     throw PermanentError(std::string(error.what()) +
@@ -109,33 +109,31 @@ std::shared_ptr<Store> open_shop(const std::string& path, Logger log) {
   return store;
 }
 
-Order place_order(Transaction& tx, const std::string& customer, int cents) {
-  Order order{.customer = customer, .number = tx.query_one<int>(kNextNumber, customer)};
-  order.event_id = tx.write({.type = kEvent,
+std::string place_order(Transaction& tx, const std::string& customer, int cents) {
+  const int number = tx.query_one<int>(kNextNumber, customer);
+  std::string id = tx.write({.type = kEvent,
                              .aggregate_type = kAggregate,
                              .aggregate_id = customer,
-                             .payload = json("{\"number\":" + std::to_string(order.number) +
+                             .payload = json("{\"number\":" + std::to_string(number) +
                                              ",\"cents\":" + std::to_string(cents) + "}"),
-                             .headers = {{"number", std::to_string(order.number)}}});
-  tx.execute(kInsertOrder, customer, order.number, cents, order.event_id);
-  return order;
+                             .headers = {{"number", std::to_string(number)}}});
+  tx.execute(kInsertOrder, customer, number, cents, id);
+  return id;
 }
 
-std::vector<Order> orders(Store& store) {
-  std::vector<Order> result;
+std::vector<harness::Committed> orders(Store& store) {
+  std::vector<harness::Committed> result;
   for (const ResultRow& row : read(store, kAllOrders)) {
-    result.push_back({.event_id = row.get<std::string>("event_id"),
-                      .customer = row.get<std::string>("customer"),
-                      .number = row.get<int>("number")});
+    result.push_back({.id = row.get<std::string>("event_id"),
+                      .aggregate = row.get<std::string>("customer"),
+                      .number = row.get<std::int64_t>("number")});
   }
   return result;
 }
 
-std::vector<std::string> pending_events(Store& store) {
-  std::vector<std::string> result;
-  for (const ResultRow& row : read(store, kPendingEvents)) {
-    result.push_back(row.get<std::string>(0));
-  }
+std::unordered_set<std::string> pending_events(Store& store) {
+  std::unordered_set<std::string> result;
+  for (const ResultRow& row : read(store, kPendingEvents)) result.insert(row.get<std::string>(0));
   return result;
 }
 

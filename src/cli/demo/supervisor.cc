@@ -23,24 +23,12 @@ std::vector<std::string> command(const char* name, const RunDirectory& directory
   return {name, "--folder", directory.folder.string(), "--database", directory.database.string()};
 }
 
-std::string describe(const ExitStatus& exit_status) {
-  return exit_status.signal != 0 ? "was killed (signal " + std::to_string(exit_status.signal) + ")"
-                                 : "ended with exit code " + std::to_string(exit_status.exit_code);
+std::string describe(const harness::ExitStatus& status) {
+  const std::string how = to_string(status);
+  return status.signal != 0 ? "was killed (" + how + ")" : "ended with " + how;
 }
 
 }  // namespace
-
-const char* to_string(Role role) {
-  switch (role) {
-    case Role::writer:
-      return "writer";
-    case Role::dispatcher:
-      return "dispatcher";
-    case Role::receiver:
-      break;
-  }
-  return "receiver";
-}
 
 const char* to_string(State state) {
   switch (state) {
@@ -74,9 +62,10 @@ Supervisor::Supervisor(WriterOptions writer, DispatcherOptions dispatcher,
 
 void Supervisor::start(Role role) {
   Slot& at = slot(role);
-  at.child = std::make_unique<Child>(at.command);
+  at.output = std::make_unique<harness::OutputPipe>();
+  at.process = std::make_unique<harness::Process>(at.command, at.output->take_input());
   at.status.state = State::starting;
-  at.status.pid = at.child->pid();
+  at.status.pid = at.process->pid();
 }
 
 void Supervisor::kill_dispatcher() {
@@ -85,15 +74,15 @@ void Supervisor::kill_dispatcher() {
   ++kills_;
   at.status.state = State::restarting;
   at.restart_at = Moment::clock::now() + kRestartAfter;
-  at.child->signal(SIGKILL);
+  at.process->signal(SIGKILL);
 }
 
 void Supervisor::break_receiver() {
   Slot& at = slot(Role::receiver);
-  if (!at.child || at.status.state == State::stopped) return;
+  if (!at.process || at.status.state == State::stopped) return;
   ++kills_;
   at.status.state = State::broken;
-  at.child->signal(SIGKILL);
+  at.process->signal(SIGKILL);
 }
 
 void Supervisor::heal_receiver() {
@@ -110,13 +99,13 @@ bool Supervisor::receiver_is_broken() const {
 void Supervisor::stop(Role role) {
   Slot& at = slot(role);
   at.status.state = State::stopped;
-  if (at.child) at.child->signal(SIGTERM);
+  if (at.process) at.process->signal(SIGTERM);
 }
 
 void Supervisor::kill(Role role) {
   Slot& at = slot(role);
   at.status.state = State::stopped;
-  if (at.child) at.child->signal(SIGKILL);
+  if (at.process) at.process->signal(SIGKILL);
 }
 
 void Supervisor::step(std::span<pollfd> others, milliseconds timeout) {
@@ -124,8 +113,8 @@ void Supervisor::step(std::span<pollfd> others, milliseconds timeout) {
   for (const Role role : kRoles) {
     const Slot& at = slot(role);
     // A negative descriptor is skipped by poll.
-    all.push_back({.fd = at.child ? at.child->descriptor() : -1, .events = POLLIN, .revents = 0});
-    if (at.status.state == State::restarting && !at.child) {
+    all.push_back({.fd = at.output ? at.output->descriptor() : -1, .events = POLLIN, .revents = 0});
+    if (at.status.state == State::restarting && !at.process) {
       const auto left = std::chrono::ceil<milliseconds>(at.restart_at - Moment::clock::now());
       timeout = std::clamp(left, milliseconds{0}, timeout);
     }
@@ -141,7 +130,7 @@ void Supervisor::step(std::span<pollfd> others, milliseconds timeout) {
 
 void Supervisor::read_from(Role role) {
   std::vector<std::string> lines;
-  const bool alive = slot(role).child->read(lines);
+  const bool alive = slot(role).output->read(lines);
   for (const std::string& line : lines) handle(role, Report::parse(line));
   if (!alive) reap(role);
 }
@@ -165,8 +154,9 @@ void Supervisor::note(Role role, const std::string& text) {
 
 void Supervisor::reap(Role role) {
   Slot& at = slot(role);
-  const ExitStatus exit_status = at.child->exit_status();
-  at.child.reset();
+  const harness::ExitStatus exit_status = at.process->wait();
+  at.process.reset();
+  at.output.reset();
   at.status.pid = 0;
   if (at.status.state == State::stopped) return;
   const std::string last_words = log_.empty() ? "none" : log_.back().text;
@@ -188,7 +178,7 @@ void Supervisor::reap(Role role) {
 void Supervisor::restart_due() {
   for (const Role role : kRoles) {
     Slot& at = slot(role);
-    if (at.status.state != State::restarting || at.child) continue;
+    if (at.status.state != State::restarting || at.process) continue;
     if (Moment::clock::now() < at.restart_at) continue;
     start(role);
     ++at.status.restarts;

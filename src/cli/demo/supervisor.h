@@ -12,17 +12,14 @@
 #include <string>
 #include <vector>
 
-#include "cli/demo/messages.h"
-#include "cli/demo/process.h"
-#include "cli/demo/roles.h"
-#include "cli/demo/stats.h"
+#include "cli/demo/demo.h"
+#include "cli/demo/report.h"
+#include "harness/process.h"
 
 namespace outbox::demo {
 
-enum class Role : std::uint8_t { writer, dispatcher, receiver };
+using harness::Role;
 inline constexpr std::array kRoles{Role::writer, Role::dispatcher, Role::receiver};
-
-const char* to_string(Role role);
 
 struct RoleStatus {
   enum class State : std::uint8_t { waiting, starting, up, restarting, broken, stopped };
@@ -74,7 +71,8 @@ class Supervisor {
   struct Slot {
     std::vector<std::string> command{};
     RoleStatus status{};
-    std::unique_ptr<Child> child{};
+    std::unique_ptr<harness::Process> process{};
+    std::unique_ptr<harness::OutputPipe> output{};  // of the process
     Moment restart_at{};
     int failures = 0;  // deaths before it was ready, in a row
   };

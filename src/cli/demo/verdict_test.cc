@@ -7,34 +7,34 @@
 namespace outbox::demo {
 namespace {
 
-Order order(const std::string& id, const std::string& customer, int number) {
-  return {.event_id = id, .customer = customer, .number = number};
+harness::Committed order(const std::string& id, const std::string& customer, int number) {
+  return {.id = id, .aggregate = customer, .number = number};
 }
 
-Message receipt(const std::string& id, const std::string& customer, int number) {
-  return {.id = id, .customer = customer, .number = number};
+harness::Message receipt(const std::string& id, const std::string& customer, int number) {
+  return {.id = id, .aggregate = customer, .number = number};
 }
 
 RunRecord all_is_well() {
   return {.orders = {order("1", "ann", 1), order("2", "bob", 1), order("4", "ann", 2)},
-          .rolled_back = {"3"},
+          .rolled_back = 1,
           .receipts = {receipt("2", "bob", 1), receipt("1", "ann", 1), receipt("4", "ann", 2)}};
 }
 
 TEST(Verdict, IsGoodWhenEverythingArrivedOnce) {
   const Verdict verdict = judge(all_is_well());
   EXPECT_TRUE(verdict.good());
-  EXPECT_EQ(verdict.committed, 3);
-  EXPECT_EQ(verdict.rolled_back, 1);
-  EXPECT_EQ(verdict.delivered, 3);
-  EXPECT_EQ(verdict.duplicates, 0);
+  EXPECT_EQ(verdict.events.committed, 3u);
+  EXPECT_EQ(verdict.rolled_back, 1u);
+  EXPECT_EQ(verdict.events.delivered, 3u);
+  EXPECT_EQ(verdict.events.duplicates, 0u);
 }
 
 TEST(Verdict, FindsWhatWasLost) {
   RunRecord record = all_is_well();
   record.receipts.pop_back();
   const Verdict verdict = judge(record);
-  EXPECT_EQ(verdict.lost, 1);
+  EXPECT_EQ(verdict.events.lost, 1u);
   EXPECT_FALSE(verdict.good());
 }
 
@@ -43,8 +43,8 @@ TEST(Verdict, TellsWhatIsPendingFromWhatIsLost) {
   record.receipts.pop_back();
   record.pending = {"4"};
   const Verdict verdict = judge(record);
-  EXPECT_EQ(verdict.lost, 0);
-  EXPECT_EQ(verdict.pending, 1);
+  EXPECT_EQ(verdict.events.lost, 0u);
+  EXPECT_EQ(verdict.events.pending, 1u);
   EXPECT_FALSE(verdict.good());
   EXPECT_NE(to_text(verdict, false).find("1 event still waited"), std::string::npos);
 }
@@ -53,22 +53,30 @@ TEST(Verdict, FindsARolledBackOrderThatWasDelivered) {
   RunRecord record = all_is_well();
   record.receipts.push_back(receipt("3", "bob", 2));
   const Verdict verdict = judge(record);
-  EXPECT_EQ(verdict.ghosts, 1);
+  EXPECT_EQ(verdict.events.ghosts, 1u);
   EXPECT_FALSE(verdict.good());
 }
 
 TEST(Verdict, FindsADeliveryThatNobodyRemembers) {
   RunRecord record = all_is_well();
   record.receipts.push_back(receipt("99", "bob", 2));
-  EXPECT_EQ(judge(record).ghosts, 1);
+  EXPECT_EQ(judge(record).events.ghosts, 1u);
 }
 
 TEST(Verdict, FindsAnOrderThatOvertookAnother) {
   RunRecord record = all_is_well();
   std::swap(record.receipts[1], record.receipts[2]);
   const Verdict verdict = judge(record);
-  EXPECT_EQ(verdict.order_breaks, 1);
+  EXPECT_EQ(verdict.events.order_breaks, 1u);
   EXPECT_FALSE(verdict.good());
+}
+
+TEST(Verdict, FindsAnEventThatArrivedAsSomethingElse) {
+  RunRecord record = all_is_well();
+  record.receipts.back().number = 3;
+  const Verdict verdict = judge(record);
+  EXPECT_FALSE(verdict.good());
+  EXPECT_NE(to_text(verdict, false).find("1 event arrived as something else"), std::string::npos);
 }
 
 TEST(Verdict, TakesARepeatForADuplicateAndNotForABreakOfTheOrder) {
@@ -76,8 +84,8 @@ TEST(Verdict, TakesARepeatForADuplicateAndNotForABreakOfTheOrder) {
   record.receipts.push_back(receipt("1", "ann", 1));
   record.kills = 1;
   const Verdict verdict = judge(record);
-  EXPECT_EQ(verdict.duplicates, 1);
-  EXPECT_EQ(verdict.order_breaks, 0);
+  EXPECT_EQ(verdict.events.duplicates, 1u);
+  EXPECT_EQ(verdict.events.order_breaks, 0u);
   EXPECT_TRUE(verdict.good());
   EXPECT_NE(to_text(verdict, false).find("1 duplicate after 1 kill: at-least-once"),
             std::string::npos);

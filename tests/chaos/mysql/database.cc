@@ -14,7 +14,6 @@
 #include "outbox/error.h"
 #include "outbox/mysql.h"
 #include "support/mysql.h"
-#include "temporary_database.h"
 
 namespace outbox::chaos {
 namespace {

@@ -10,7 +10,6 @@
 #include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "support/postgres.h"
-#include "temporary_database.h"
 
 namespace outbox::chaos {
 namespace {

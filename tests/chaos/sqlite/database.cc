@@ -8,7 +8,6 @@
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
 #include "support/temporary_directory.h"
-#include "temporary_database.h"
 
 namespace outbox::chaos {
 namespace {

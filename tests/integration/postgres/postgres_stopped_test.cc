@@ -10,10 +10,10 @@
 #include <thread>
 #include <vector>
 
-#include "ledger.h"
+#include "harness/process.h"
+#include "harness/receiver.h"
 #include "outbox/error.h"
 #include "outbox/postgres.h"
-#include "process.h"
 #include "support/postgres.h"
 #include "support/tcp_proxy.h"
 #include "support/temporary_directory.h"
@@ -53,10 +53,10 @@ class PostgresStoppedTest : public ::testing::Test {
   int update_all() const {
     const std::string port_file = directory_.file("port");
     const auto told = [&] {
-      return std::filesystem::exists(port_file) && !chaos::read_lines(port_file).empty();
+      return std::filesystem::exists(port_file) && !harness::read_lines(port_file).empty();
     };
     if (!eventually(told)) return 2;
-    const int port = std::stoi(chaos::read_lines(port_file).at(0));
+    const int port = std::stoi(harness::read_lines(port_file).at(0));
     const auto store = open(test::with_port(test::postgres_url(), port));
     const auto instance = store->join({.name = "stopped", .lease = 3s});
     const Lease lease = instance->renew();
@@ -83,7 +83,7 @@ class PostgresStoppedTest : public ::testing::Test {
 
 TEST_F(PostgresStoppedTest, OthersTakeOverWithinALeaseOrSo) {
   // Before there are threads.
-  chaos::Process stopped([this] { return update_all(); });
+  harness::Process stopped([this] { return update_all(); });
   const auto store = open(test::postgres_url());
   test::Sql sql;
   sql.execute("INSERT INTO " + schema_->name() +
@@ -91,7 +91,7 @@ TEST_F(PostgresStoppedTest, OthersTakeOverWithinALeaseOrSo) {
               "FROM generate_series(1, 1000) AS i");
   test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
   proxy.hold_request(kMiddle);
-  chaos::Ledger(directory_.file("port")).append(std::to_string(proxy.port()));
+  harness::Ledger(directory_.file("port")).append(std::to_string(proxy.port()));
   ASSERT_TRUE(eventually([&] { return proxy.held() == 1; }));
   stopped.signal(SIGSTOP);
 
@@ -111,7 +111,7 @@ TEST_F(PostgresStoppedTest, OthersTakeOverWithinALeaseOrSo) {
 
   stopped.signal(SIGCONT);
   proxy.cut();
-  EXPECT_EQ(stopped.wait(kPatience), "") << "its updates are late";
+  EXPECT_EQ(stopped.wait(kPatience), harness::ExitStatus{}) << "its updates are late";
 }
 
 }  // namespace

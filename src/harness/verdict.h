@@ -12,9 +12,12 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
-namespace outbox::chaos {
+#include "harness/receiver.h"
+
+namespace outbox::harness {
 
 // A business row, written in the same transaction as its event.
 struct Committed {
@@ -27,17 +30,6 @@ struct Committed {
 
   // In microseconds since 1970: it must not arrive before. 0: at any time.
   std::int64_t not_before = 0;
-};
-
-// What the receiver wrote down, in the order of arrival.
-struct Arrival {
-  std::string id{};
-  std::string aggregate{};
-  std::int64_t number = 0;
-  std::int64_t epoch = 0;
-  int process = 0;  // which dispatcher delivered it; 0: nobody says
-  int attempt = 1;
-  std::int64_t at = 0;  // microseconds since 1970
 };
 
 // What the writer of a transaction was told of its COMMIT. It did not hear: unknown.
@@ -57,11 +49,15 @@ struct Expected {
 
   // Whether an epoch is one process's. Not with row claims, which own rows, and no shards.
   bool epochs = true;
+
+  // Ids of events that may still arrive: pending instead of lost.
+  std::unordered_set<std::string> pending{};
 };
 
 struct Verdict {
   std::size_t committed = 0;
   std::size_t delivered = 0;  // committed events that arrived at least once
+  std::size_t pending = 0;    // committed, and may still arrive: see Expected; or says the table
   std::size_t lost = 0;       // committed, and never arrived
   std::size_t ghosts = 0;     // arrived, and were never committed
 
@@ -80,9 +76,7 @@ struct Verdict {
   std::size_t early = 0;             // arrived before their time
   std::size_t longest_pause_ms = 0;  // between two arrivals
 
-  // What the table says at the end; the oracle does not fill these in.
-  std::size_t dead = 0;
-  std::size_t pending = 0;
+  std::size_t dead = 0;  // says the table at the end; judge() does not fill it in
 
   bool may_lose_commits = false;
 
@@ -96,10 +90,10 @@ struct Verdict {
   std::size_t figure(std::string_view name) const;
 };
 
-Verdict judge(std::span<const Committed> committed, std::span<const Arrival> arrivals,
+Verdict judge(std::span<const Committed> committed, std::span<const Message> arrivals,
               const Expected& expected, std::span<const Attempt> attempts = {});
 
 // A line for each figure, then the examples.
 std::ostream& operator<<(std::ostream& out, const Verdict& verdict);
 
-}  // namespace outbox::chaos
+}  // namespace outbox::harness

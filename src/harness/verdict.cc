@@ -1,4 +1,4 @@
-#include "oracle.h"
+#include "harness/verdict.h"
 
 #include <algorithm>
 #include <array>
@@ -9,12 +9,12 @@
 #include <unordered_set>
 #include <utility>
 
-namespace outbox::chaos {
+namespace outbox::harness {
 namespace {
 
 constexpr std::size_t kExamples = 10;
 
-std::string named(const Arrival& arrival, std::size_t index) {
+std::string describe(const Message& arrival, std::size_t index) {
   return arrival.id + " (aggregate '" + arrival.aggregate + "', number " +
          std::to_string(arrival.number) + ", epoch " + std::to_string(arrival.epoch) +
          ", process " + std::to_string(arrival.process) + ", attempt " +
@@ -57,10 +57,10 @@ class Judge {
     }
   }
 
-  Verdict judge(std::span<const Arrival> arrivals) {
+  Verdict judge(std::span<const Message> arrivals) {
     for (const Attempt& attempt : attempts_) take_attempt(attempt);
     std::int64_t before = 0;
-    for (const Arrival& arrival : arrivals) {
+    for (const Message& arrival : arrivals) {
       if (before > 0 && arrival.at > before) {
         const auto pause = static_cast<std::size_t>((arrival.at - before) / 1'000);
         verdict_.longest_pause_ms = std::max(verdict_.longest_pause_ms, pause);
@@ -70,6 +70,10 @@ class Judge {
     }
     for (const Committed& row : committed_) {
       if (seen_.at(row.id).times > 0) continue;
+      if (expected_.pending.contains(row.id)) {
+        ++verdict_.pending;
+        continue;
+      }
       ++verdict_.lost;
       example("lost: " + row.id + " (aggregate '" + row.aggregate + "', number " +
               std::to_string(row.number) + ") was committed and never arrived");
@@ -112,7 +116,7 @@ class Judge {
     }
   }
 
-  void take(const Arrival& arrival) {
+  void take(const Message& arrival) {
     ++index_;
     take_owner(arrival);
     Seen& event = seen_.try_emplace(arrival.id).first->second;
@@ -130,44 +134,44 @@ class Judge {
 
   // An epoch is one process's. Where commits are lost, so are registrations, and their
   // epochs are given out again.
-  void take_owner(const Arrival& arrival) {
+  void take_owner(const Message& arrival) {
     if (!expected_.epochs || expected_.may_lose_commits) return;
     if (arrival.epoch == 0 || arrival.process == 0) return;
     Owner& owner = owners_.try_emplace(arrival.epoch, Owner{arrival.process, false}).first->second;
     if (owner.process == arrival.process || owner.disputed) return;
     owner.disputed = true;
     ++verdict_.double_owners;
-    example("two owners: " + named(arrival, index_) + " came in an epoch of process " +
+    example("two owners: " + describe(arrival, index_) + " came in an epoch of process " +
             std::to_string(owner.process));
   }
 
-  void take_ghost(const Arrival& arrival) {
+  void take_ghost(const Message& arrival) {
     if (expected_.may_lose_commits && tried_.contains(arrival.id)) {
       ++verdict_.ghosts_of_lost_commits;
       return;
     }
     ++verdict_.ghosts;
-    example("ghost: " + named(arrival, index_) + " was never committed");
+    example("ghost: " + describe(arrival, index_) + " was never committed");
   }
 
-  void compare(const Arrival& arrival, const Committed& row) {
+  void compare(const Message& arrival, const Committed& row) {
     if (arrival.aggregate != row.aggregate || arrival.number != row.number) {
       ++verdict_.garbled;
-      example("garbled: " + named(arrival, index_) + " was committed as aggregate '" +
+      example("garbled: " + describe(arrival, index_) + " was committed as aggregate '" +
               row.aggregate + "', number " + std::to_string(row.number));
     }
     if (arrival.at < row.not_before) {
       ++verdict_.early;
-      example("early: " + named(arrival, index_) + " came " +
+      example("early: " + describe(arrival, index_) + " came " +
               std::to_string(row.not_before - arrival.at) + " us before its time");
     }
   }
 
-  void take_in_order(const Arrival& arrival, const Committed& row) {
+  void take_in_order(const Message& arrival, const Committed& row) {
     std::int64_t& last = reached_.try_emplace(row.aggregate, row.number).first->second;
     if (row.number < last) {
       ++verdict_.order_breaks;
-      example("order break: " + named(arrival, index_) + " came after number " +
+      example("order break: " + describe(arrival, index_) + " came after number " +
               std::to_string(last));
     } else {
       last = row.number;
@@ -204,7 +208,7 @@ std::size_t Verdict::figure(std::string_view name) const {
   throw std::invalid_argument("the verdict has no figure '" + std::string(name) + "'");
 }
 
-Verdict judge(std::span<const Committed> committed, std::span<const Arrival> arrivals,
+Verdict judge(std::span<const Committed> committed, std::span<const Message> arrivals,
               const Expected& expected, std::span<const Attempt> attempts) {
   return Judge(committed, expected, attempts).judge(arrivals);
 }
@@ -222,4 +226,4 @@ std::ostream& operator<<(std::ostream& out, const Verdict& verdict) {
   return out;
 }
 
-}  // namespace outbox::chaos
+}  // namespace outbox::harness

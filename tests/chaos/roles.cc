@@ -1,16 +1,20 @@
+#include "roles.h"
+
 #include <algorithm>
+#include <array>
 #include <atomic>
+#include <csignal>
 #include <memory>
 #include <random>
 #include <stdexcept>
 #include <string>
 #include <thread>
+#include <vector>
 
-#include "courier.h"
+#include "harness/process.h"
+#include "harness/receiver.h"
+#include "outbox/clock.h"
 #include "outbox/outbox.h"
-#include "role_signals.h"
-#include "roles.h"
-#include "stepping_clock.h"
 #include "workload.h"
 
 namespace outbox::chaos {
@@ -18,12 +22,44 @@ namespace {
 
 using namespace std::chrono_literals;
 
+// --- The writer ---
+
+constexpr int kThreads = 3;
+
+WorkloadOptions options_of(const Settings& settings, int thread) {
+  return {.rollbacks = path_of(kRollbacks, settings, thread),
+          .outcomes = path_of(kOutcomes, settings, thread),
+          .attempts = path_of(kAttempts, settings, thread),
+          .seed = settings.seed * 1'000'003 +
+                  static_cast<std::uint64_t>(settings.incarnation * 16 + thread)};
+}
+
+// --- The dispatcher ---
+
+// For the receiver: longer than any stop, and than a restart on a busy machine.
+constexpr std::chrono::seconds kPatience{20};
+
+// A host whose time of day is mostly wrong: it steps every second, by up to a day either way.
+// Thread-safe.
+class SteppingClock final : public Clock {
+ public:
+  Time now() const override {
+    using std::chrono::hours;
+    using std::chrono::seconds;
+    constexpr std::array<seconds, 6> kErrors{seconds{0}, hours{1},    seconds{-5},
+                                             hours{-24}, seconds{20}, hours{24}};
+    const auto second = std::chrono::floor<seconds>(steady().time_since_epoch()).count();
+    return host_clock().now() + kErrors[static_cast<std::size_t>(second) % kErrors.size()];
+  }
+  Steady steady() const override { return host_clock().steady(); }
+};
+
 // Hands events to the receiver, and fails now and then before it does: an
 // attempt that failed has delivered nothing, so that it adds no duplicate.
 class Deliverer {
  public:
   explicit Deliverer(const Settings& settings)
-      : courier_(socket_path(settings.directory)),
+      : client_(socket_path(settings.directory), kPatience),
         process_(settings.incarnation),
         seed_(settings.seed * 7'919 + static_cast<std::uint64_t>(settings.incarnation)) {}
 
@@ -32,12 +68,12 @@ class Deliverer {
     if (luck < 3) throw std::runtime_error("a failure on purpose");
     if (luck < 4) return Outcome::retry_after(5ms);
     const Movement movement = parse_payload(event.payload());
-    courier_.deliver({.id = event.id(),
-                      .aggregate = event.aggregate_id(),
-                      .number = movement.number,
-                      .epoch = delivery.epoch,
-                      .process = process_,
-                      .attempt = delivery.attempt});
+    client_.deliver({.id = event.id(),
+                     .aggregate = event.aggregate_id(),
+                     .number = movement.number,
+                     .epoch = delivery.epoch,
+                     .process = process_,
+                     .attempt = delivery.attempt});
     return Outcome::done();
   }
 
@@ -47,7 +83,7 @@ class Deliverer {
     return generator();
   }
 
-  Courier courier_;
+  harness::Client client_;
   const int process_;
   const std::uint64_t seed_;
   std::atomic<std::uint64_t> calls_{0};
@@ -78,8 +114,41 @@ Options options_of(const Settings& settings, const Database& database) {
 
 }  // namespace
 
+int run_writer(const Settings& settings) {
+  harness::Signals signals{SIGTERM, SIGUSR1};
+  const auto database = database_of(settings);
+  const auto store = open_patiently(*database);
+  Writer writer{store};
+  {
+    std::vector<std::jthread> threads;
+    threads.reserve(kThreads + 2);
+    for (int n = 0; n < kThreads; ++n) {
+      threads.emplace_back([&, n](const std::stop_token& stop) {
+        Workload(writer, connect_patiently(*database, *store), options_of(settings, n)).run(stop);
+      });
+    }
+    if (!settings.direct_url.empty()) {
+      // Around the network: a cut would end every transaction that takes its time.
+      threads.emplace_back([&](const std::stop_token& stop) {
+        const auto direct = database_of(around_the_network(settings));
+        Workload(writer, connect_patiently(*direct, *store), options_of(settings, kThreads))
+            .run_slowly(stop);
+      });
+    }
+    if (settings.rate > 0) {
+      threads.emplace_back([&](const std::stop_token& stop) {
+        Workload(writer, connect_patiently(*database, *store), options_of(settings, kThreads + 1))
+            .run_in_bulk(stop, settings.rate);
+      });
+    }
+    while (signals.wait() != SIGTERM) {
+    }
+  }
+  return 0;
+}
+
 int run_dispatcher(const Settings& settings) {
-  const RoleSignals signals;
+  harness::Signals signals{SIGTERM, SIGUSR1};
   const SteppingClock wrong_clock;
   const auto database = database_of(settings, settings.wrong_clock ? &wrong_clock : nullptr);
   const auto sound = open_patiently(*database);
@@ -101,12 +170,20 @@ int run_dispatcher(const Settings& settings) {
         .seed = settings.seed * 999'983 + static_cast<std::uint64_t>(settings.incarnation),
         .delays = !settings.wrong_clock};
     Workload(box.writer(), connect_patiently(*database, *sound), options).run(stop);
-    const Ledger finished(path_of(kFinished, settings, 0));
+    const harness::Ledger finished(path_of(kFinished, settings, 0));
   });
   while (signals.wait() != SIGTERM) application.request_stop();
   application.request_stop();
   application.join();
   box.close();
+  return 0;
+}
+
+int run_receiver(const Settings& settings) {
+  const harness::Signals stop;
+  harness::Receiver(
+      {.ledger = ledger_path(settings.directory), .socket = socket_path(settings.directory)})
+      .serve(stop);
   return 0;
 }
 

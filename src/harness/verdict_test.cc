@@ -1,11 +1,11 @@
-#include "oracle.h"
+#include "harness/verdict.h"
 
 #include <gtest/gtest.h>
 
 #include <sstream>
 #include <stdexcept>
 
-namespace outbox::chaos {
+namespace outbox::harness {
 namespace {
 
 // Three events of one aggregate and one of another.
@@ -14,13 +14,13 @@ const std::vector<Committed> kRows{{.id = "a1", .aggregate = "a", .number = 1},
                                    {.id = "a3", .aggregate = "a", .number = 3},
                                    {.id = "b1", .aggregate = "b", .number = 1}};
 
-Arrival arrival(const std::string& id) {
+Message arrival(const std::string& id) {
   return {.id = id, .aggregate = id.substr(0, 1), .number = std::stoi(id.substr(1)), .at = 100};
 }
 
 Verdict judged(const std::vector<std::string>& ids, const Expected& expected = {},
                const std::vector<Committed>& rows = kRows) {
-  std::vector<Arrival> arrivals;
+  std::vector<Message> arrivals;
   for (const std::string& id : ids) arrivals.push_back(arrival(id));
   return judge(rows, arrivals, expected);
 }
@@ -75,7 +75,7 @@ TEST(Oracle, JudgesNoOrderWhereNoneWasPromised) {
 }
 
 TEST(Oracle, CountsWhatArrivedWithOtherContents) {
-  const std::vector<Arrival> arrivals{{.id = "a1", .aggregate = "a", .number = 2}};
+  const std::vector<Message> arrivals{{.id = "a1", .aggregate = "a", .number = 2}};
   EXPECT_EQ(judge(std::vector{kRows[0]}, arrivals, {}).garbled, 1u);
 }
 
@@ -91,7 +91,7 @@ TEST(Oracle, CountsWhatArrivedBeforeItsTime) {
 
 Verdict judged_owners(const std::vector<std::pair<std::int64_t, int>>& epochs_and_processes,
                       bool may_lose_commits = false) {
-  std::vector<Arrival> arrivals;
+  std::vector<Message> arrivals;
   for (const auto& [epoch, process] : epochs_and_processes) {
     arrivals.push_back(
         {.id = "b1", .aggregate = "b", .number = 1, .epoch = epoch, .process = process});
@@ -113,7 +113,7 @@ TEST(Oracle, AllowsAProcessToHaveSeveralEpochsAndToDeliverLate) {
 TEST(Oracle, DoesNotCompareOwnersOfEpochsThatMayBeGivenOutAgain) {
   EXPECT_TRUE(judged_owners({{1, 7}, {1, 8}}, true).clean());
   EXPECT_TRUE(judged_owners({{0, 7}, {0, 8}}).clean()) << "no epoch";
-  const std::vector<Arrival> arrivals{
+  const std::vector<Message> arrivals{
       {.id = "b1", .aggregate = "b", .number = 1, .epoch = 1, .process = 7},
       {.id = "b1", .aggregate = "b", .number = 1, .epoch = 1, .process = 8}};
   EXPECT_TRUE(
@@ -124,7 +124,7 @@ TEST(Oracle, DoesNotCompareOwnersOfEpochsThatMayBeGivenOutAgain) {
 
 Verdict judged_after(const std::vector<Attempt>& attempts, const std::vector<std::string>& ids,
                      bool may_lose_commits) {
-  std::vector<Arrival> arrivals;
+  std::vector<Message> arrivals;
   for (const std::string& id : ids) arrivals.push_back(arrival(id));
   return judge(kRows, arrivals, {.may_lose_commits = may_lose_commits}, attempts);
 }
@@ -172,7 +172,7 @@ TEST(Oracle, FindsATransactionThatIsThereInPart) {
 }
 
 TEST(Oracle, MeasuresTheLongestPause) {
-  const std::vector<Arrival> arrivals{{.id = "a1", .aggregate = "a", .number = 1, .at = 5'000},
+  const std::vector<Message> arrivals{{.id = "a1", .aggregate = "a", .number = 1, .at = 5'000},
                                       {.id = "a2", .aggregate = "a", .number = 2, .at = 12'000},
                                       {.id = "a3", .aggregate = "a", .number = 3, .at = 13'000}};
   EXPECT_EQ(judge(kRows, arrivals, {}).longest_pause_ms, 7u);
@@ -203,4 +203,4 @@ TEST(Oracle, KnowsItsFiguresByName) {
 }
 
 }  // namespace
-}  // namespace outbox::chaos
+}  // namespace outbox::harness
