@@ -11,8 +11,8 @@
 #include <thread>
 
 #include "database.h"
+#include "harness/ledger.h"
 #include "harness/process.h"
-#include "harness/receiver.h"
 #include "outbox/outbox.h"
 #include "support/services.h"
 #include "support/temporary_directory.h"

@@ -7,7 +7,6 @@
 #include "base/time_text.h"
 #include "cli/arguments/values.h"
 #include "cli/commands/commands.h"
-#include "cli/doctor/row_repair.h"
 #include "cli/errors.h"
 #include "cli/output/text.h"
 

@@ -28,7 +28,7 @@ struct ExamineOptions {
   bool integrity = true;  // read the whole database to see if it is sound
 };
 
-// How `outbox doctor` finds and repairs rows that contradict themselves (row_repair.h).
+// How `outbox doctor` finds and repairs rows that contradict themselves; see check_rows().
 struct RepairSql {
   static constexpr std::size_t kFound = 1'000;
 
@@ -86,6 +86,22 @@ std::string known_urls();
 std::unique_ptr<Backend> make_sqlite_backend(std::string path, std::string table);
 std::unique_ptr<Backend> make_postgres_backend(std::string url, std::string table);
 std::unique_ptr<Backend> make_mysql_backend(std::string url, std::string table);
+
+// --- Rows whose status and hold contradict each other ---
+
+// The rules, the same on every database. The status is what people set, so the hold follows
+// it; nothing is delivered that may have been, and nothing is deleted:
+//
+//   NEW, RETRY   becomes due, at its available_at or at once
+//   DONE         is finished: hold NULL
+//   DEAD         is finished and blocks nobody: hold NULL
+//   no status    becomes DEAD, with a note in last_error; an operator may replay it
+//
+// Without `repair` it only says what it would do. With it, rows are changed by short
+// transactions, each row only if it still contradicts itself. A row that the store refuses to
+// change, or that somebody keeps locked, does not keep the others from being repaired. What
+// the store throws becomes a finding.
+std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair);
 
 // --- For those who implement one ---
 

@@ -1,5 +1,4 @@
-#include "cli/doctor/row_repair.h"
-
+// Rows whose status and hold contradict each other, and what becomes of them.
 #include <algorithm>
 #include <array>
 #include <cstddef>
@@ -9,6 +8,7 @@
 #include <variant>
 
 #include "base/quote.h"
+#include "cli/doctor/backend.h"
 #include "cli/output/text.h"
 #include "outbox/error.h"
 

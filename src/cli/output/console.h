@@ -12,7 +12,6 @@
 
 #include "base/quote.h"
 #include "cli/output/json.h"
-#include "cli/output/table.h"
 #include "cli/output/text.h"
 
 namespace outbox::cli {

@@ -10,7 +10,7 @@
 
 #include "cli/output/console.h"
 #include "cli/output/json.h"
-#include "cli/output/table.h"
+#include "cli/output/text.h"
 #include "outbox/spi/store.h"
 
 namespace outbox::cli {

@@ -10,8 +10,8 @@
 #include <thread>
 #include <vector>
 
+#include "harness/ledger.h"
 #include "harness/process.h"
-#include "harness/receiver.h"
 #include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "support/postgres.h"

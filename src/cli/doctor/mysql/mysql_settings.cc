@@ -1,7 +1,7 @@
-#include "cli/doctor/mysql/mysql_settings.h"
-
+// What the settings of a MariaDB or MySQL server mean for an outbox.
 #include <stdexcept>
 
+#include "cli/doctor/mysql/mysql_doctor.h"
 #include "cli/output/text.h"
 
 namespace outbox::cli {
