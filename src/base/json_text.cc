@@ -1,5 +1,8 @@
 #include "base/json_text.h"
 
+#include <algorithm>
+#include <utility>
+
 #include "base/utf8.h"
 
 namespace outbox {
@@ -110,14 +113,24 @@ void append_json_string(std::string& out, std::string_view text) {
   out += '"';
 }
 
-std::optional<JsonFault> read_json_string(std::string_view text, std::size_t& pos,
-                                          std::string& out) {
-  for (++pos;;) {
-    const std::size_t end = text.find_first_of("\"\\", pos);
-    out += text.substr(pos, end - pos);
-    pos = end + 1;
-    if (text[end] == '"') return std::nullopt;
-    if (!append_unescaped(text, pos, out)) return JsonFault{end, "lone surrogate"};
+char JsonScanner::next() {
+  pos_ = std::min(text_.find_first_not_of(" \t\r\n,:", pos_), text_.size());
+  return pos_ < text_.size() ? text_[pos_] : '\0';
+}
+
+std::string_view JsonScanner::read_word() {
+  const std::size_t end = std::min(text_.find_first_of(" \t\r\n,]}", pos_), text_.size());
+  const std::size_t start = std::exchange(pos_, end);
+  return text_.substr(start, end - start);
+}
+
+std::optional<JsonFault> JsonScanner::read_string(std::string& out) {
+  for (++pos_;;) {
+    const std::size_t end = text_.find_first_of("\"\\", pos_);
+    out += text_.substr(pos_, end - pos_);
+    pos_ = end + 1;
+    if (text_[end] == '"') return std::nullopt;
+    if (!append_unescaped(text_, pos_, out)) return JsonFault{end, "lone surrogate"};
   }
 }
 

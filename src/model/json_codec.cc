@@ -30,45 +30,29 @@ void check_encodable(const std::string& key, const std::string& value) {
                        std::to_string(offset));
 }
 
-// Reads a text that has passed check_json(), so that only what is allowed in
-// JSON but not in headers is left to be refused.
-class Reader {
- public:
-  explicit Reader(std::string_view text) : text_(text) {}
-
-  Headers read() {
-    Headers headers;
-    if (next() == 'n') return headers;  // null
-    if (next() != '{') refuse("expected '{'", pos_);
-    ++pos_;
-    while (next() != '}') {
-      const std::size_t start = pos_;
-      std::string key = string();
-      if (next() != '"') refuse("expected a string", pos_);
-      const auto [place, is_new] = headers.try_emplace(std::move(key), string());
-      if (!is_new) refuse("duplicate key " + quote(place->first), start);
-    }
-    return headers;
+std::string read_string(JsonScanner& scanner) {
+  std::string out;
+  if (const std::optional<JsonFault> fault = scanner.read_string(out)) {
+    refuse(std::string(fault->what), fault->offset);
   }
+  return out;
+}
 
- private:
-  // The commas and colons are known to be where they belong.
-  char next() {
-    pos_ = text_.find_first_not_of(" \t\r\n,:", pos_);
-    return text_[pos_];
+// The text is JSON, so that only what is allowed there but not in headers is left to be refused.
+Headers read_headers(JsonScanner scanner) {
+  Headers headers;
+  if (scanner.next() == 'n') return headers;  // null
+  if (scanner.next() != '{') refuse("expected '{'", scanner.position());
+  scanner.skip_bracket();
+  while (scanner.next() != '}') {
+    const std::size_t start = scanner.position();
+    std::string key = read_string(scanner);
+    if (scanner.next() != '"') refuse("expected a string", scanner.position());
+    const auto [place, is_new] = headers.try_emplace(std::move(key), read_string(scanner));
+    if (!is_new) refuse("duplicate key " + quote(place->first), start);
   }
-
-  std::string string() {
-    std::string out;
-    if (const std::optional<JsonFault> fault = read_json_string(text_, pos_, out)) {
-      refuse(std::string(fault->what), fault->offset);
-    }
-    return out;
-  }
-
-  const std::string_view text_;
-  std::size_t pos_ = 0;
-};
+  return headers;
+}
 
 class DefaultJsonCodec final : public JsonCodec {
  public:
@@ -90,7 +74,7 @@ class DefaultJsonCodec final : public JsonCodec {
     if (const std::optional<JsonFault> fault = check_json(text)) {
       refuse(std::string(fault->what), fault->offset);
     }
-    return Reader(text).read();
+    return read_headers(JsonScanner(text));
   }
 };
 

@@ -48,13 +48,13 @@ const Place* find_repeated(std::vector<Place>& places) {
 // harmless.
 class Reader {
  public:
-  explicit Reader(std::string_view text) : text_(text) {}
+  explicit Reader(std::string_view text) : scanner_(text) {}
 
   JsonValue read() { return value(0); }
 
  private:
   JsonValue value(std::size_t depth) {
-    switch (next()) {
+    switch (scanner_.next()) {
       case '{':
         return object(deeper(depth));
       case '[':
@@ -62,22 +62,23 @@ class Reader {
       case '"':
         return string();
       case 't':
-        pos_ += 4;
+        scanner_.read_word();
         return true;
       case 'f':
-        pos_ += 5;
+        scanner_.read_word();
         return false;
       case 'n':
-        pos_ += 4;
+        scanner_.read_word();
         return nullptr;
       default:
-        return number();
+        return JsonValue::number(std::string(scanner_.read_word()));
     }
   }
 
   std::size_t deeper(std::size_t depth) const {
     if (depth == kMaxJsonDepth) {
-      refuse("nested deeper than " + std::to_string(kMaxJsonDepth) + " levels", pos_);
+      refuse("nested deeper than " + std::to_string(kMaxJsonDepth) + " levels",
+             scanner_.position());
     }
     return depth + 1;
   }
@@ -85,12 +86,12 @@ class Reader {
   JsonValue object(std::size_t depth) {
     std::vector<JsonValue::Member> members;
     std::vector<std::size_t> offsets;
-    for (++pos_; next() != '}';) {
-      offsets.push_back(pos_);
+    for (scanner_.skip_bracket(); scanner_.next() != '}';) {
+      offsets.push_back(scanner_.position());
       std::string key = string();
       members.push_back({.key = std::move(key), .value = value(depth)});
     }
-    ++pos_;
+    scanner_.skip_bracket();
     // All at once at the end, so that many keys take no more than sorting them does.
     std::vector<Place> places;
     places.reserve(members.size());
@@ -105,33 +106,20 @@ class Reader {
 
   JsonValue array(std::size_t depth) {
     std::vector<JsonValue> items;
-    for (++pos_; next() != ']';) items.push_back(value(depth));
-    ++pos_;
+    for (scanner_.skip_bracket(); scanner_.next() != ']';) items.push_back(value(depth));
+    scanner_.skip_bracket();
     return JsonValue::array(std::move(items));
   }
 
   std::string string() {
     std::string out;
-    if (const std::optional<JsonFault> fault = read_json_string(text_, pos_, out)) {
+    if (const std::optional<JsonFault> fault = scanner_.read_string(out)) {
       refuse(std::string(fault->what), fault->offset);
     }
     return out;
   }
 
-  JsonValue number() {
-    const std::size_t end = std::min(text_.find_first_of(" \t\r\n,]}", pos_), text_.size());
-    const std::size_t start = std::exchange(pos_, end);
-    return JsonValue::number(std::string(text_.substr(start, end - start)));
-  }
-
-  // The commas and colons are known to be where they belong.
-  char next() {
-    pos_ = text_.find_first_not_of(" \t\r\n,:", pos_);
-    return text_[pos_];
-  }
-
-  const std::string_view text_;
-  std::size_t pos_ = 0;
+  JsonScanner scanner_;
 };
 
 void append_string(std::string& out, std::string_view text) {

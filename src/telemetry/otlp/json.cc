@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <variant>
 
-#include "base/utf8.h"
+#include "base/json_text.h"
 
 namespace outbox::otlp {
 namespace {
@@ -24,15 +24,15 @@ void append_key(std::string& out, std::string_view key) {
 
 void append_attribute(std::string& out, std::string_view key, std::string_view value) {
   out += R"({"key":)";
-  append_json(out, key);
+  append_json_string(out, key);
   out += R"(,"value":{"stringValue":)";
-  append_json(out, value);
+  append_json_string(out, value);
   out += "}}";
 }
 
 void append_attribute(std::string& out, std::string_view key, std::int64_t value) {
   out += R"({"key":)";
-  append_json(out, key);
+  append_json_string(out, key);
   out += R"(,"value":{"intValue":")";
   out += std::to_string(value);
   out += "\"}}";
@@ -52,12 +52,12 @@ void append_span(std::string& out, const Span& span) {
   if (span.parent != SpanId{}) out += R"(,"parentSpanId":")" + to_string(span.parent) + '"';
   if (!span.context.state.empty()) {
     out += R"(,"traceState":)";
-    append_json(out, span.context.state);
+    append_json_string(out, span.context.state);
   }
   out += R"(,"flags":)";
   out += span.context.sampled ? '1' : '0';
   out += R"(,"name":)";
-  append_json(out, span.name);
+  append_json_string(out, span.name);
   out += R"(,"kind":)";
   out += std::to_string(span.kind == Span::Kind::producer ? kProducer : kConsumer);
   out += ',';
@@ -75,35 +75,12 @@ void append_span(std::string& out, const Span& span) {
   out += R"(],"status":{)";
   if (span.failed) {
     out += R"("code":)" + std::to_string(kError) + R"(,"message":)";
-    append_json(out, span.error);
+    append_json_string(out, span.error);
   }
   out += "}}";
 }
 
 }  // namespace
-
-void append_json(std::string& out, std::string_view text) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  out += '"';
-  while (!text.empty()) {
-    const std::size_t length = utf8_sequence(text);
-    const char c = text.front();
-    if (length == 0) {
-      out += "\xef\xbf\xbd";
-    } else if (c == '"' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (static_cast<unsigned char>(c) < 0x20) {
-      out += "\\u00";
-      out += kDigits[static_cast<unsigned char>(c) >> 4U];
-      out += kDigits[static_cast<unsigned char>(c) & 15U];
-    } else {
-      out += text.substr(0, length);
-    }
-    text.remove_prefix(std::max<std::size_t>(length, 1));
-  }
-  out += '"';
-}
 
 std::string resource_json(const std::string& service_name,
                           const std::map<std::string, std::string>& attributes) {
@@ -135,16 +112,26 @@ std::string request_json(std::string_view resource, std::span<const Span> spans)
 std::uint64_t rejected_spans(std::string_view answer) {
   // {"partialSuccess":{"rejectedSpans":"3",...}}, the number with quotes or
   // without. Nothing else in an answer has that key.
-  constexpr std::string_view kKey = "\"rejectedSpans\"";
-  const std::size_t key = answer.find(kKey);
-  if (key == answer.npos) return 0;
-  answer.remove_prefix(key + kKey.size());
-  const std::size_t value = answer.find_first_not_of(" \t\r\n:\"");
-  if (value == answer.npos) return 0;
-  std::uint64_t rejected = 0;
-  const char* end = answer.data() + answer.size();
-  const auto result = std::from_chars(answer.data() + value, end, rejected);
-  return result.ec == std::errc() ? rejected : 0;
+  if (check_json(answer)) return 0;
+  JsonScanner scanner(answer);
+  bool is_next = false;
+  for (char begin = scanner.next(); begin != '\0'; begin = scanner.next()) {
+    std::string word;
+    if (begin == '"') {
+      if (scanner.read_string(word)) return 0;
+    } else if (std::string_view("{}[]").find(begin) != std::string_view::npos) {
+      scanner.skip_bracket();
+    } else {
+      word = scanner.read_word();
+    }
+    if (is_next) {
+      std::uint64_t rejected = 0;
+      const auto result = std::from_chars(word.data(), word.data() + word.size(), rejected);
+      return result.ec == std::errc() ? rejected : 0;
+    }
+    is_next = word == "rejectedSpans";
+  }
+  return 0;
 }
 
 }  // namespace outbox::otlp

@@ -11,10 +11,6 @@
 
 namespace outbox::otlp {
 
-// A JSON string with its quotes. Takes any bytes: those that are not UTF-8
-// become U+FFFD.
-void append_json(std::string& out, std::string_view text);
-
 // The resource as it is in every request.
 std::string resource_json(const std::string& service_name,
                           const std::map<std::string, std::string>& attributes);

@@ -5,6 +5,8 @@
 #include <chrono>
 #include <string>
 
+#include "base/json_text.h"
+
 namespace outbox::otlp {
 namespace {
 
@@ -13,7 +15,7 @@ using namespace std::string_literals;
 
 std::string escaped(std::string_view text) {
   std::string out;
-  append_json(out, text);
+  append_json_string(out, text);
   return out;
 }
 
@@ -21,7 +23,7 @@ TEST(OtlpJsonTest, EscapesWhatJsonDoesNotAllow) {
   EXPECT_EQ(escaped(""), R"("")");
   EXPECT_EQ(escaped("a/b ü 😀"), "\"a/b ü 😀\"");
   EXPECT_EQ(escaped(R"(say "hi" \ bye)"), R"("say \"hi\" \\ bye")");
-  EXPECT_EQ(escaped("\x00\x1f\n\t\x7f"s), "\"\\u0000\\u001f\\u000a\\u0009\x7f\"");
+  EXPECT_EQ(escaped("\x00\x1f\n\t\x7f"s), "\"\\u0000\\u001f\\n\\t\x7f\"");
 }
 
 TEST(OtlpJsonTest, ReplacesWhatIsNotUtf8) {
