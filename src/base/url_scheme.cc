@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+
+#include "base/percent.h"
 
 namespace outbox {
 namespace {
@@ -26,6 +29,48 @@ std::size_t password_value(std::string_view text) {
     if (secret) return equals + 1;
   }
   return std::string_view::npos;
+}
+
+// Takes off what stands before the separator, and the separator; all if there is none.
+std::string_view take_until(std::string_view& text, char separator) {
+  const std::string_view part = text.substr(0, text.find(separator));
+  text.remove_prefix(std::min(part.size() + 1, text.size()));
+  return part;
+}
+
+// Whether it could be decoded.
+bool decode(std::string_view text, std::string& out) {
+  std::optional<std::string> decoded = percent_decoded(text);
+  if (!decoded || decoded->find('\0') != std::string::npos) return false;
+  out = *std::move(decoded);
+  return true;
+}
+
+bool parse_login(std::string_view text, Url& url) {
+  const bool has_password = text.find(':') != std::string_view::npos;
+  return decode(take_until(text, ':'), url.user.emplace()) &&
+         (!has_password || decode(text, url.password.emplace()));
+}
+
+bool parse_host(std::string_view text, Url::Host& host) {
+  std::string_view port;
+  if (text.starts_with('[')) {
+    const auto end = text.find(']');
+    if (end == std::string_view::npos) return false;
+    // A zone may begin with a % of its own.
+    const std::string_view number = text.substr(1, end - 1);
+    if (!decode(number, host.name)) host.name = number;
+    port = text.substr(end + 1);
+  } else {
+    const auto colon = std::min(text.find(':'), text.size());
+    if (!decode(text.substr(0, colon), host.name)) return false;
+    port = text.substr(colon);
+  }
+  if (port.empty()) return true;
+  const char* const end = port.data() + port.size();
+  const auto parsed = std::from_chars(port.data() + 1, end, host.port);
+  return port.front() == ':' && parsed.ec == std::errc() && parsed.ptr == end && host.port > 0 &&
+         host.port <= 65'535;
 }
 
 }  // namespace
@@ -65,6 +110,37 @@ std::string without_secrets(std::string_view text) {
   if (login && colon != begin) cut(colon, 1);
   if (end == text.size()) return std::string(text);
   return std::string(text.substr(0, end)) + "...";
+}
+
+std::optional<Url> parse_url(std::string_view text) {
+  constexpr std::string_view kBegin = "://";
+  Url url{.scheme = scheme_of(text)};
+  text.remove_prefix(url.scheme.size());
+  if (url.scheme.empty() || !text.starts_with(kBegin)) return std::nullopt;
+  text.remove_prefix(kBegin.size());
+
+  std::string_view path = take_until(text, '?');
+  std::string_view authority = take_until(path, '/');
+  if (std::count(authority.begin(), authority.end(), '@') > 1 ||
+      path.find_first_of("@#") != std::string_view::npos ||
+      text.find_first_of("@#") != std::string_view::npos) {
+    return std::nullopt;
+  }
+  if (authority.find('@') != std::string_view::npos &&
+      !parse_login(take_until(authority, '@'), url)) {
+    return std::nullopt;
+  }
+  do {
+    if (!parse_host(take_until(authority, ','), url.hosts.emplace_back())) return std::nullopt;
+  } while (!authority.empty());
+  if (!decode(path, url.path)) return std::nullopt;
+  url.has_deep_path = path.find('/') != std::string_view::npos;
+  while (!text.empty()) {
+    std::string_view value = take_until(text, '&');
+    auto& [name, decoded] = url.query.emplace_back(take_until(value, '='), std::string());
+    if (!decode(value, decoded)) return std::nullopt;
+  }
+  return url;
 }
 
 }  // namespace outbox

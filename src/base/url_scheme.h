@@ -1,8 +1,11 @@
-// What a URL begins with.
+// URLs: what they begin with, what must not be shown of them, and their parts.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace outbox {
 
@@ -20,5 +23,28 @@ std::string without_secrets(std::string_view text);
 
 // Whether the text holds password= or its kin, as the settings of a connection do.
 bool has_password_setting(std::string_view text);
+
+// What a URL of a server says, with its %XX decoded:
+//
+//   scheme://[user[:password]@][host[:port]{,host[:port]}][/path][?name=value{&name=value}]
+struct Url {
+  struct Host {
+    std::string name{};  // may be empty; of a number with colons, without its brackets
+    int port = 0;        // 0: it has none
+  };
+
+  std::string scheme{};  // in lower case
+  std::optional<std::string> user{};
+  std::optional<std::string> password{};
+  std::vector<Host> hosts{};   // at least one
+  std::string path{};          // without the slash before it
+  bool has_deep_path = false;  // whether it has slashes of its own that are not written as %2F
+  std::vector<std::pair<std::string, std::string>> query{};
+};
+
+// Nullopt if it is none. An @ or # where a password that should have been written with %40 or
+// %23 would leave it is refused: what follows must not pass for a host, a path or an option,
+// for those are shown.
+std::optional<Url> parse_url(std::string_view text);
 
 }  // namespace outbox

@@ -37,5 +37,40 @@ TEST(UrlScheme, SettingsWithAPasswordAreRecognised) {
   EXPECT_FALSE(has_password_setting("a=b.db"));
 }
 
+TEST(Url, HasParts) {
+  const Url full =
+      parse_url("MYSQL://shop:s%40c#t@db.example:6380,[fe80::1%25eth0]/a%2Fb?x=%26&y").value();
+  EXPECT_EQ(full.scheme, "mysql");
+  EXPECT_EQ(full.user, "shop");
+  EXPECT_EQ(full.password, "s@c#t");
+  ASSERT_EQ(full.hosts.size(), 2u);
+  EXPECT_EQ(full.hosts[0].name, "db.example");
+  EXPECT_EQ(full.hosts[0].port, 6380);
+  EXPECT_EQ(full.hosts[1].name, "fe80::1%eth0");
+  EXPECT_EQ(full.hosts[1].port, 0);
+  EXPECT_EQ(full.path, "a/b");
+  EXPECT_FALSE(full.has_deep_path);
+  ASSERT_EQ(full.query.size(), 2u);
+  EXPECT_EQ(full.query[0].second, "&");
+  EXPECT_EQ(full.query[1].first, "y");
+
+  const Url least = parse_url("x1://").value();
+  EXPECT_FALSE(least.user);
+  ASSERT_EQ(least.hosts.size(), 1u);
+  EXPECT_EQ(least.hosts[0].name, "");
+  EXPECT_EQ(parse_url("xx://[fe80::1%eth0]:7").value().hosts[0].name, "fe80::1%eth0");
+  EXPECT_TRUE(parse_url("xx:///a/b").value().has_deep_path);
+  EXPECT_EQ(parse_url("xx://:secret@h").value().user, "");
+  EXPECT_FALSE(parse_url("xx://shop@h").value().password);
+}
+
+TEST(Url, IsRefusedWhereAPasswordMayBeTorn) {
+  for (const char* text : {"", "x", "xx:h", "xx:/h", "xx://u:a@b@h", "xx://u:a/b@h", "xx://u:1?b@h",
+                           "xx://h/a#b", "xx://h?a#b", "xx://u:%zz@h", "xx://u:%00@h", "xx://h:",
+                           "xx://h:0", "xx://h:65536", "xx://h:1x", "xx://[::1", "xx://[::1]x"}) {
+    EXPECT_FALSE(parse_url(text)) << text;
+  }
+}
+
 }  // namespace
 }  // namespace outbox

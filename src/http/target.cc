@@ -1,7 +1,10 @@
 #include "http/target.h"
 
 #include <algorithm>
+#include <optional>
+#include <utility>
 
+#include "base/percent.h"
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "http/error.h"
@@ -35,38 +38,27 @@ std::string_view without_host(std::string_view target) {
   return target;
 }
 
-int hex_digit(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-  if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-  return -1;
+// The text without its escapes; `what` says in messages where it stands.
+std::string decode(std::string_view text, std::string_view what) {
+  std::optional<std::string> out = percent_decoded(text);
+  if (!out) {
+    std::size_t bad = text.find('%');
+    while (percent_decoded(text.substr(bad, 3))) bad = text.find('%', bad + 1);
+    refuse(std::string(what) + ": " + quote(text.substr(bad, 3)) +
+           " is no escape; write a percent sign as %25");
+  }
+  if (!is_valid_utf8(*out)) refuse(std::string(what) + ": " + quote(*out) + " is not UTF-8");
+  if (out->find('\0') != std::string::npos) {
+    refuse(std::string(what) + ": " + quote(*out) + " has a NUL character");
+  }
+  return *std::move(out);
 }
 
-// The text without its escapes; `what` says in messages where it stands.
-std::string decode(std::string_view text, std::string_view what, bool plus_is_space) {
-  std::string out;
-  out.reserve(text.size());
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (text[i] == '+' && plus_is_space) {
-      out.push_back(' ');
-    } else if (text[i] != '%') {
-      out.push_back(text[i]);
-    } else {
-      const int high = i + 2 < text.size() ? hex_digit(text[i + 1]) : -1;
-      const int low = i + 2 < text.size() ? hex_digit(text[i + 2]) : -1;
-      if (high < 0 || low < 0) {
-        refuse(std::string(what) + ": " + quote(text.substr(i, 3)) +
-               " is no escape; write a percent sign as %25");
-      }
-      out.push_back(static_cast<char>(high * 16 + low));
-      i += 2;
-    }
-  }
-  if (!is_valid_utf8(out)) refuse(std::string(what) + ": " + quote(out) + " is not UTF-8");
-  if (out.find('\0') != std::string::npos) {
-    refuse(std::string(what) + ": " + quote(out) + " has a NUL character");
-  }
-  return out;
+// Of a query, where a plus is a space.
+std::string decode_word(std::string_view text) {
+  std::string spaced(text);
+  std::replace(spaced.begin(), spaced.end(), '+', ' ');
+  return decode(spaced, "the query");
 }
 
 std::string decode_path(std::string_view raw) {
@@ -75,7 +67,7 @@ std::string decode_path(std::string_view raw) {
     raw.remove_prefix(1);  // the slash
     const std::string_view escaped = raw.substr(0, raw.find('/'));
     raw.remove_prefix(escaped.size());
-    const std::string segment = decode(escaped, "the path", false);
+    const std::string segment = decode(escaped, "the path");
     // Code that compares or opens paths later must not see other borders than we do.
     if (segment.find('/') != std::string::npos) refuse("the path has an escaped slash");
     if (segment == "." || segment == "..") refuse("the path has a segment \"" + segment + "\"");
@@ -96,7 +88,7 @@ std::vector<std::pair<std::string, std::string>> decode_query(std::string_view r
     }
     const std::string_view key = part.substr(0, part.find('='));
     const std::string_view value = part.substr(std::min(key.size() + 1, part.size()));
-    parameters.emplace_back(decode(key, "the query", true), decode(value, "the query", true));
+    parameters.emplace_back(decode_word(key), decode_word(value));
   }
   return parameters;
 }

@@ -51,19 +51,6 @@ constexpr std::pair<std::string_view, mysql_option> kFilesAndLists[] = {
   throw MisuseError("the option " + quote(name) + " of the MySQL URL " + std::string(problem));
 }
 
-std::string decoded(std::string_view text) {
-  std::optional<std::string> result = percent_decoded(text);
-  if (!result || result->find('\0') != std::string::npos) refuse_url();
-  return *std::move(result);
-}
-
-// Takes off what stands before the separator, and the separator; all if there is none.
-std::string_view take_until(std::string_view& text, char separator) {
-  const std::string_view part = text.substr(0, text.find(separator));
-  text.remove_prefix(std::min(part.size() + 1, text.size()));
-  return part;
-}
-
 // MySQL's own programs write ssl-mode=VERIFY_CA.
 std::string normalized(std::string_view word) {
   std::string result(word);
@@ -84,29 +71,6 @@ std::string_view name_of(SslMode mode) {
   const auto* found = std::find_if(std::begin(kSslModes), std::end(kSslModes),
                                    [&](const auto& entry) { return entry.second == mode; });
   return found->first;
-}
-
-Settings::Host parse_host(std::string_view text) {
-  Settings::Host host{"localhost", kDefaultPort};
-  std::string_view port;
-  if (text.starts_with('[')) {
-    const auto end = text.find(']');
-    if (end == std::string_view::npos) refuse_url();
-    host.name = std::string(text.substr(1, end - 1));
-    port = text.substr(end + 1);
-  } else {
-    const auto colon = std::min(text.find(':'), text.size());
-    if (colon > 0) host.name = decoded(text.substr(0, colon));
-    port = text.substr(colon);
-  }
-  if (port.empty()) return host;
-  const char* end = port.data() + port.size();
-  const auto parsed = std::from_chars(port.data() + 1, end, host.port);
-  if (port.front() != ':' || parsed.ec != std::errc() || parsed.ptr != end || host.port == 0 ||
-      host.port > 65'535) {
-    refuse_url();
-  }
-  return host;
 }
 
 seconds parse_seconds(std::string_view name, const std::string& text) {
@@ -296,43 +260,22 @@ ConnectionHandle connect_to(const Settings::Host& host, const Settings& settings
 }  // namespace
 
 Settings Settings::parse(const std::string& url) {
-  Settings settings;
-  settings.scheme = scheme_of(url);
-  std::string_view rest(url);
-  rest.remove_prefix(settings.scheme.size());
-  constexpr std::string_view kBegin = "://";
-  if ((settings.scheme != "mysql" && settings.scheme != "mariadb") || !rest.starts_with(kBegin)) {
+  std::optional<Url> parts = parse_url(url);
+  // A / in a password that should have been written as %2F must not make a part of it pass for
+  // the name of a database.
+  if (!parts || (parts->scheme != "mysql" && parts->scheme != "mariadb") || parts->has_deep_path) {
     refuse_url();
   }
-  rest.remove_prefix(kBegin.size());
-
-  std::string_view before_query = take_until(rest, '?');
-  std::string_view authority = take_until(before_query, '/');
-  const std::string_view database = before_query;
-  // An @ or a / in a password that should have been written as %40 or %2F: what follows it
-  // must not pass for a host, a database or an option, for those are shown.
-  const bool is_torn = std::count(authority.begin(), authority.end(), '@') > 1 ||
-                       database.find_first_of("@/#") != std::string_view::npos ||
-                       rest.find_first_of("@#") != std::string_view::npos;
-  if (is_torn) refuse_url();
-
-  if (authority.find('@') != std::string_view::npos) {
-    std::string_view login = take_until(authority, '@');
-    const bool has_password = login.find(':') != std::string_view::npos;
-    settings.user = decoded(take_until(login, ':'));
-    if (has_password) settings.password = decoded(login);
+  Settings settings{.scheme = std::move(parts->scheme),
+                    .user = std::move(parts->user),
+                    .password = std::move(parts->password),
+                    .database = std::move(parts->path)};
+  for (Url::Host& host : parts->hosts) {
+    settings.hosts.push_back({host.name.empty() ? "localhost" : std::move(host.name),
+                              host.port == 0 ? kDefaultPort : static_cast<unsigned>(host.port)});
   }
-  do {
-    settings.hosts.push_back(parse_host(take_until(authority, ',')));
-  } while (!authority.empty());
-  settings.database = decoded(database);
-
   std::optional<SslMode> ssl_mode;
-  while (!rest.empty()) {
-    std::string_view value = take_until(rest, '&');
-    const std::string_view name = take_until(value, '=');
-    parse_option(settings, ssl_mode, name, decoded(value));
-  }
+  for (const auto& [name, value] : parts->query) parse_option(settings, ssl_mode, name, value);
   settings.ssl_mode = choose_ssl_mode(ssl_mode, settings);
   return settings;
 }
