@@ -4,30 +4,25 @@
 find_package(unofficial-libmariadb CONFIG QUIET)
 if(TARGET unofficial::libmariadb)
   set(LibMariaDB_FOUND TRUE)
-  if(NOT TARGET LibMariaDB::LibMariaDB)
-    add_library(LibMariaDB::LibMariaDB INTERFACE IMPORTED)
-    target_link_libraries(LibMariaDB::LibMariaDB INTERFACE unofficial::libmariadb)
+  set(LibMariaDB_TARGET unofficial::libmariadb)
+else()
+  find_package(PkgConfig QUIET)
+  if(PkgConfig_FOUND)
+    pkg_check_modules(PC_LibMariaDB QUIET libmariadb)
+    set(LibMariaDB_VERSION "${PC_LibMariaDB_VERSION}")
   endif()
-  return()
+  find_path(LibMariaDB_INCLUDE_DIR mysql.h
+    HINTS ${PC_LibMariaDB_INCLUDE_DIRS} PATH_SUFFIXES mariadb mysql)
+  find_library(LibMariaDB_LIBRARY mariadb
+    HINTS ${PC_LibMariaDB_LIBRARY_DIRS} PATH_SUFFIXES mariadb)
+  mark_as_advanced(LibMariaDB_INCLUDE_DIR LibMariaDB_LIBRARY)
+  include(FindPackageHandleStandardArgs)
+  find_package_handle_standard_args(LibMariaDB
+    REQUIRED_VARS LibMariaDB_LIBRARY LibMariaDB_INCLUDE_DIR VERSION_VAR LibMariaDB_VERSION)
+  set(LibMariaDB_TARGET "${LibMariaDB_LIBRARY}")
 endif()
-
-find_package(PkgConfig QUIET)
-if(PkgConfig_FOUND)
-  pkg_check_modules(PC_LibMariaDB QUIET libmariadb)
-endif()
-find_path(LibMariaDB_INCLUDE_DIR mysql.h
-  HINTS ${PC_LibMariaDB_INCLUDE_DIRS} PATH_SUFFIXES mariadb mysql)
-find_library(LibMariaDB_LIBRARY mariadb
-  HINTS ${PC_LibMariaDB_LIBRARY_DIRS} PATH_SUFFIXES mariadb)
-mark_as_advanced(LibMariaDB_INCLUDE_DIR LibMariaDB_LIBRARY)
-set(LibMariaDB_VERSION "${PC_LibMariaDB_VERSION}")
-
-include(FindPackageHandleStandardArgs)
-find_package_handle_standard_args(LibMariaDB
-  REQUIRED_VARS LibMariaDB_LIBRARY LibMariaDB_INCLUDE_DIR VERSION_VAR LibMariaDB_VERSION)
 if(LibMariaDB_FOUND AND NOT TARGET LibMariaDB::LibMariaDB)
-  add_library(LibMariaDB::LibMariaDB UNKNOWN IMPORTED)
-  set_target_properties(LibMariaDB::LibMariaDB PROPERTIES
-    IMPORTED_LOCATION "${LibMariaDB_LIBRARY}"
-    INTERFACE_INCLUDE_DIRECTORIES "${LibMariaDB_INCLUDE_DIR}")
+  add_library(LibMariaDB::LibMariaDB INTERFACE IMPORTED)
+  target_link_libraries(LibMariaDB::LibMariaDB INTERFACE ${LibMariaDB_TARGET})
+  target_include_directories(LibMariaDB::LibMariaDB INTERFACE ${LibMariaDB_INCLUDE_DIR})
 endif()

@@ -20,20 +20,29 @@ if(OUTBOX_INSTALL AND IS_ABSOLUTE "${CMAKE_INSTALL_LIBDIR}")
 endif()
 set(OUTBOX_CMAKE_DIR "${CMAKE_INSTALL_LIBDIR}/cmake/outbox")
 
+# Until 1.0 a minor version may change the API and the ABI, afterwards only a major one: that is
+# what a program can be run with that was linked with a shared library, and what find_package takes.
+if(PROJECT_VERSION_MAJOR EQUAL 0)
+  set(OUTBOX_SOVERSION 0.${PROJECT_VERSION_MINOR})
+  set(OUTBOX_COMPATIBILITY SameMinorVersion)
+else()
+  set(OUTBOX_SOVERSION ${PROJECT_VERSION_MAJOR})
+  set(OUTBOX_COMPATIBILITY SameMajorVersion)
+endif()
+
 # outbox_install_library(<name> [DESCRIPTION <text>] [LINK <target>...] [DEPENDS ...]
 #                        [PKGCONFIG ...] [DEBIAN ...])
 # Called by outbox_library, which says what the arguments mean.
 function(outbox_install_library name)
   cmake_parse_arguments(PARSE_ARGV 1 ARG "" "DESCRIPTION" "LINK;DEPENDS;PKGCONFIG;DEBIAN")
-  if(NOT ARG_DESCRIPTION)
-    set(ARG_DESCRIPTION "${PROJECT_DESCRIPTION}: ${name}")
-  endif()
   set(below ${ARG_LINK})
   list(FILTER below INCLUDE REGEX "^outbox::")
   list(TRANSFORM below REPLACE "^outbox::" "")
+  set(folder "${PROJECT_BINARY_DIR}/install")
 
   target_include_directories(outbox_${name} INTERFACE
     $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
+  set_target_properties(outbox_${name} PROPERTIES EXPORT_NAME ${name})
   install(TARGETS outbox_${name} EXPORT outbox_${name}
     ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT outbox_development
     LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT outbox_runtime
@@ -41,59 +50,48 @@ function(outbox_install_library name)
   install(EXPORT outbox_${name} FILE targets-${name}.cmake NAMESPACE outbox::
     DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
 
-  # Shared libraries bring what they need along.
+  # Shared libraries bring what they need along. Whoever links a static one needs it too, and the
+  # modules of cmake/ for what CMake has none for.
   set(dependencies "Threads")
+  set(modules)
   if(NOT BUILD_SHARED_LIBS)
     list(APPEND dependencies ${ARG_DEPENDS})
-    _outbox_install_find_modules(${ARG_DEPENDS})
+    list(TRANSFORM ARG_DEPENDS REPLACE "^([^ ]+).*" "${PROJECT_SOURCE_DIR}/cmake/Find\\1.cmake")
+    file(GLOB modules ${ARG_DEPENDS})
   endif()
-  set(file "${PROJECT_BINARY_DIR}/install/component-${name}.cmake")
-  file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT [[
+  file(CONFIGURE OUTPUT "${folder}/component-${name}.cmake" @ONLY CONTENT [[
 # Other components that outbox::@name@ stands on, and what find_package has to find.
 set(_outbox_below "@below@")
 set(_outbox_dependencies "@dependencies@")
 ]])
-  install(FILES "${file}" DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
+  install(FILES "${folder}/component-${name}.cmake" ${modules}
+    DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
 
   _outbox_pkgconfig(${name} "${ARG_DESCRIPTION}" "${below}" "${ARG_PKGCONFIG}")
+  install(FILES "${folder}/outbox-${name}.pc" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
+    COMPONENT outbox_development)
   set_property(GLOBAL APPEND PROPERTY OUTBOX_DEBIAN_PACKAGES ${ARG_DEBIAN})
   set_property(GLOBAL APPEND PROPERTY OUTBOX_LIBRARIES ${name})
 endfunction()
 
-# Those that CMake has no module for, and that cmake/ has one for.
-function(_outbox_install_find_modules)
-  foreach(dependency IN LISTS ARGN)
-    string(REGEX MATCH "^[^ ]+" package "${dependency}")
-    set(module "${PROJECT_SOURCE_DIR}/cmake/Find${package}.cmake")
-    if(EXISTS "${module}")
-      install(FILES "${module}" DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
-    endif()
-  endforeach()
-endfunction()
-
-function(_outbox_pkgconfig name description below modules)
+function(_outbox_pkgconfig name description visible private)
   # From the folder of the file, so that the tree can be moved.
   string(REGEX REPLACE "[^/]+" ".." prefix "${CMAKE_INSTALL_LIBDIR}/pkgconfig")
-  list(TRANSFORM below PREPEND "outbox-")
-  list(TRANSFORM below APPEND " = ${PROJECT_VERSION}")
+  list(TRANSFORM visible REPLACE ".+" "outbox-\\0 = ${PROJECT_VERSION}")
+  set(libs_private "-pthread")
+  set(libs "")
+  set(cflags "")
   # Whoever links a static library links what it needs, with --static or without.
-  if(BUILD_SHARED_LIBS)
-    set(visible ${below})
-    set(private ${modules})
-    set(libs "")
-    set(libs_private "-pthread")
-    set(cflags "")
-  else()
-    set(visible ${below} ${modules})
-    set(private "")
+  if(NOT BUILD_SHARED_LIBS)
+    list(APPEND visible ${private})
+    set(private)
     set(libs " -pthread")
     set(libs_private "")
     set(cflags " -DOUTBOX_STATIC")
   endif()
   list(JOIN visible ", " requires)
   list(JOIN private ", " requires_private)
-  set(file "${PROJECT_BINARY_DIR}/install/outbox-${name}.pc")
-  file(CONFIGURE OUTPUT "${file}" @ONLY CONTENT [[
+  file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/install/outbox-${name}.pc" @ONLY CONTENT [[
 prefix=${pcfiledir}/@prefix@
 libdir=${prefix}/@CMAKE_INSTALL_LIBDIR@
 includedir=${prefix}/@CMAKE_INSTALL_INCLUDEDIR@
@@ -107,24 +105,15 @@ Cflags: -I${includedir}@cflags@
 Libs: -L${libdir} -loutbox_@name@@libs@
 Libs.private: @libs_private@
 ]])
-  install(FILES "${file}" DESTINATION "${CMAKE_INSTALL_LIBDIR}/pkgconfig"
-    COMPONENT outbox_development)
 endfunction()
 
-# outbox_install_program(<target>), with its man pages and its completion if
-# packaging/ has them.
+# outbox_install_program(<target>), with its man pages and its completion.
 function(outbox_install_program target)
-  if(NOT OUTBOX_INSTALL)
-    return()
-  endif()
-  install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT outbox_cli)
-  file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/packaging/man/*.1")
-  if(pages)
+  if(OUTBOX_INSTALL)
+    install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT outbox_cli)
+    file(GLOB pages CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/packaging/man/*.1")
     install(FILES ${pages} DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT outbox_cli)
-  endif()
-  set(completion "${PROJECT_SOURCE_DIR}/packaging/completion/${target}")
-  if(EXISTS "${completion}")
-    install(FILES "${completion}" COMPONENT outbox_cli
+    install(FILES "${PROJECT_SOURCE_DIR}/packaging/completion/${target}" COMPONENT outbox_cli
       DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
   endif()
 endfunction()
@@ -134,17 +123,11 @@ function(outbox_install_package)
   install(DIRECTORY "${PROJECT_SOURCE_DIR}/include/outbox"
     DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT outbox_development
     FILES_MATCHING PATTERN "*.h")
-
-  set(compatibility SameMajorVersion)
-  if(PROJECT_VERSION_MAJOR EQUAL 0)
-    set(compatibility SameMinorVersion)
-  endif()
-  set(folder "${PROJECT_BINARY_DIR}/install")
-  write_basic_package_version_file("${folder}/outboxConfigVersion.cmake"
-    COMPATIBILITY ${compatibility})
+  set(config "${PROJECT_BINARY_DIR}/install/outboxConfig")
+  write_basic_package_version_file("${config}Version.cmake" COMPATIBILITY ${OUTBOX_COMPATIBILITY})
   configure_package_config_file("${PROJECT_SOURCE_DIR}/cmake/outboxConfig.cmake.in"
-    "${folder}/outboxConfig.cmake" INSTALL_DESTINATION "${OUTBOX_CMAKE_DIR}"
+    "${config}.cmake" INSTALL_DESTINATION "${OUTBOX_CMAKE_DIR}"
     NO_SET_AND_CHECK_MACRO NO_CHECK_REQUIRED_COMPONENTS_MACRO)
-  install(FILES "${folder}/outboxConfig.cmake" "${folder}/outboxConfigVersion.cmake"
+  install(FILES "${config}.cmake" "${config}Version.cmake"
     DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
 endfunction()

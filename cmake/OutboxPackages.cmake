@@ -31,13 +31,11 @@ set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
 
 set(about "Write events in the same transaction as your data, and have every committed one \
-delivered, in order, whatever crashes in between.")
-
+delivered, in order, whatever crashes in between.\n.\nThis package has")
 set(CPACK_DEBIAN_OUTBOX_RUNTIME_PACKAGE_NAME "liboutbox${PROJECT_VERSION_MAJOR}")
 set(CPACK_DEBIAN_OUTBOX_RUNTIME_PACKAGE_SECTION libs)
 set(CPACK_DEBIAN_OUTBOX_RUNTIME_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_OUTBOX_RUNTIME_DESCRIPTION
-  "${about}\n.\nThis package has the shared libraries.")
+set(CPACK_DEBIAN_OUTBOX_RUNTIME_DESCRIPTION "${about} the shared libraries.")
 # The libraries of this package need each other.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS_PRIVATE_DIRS "${PROJECT_BINARY_DIR}/src")
 
@@ -45,38 +43,33 @@ set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_PACKAGE_NAME liboutbox-dev)
 set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_PACKAGE_SECTION libdevel)
 set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_PACKAGE_DEPENDS "${dev_depends}")
 set(CPACK_DEBIAN_OUTBOX_DEVELOPMENT_DESCRIPTION
-  "${about}\n.\n\
-This package has the headers, the CMake package and the pkg-config files.")
+  "${about} the headers, the CMake package and the pkg-config files.")
 
 set(CPACK_DEBIAN_OUTBOX_CLI_PACKAGE_NAME outbox)
 set(CPACK_DEBIAN_OUTBOX_CLI_PACKAGE_SECTION database)
 set(CPACK_DEBIAN_OUTBOX_CLI_PACKAGE_SHLIBDEPS ON)
-set(CPACK_DEBIAN_OUTBOX_CLI_DESCRIPTION
-  "${about}\n.\nThis package has the command line.")
+set(CPACK_DEBIAN_OUTBOX_CLI_DESCRIPTION "${about} the command line.")
 
 # Which versions of the package serve a program that was linked with a library.
-if(PROJECT_VERSION_MAJOR EQUAL 0)
-  math(EXPR next "${PROJECT_VERSION_MINOR} + 1")
-  set(next "0.${next}")
-else()
-  math(EXPR next "${PROJECT_VERSION_MAJOR} + 1")
-endif()
+string(REGEX MATCH "[0-9]+$" next ${OUTBOX_SOVERSION})
+math(EXPR next "${next} + 1")
+string(REGEX REPLACE "[0-9]+$" ${next} next ${OUTBOX_SOVERSION})
 set(package "liboutbox${PROJECT_VERSION_MAJOR}")
+set(shlibs "${PROJECT_BINARY_DIR}/install/shlibs")
+file(WRITE "${shlibs}" "")
 get_property(libraries GLOBAL PROPERTY OUTBOX_LIBRARIES)
-set(shlibs "")
 foreach(library IN LISTS libraries)
-  string(APPEND shlibs "liboutbox_${library} ${OUTBOX_SOVERSION} \
+  file(APPEND "${shlibs}" "liboutbox_${library} ${OUTBOX_SOVERSION} \
 ${package} (>= ${PROJECT_VERSION}), ${package} (<< ${next}~)\n")
 endforeach()
-file(WRITE "${PROJECT_BINARY_DIR}/install/shlibs" "${shlibs}")
-set(CPACK_DEBIAN_OUTBOX_RUNTIME_PACKAGE_CONTROL_EXTRA "${PROJECT_BINARY_DIR}/install/shlibs")
+set(CPACK_DEBIAN_OUTBOX_RUNTIME_PACKAGE_CONTROL_EXTRA "${shlibs}")
 
 # Debian wants the license with each package; elsewhere nobody does.
 foreach(component IN ITEMS RUNTIME DEVELOPMENT CLI)
-  string(TOLOWER outbox_${component} install_component)
+  string(TOLOWER outbox_${component} part)
   install(FILES "${PROJECT_SOURCE_DIR}/packaging/debian/copyright"
     DESTINATION "${CMAKE_INSTALL_DATADIR}/doc/${CPACK_DEBIAN_OUTBOX_${component}_PACKAGE_NAME}"
-    COMPONENT ${install_component} EXCLUDE_FROM_ALL)
+    COMPONENT ${part} EXCLUDE_FROM_ALL)
 endforeach()
 
 include(CPack)

@@ -1,4 +1,0 @@
-// says: `aggregate_id` takes text, an integer, or an enum that has an outbox_name()
-#include "outbox/event.h"
-
-outbox::Draft draft() { return {.type = "OrderPlaced", .aggregate_id = true}; }

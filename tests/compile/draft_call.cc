@@ -1,4 +1,0 @@
-// says: `deliver_after` takes a span of time, such as 5min or 200ms
-#include "outbox/event.h"
-
-outbox::Draft draft() { return outbox::event("OrderPlaced").json("{}").deliver_after(5); }

@@ -1,4 +1,0 @@
-// says: `tenant_id` takes text, an integer, or an enum that has an outbox_name()
-#include "outbox/event.h"
-
-outbox::Draft draft() { return {.type = "OrderPlaced", .tenant_id = 4.2}; }
