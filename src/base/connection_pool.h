@@ -1,4 +1,5 @@
-// Connections that are opened on demand and used again.
+// Connections that are opened on demand and used again, the line for them, and when a server that
+// is unreachable is asked again.
 #pragma once
 
 #include <unistd.h>
@@ -6,17 +7,43 @@
 #include <chrono>
 #include <cstddef>
 #include <functional>
+#include <list>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "base/fair_slots.h"
 #include "base/mutex.h"
 #include "base/process.h"
 #include "outbox/error.h"
 
 namespace outbox {
+
+// A counting semaphore that is fair: a place that becomes free is handed to
+// the thread that has waited longest, never put up for grabs. Thread-safe.
+class FairSlots {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  explicit FairSlots(std::size_t slots) : free_(slots) {}
+
+  // Waits for a place. False if the deadline passed first.
+  bool take(Instant deadline) OUTBOX_EXCLUDES(mutex_);
+  void give_back() OUTBOX_EXCLUDES(mutex_);
+
+  // How many stand in line.
+  std::size_t waiting() const OUTBOX_EXCLUDES(mutex_);
+
+ private:
+  struct Waiter {
+    CondVar called;
+    bool granted = false;
+  };
+
+  mutable Mutex mutex_;
+  std::size_t free_ OUTBOX_GUARDED_BY(mutex_);
+  std::list<Waiter*> line_ OUTBOX_GUARDED_BY(mutex_);
+};
 
 // `Database` is the class of one connection.
 template <class Database>
@@ -117,6 +144,28 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool<Databa
 
   Mutex mutex_;
   std::vector<std::unique_ptr<Database>> idle_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+// How often a server that is unreachable is asked. While it is there everybody may connect. After a
+// failure one attempt begins at a time, with a pause to the next that doubles up to the
+// longest, each a little different; a longer attempt (nobody answers at all) keeps no
+// other from beginning. In between callers are told what the last attempt was told. So a
+// server that is back is noticed at most half a second after the next request.
+// Thread-safe.
+class Reconnection {
+ public:
+  using Instant = std::chrono::steady_clock::time_point;
+
+  // An attempt begins. Throws RetryableError while it is too early.
+  void check(Instant now) OUTBOX_EXCLUDES(mutex_);
+  void failed(const std::string& why, Instant now) OUTBOX_EXCLUDES(mutex_);
+  void succeeded() OUTBOX_EXCLUDES(mutex_);
+
+ private:
+  Mutex mutex_;
+  std::chrono::milliseconds pause_ OUTBOX_GUARDED_BY(mutex_){0};  // 0: it is there
+  Instant next_ OUTBOX_GUARDED_BY(mutex_){};
+  std::string why_ OUTBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace outbox

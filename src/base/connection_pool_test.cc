@@ -4,6 +4,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <thread>
+#include <vector>
+
+#include "outbox/error.h"
+#include "outbox/testing.h"
+
 namespace outbox {
 namespace {
 
@@ -147,6 +153,139 @@ TEST_F(ConnectionPoolTest, AForkGivesNothingBackAndGetsNothing) {
   int status = -1;
   ASSERT_EQ(waitpid(child, &status, 0), child);
   EXPECT_EQ(status, 0);
+}
+
+using namespace std::chrono_literals;
+using std::chrono::steady_clock;
+
+TEST(FairSlots, GivesOutAsManyAsThereAre) {
+  FairSlots slots(2);
+  EXPECT_TRUE(slots.take(steady_clock::now()));
+  EXPECT_TRUE(slots.take(steady_clock::now()));
+  EXPECT_FALSE(slots.take(steady_clock::now() + 1ms));
+  slots.give_back();
+  EXPECT_TRUE(slots.take(steady_clock::now()));
+}
+
+TEST(FairSlots, WhoeverGaveUpIsNotServed) {
+  FairSlots slots(1);
+  ASSERT_TRUE(slots.take(steady_clock::now()));
+  EXPECT_FALSE(slots.take(steady_clock::now() + 1ms));
+  slots.give_back();
+  EXPECT_TRUE(slots.take(steady_clock::now())) << "the place was handed to nobody";
+}
+
+TEST(FairSlots, ServesThoseWhoWaitInTheirOrder) {
+  FairSlots slots(1);
+  ASSERT_TRUE(slots.take(steady_clock::now()));
+  std::vector<int> order;  // guarded by the slot
+  std::vector<std::jthread> threads;
+  for (std::size_t i = 0; i < 5; ++i) {
+    threads.emplace_back([&, i] {
+      EXPECT_TRUE(slots.take(steady_clock::now() + 20s));
+      order.push_back(static_cast<int>(i));
+      slots.give_back();
+    });
+    while (slots.waiting() <= i) std::this_thread::yield();
+  }
+  slots.give_back();
+  threads.clear();
+  EXPECT_EQ(order, (std::vector{0, 1, 2, 3, 4}));
+}
+
+TEST(FairSlots, WhoeverComesAlongDoesNotOvertakeOneThatWaits) {
+  FairSlots slots(1);
+  ASSERT_TRUE(slots.take(steady_clock::now()));
+  testing::Signal enough;
+  std::jthread waiting([&] {
+    EXPECT_TRUE(slots.take(steady_clock::now() + 20s));
+    enough.wait();
+    slots.give_back();
+  });
+  while (slots.waiting() == 0) std::this_thread::yield();
+  slots.give_back();
+  EXPECT_FALSE(slots.take(steady_clock::now())) << "handed over, even if it has not woken up yet";
+  enough.raise();
+}
+
+using namespace std::chrono_literals;
+
+// Some moment.
+constexpr Reconnection::Instant kNow{1'000s};
+
+bool allowed(Reconnection& reconnection, Reconnection::Instant now) {
+  try {
+    reconnection.check(now);
+    return true;
+  } catch (const RetryableError&) {
+    return false;
+  }
+}
+
+TEST(Reconnection, TheFirstAttemptIsMadeAtOnce) {
+  Reconnection reconnection;
+  EXPECT_TRUE(allowed(reconnection, kNow));
+}
+
+TEST(Reconnection, ThePausesDoubleUpToHalfASecond) {
+  Reconnection reconnection;
+  auto now = kNow;
+  for (const auto pause : {50ms, 100ms, 200ms, 400ms, 400ms, 400ms}) {
+    EXPECT_TRUE(allowed(reconnection, now));
+    reconnection.failed("away", now);
+    EXPECT_FALSE(allowed(reconnection, now + pause - 1ms)) << pause.count();
+    now += pause * 5 / 4;
+  }
+}
+
+TEST(Reconnection, AfterALongOutageTheServerIsAskedWithinHalfASecondOfItsReturn) {
+  Reconnection reconnection;
+  auto now = kNow;
+  for (int i = 0; i < 10'000; ++i) {
+    now += 10ms;
+    if (allowed(reconnection, now)) reconnection.failed("away", now);
+  }
+  EXPECT_TRUE(allowed(reconnection, now + 500ms));
+}
+
+TEST(Reconnection, OneAttemptBeginsAtATimeAndAHangingOneKeepsNobodyFromTrying) {
+  Reconnection reconnection;
+  reconnection.failed("away", kNow);
+  EXPECT_TRUE(allowed(reconnection, kNow + 100ms));  // and hangs
+  EXPECT_FALSE(allowed(reconnection, kNow + 101ms)) << "one begins at a time";
+  EXPECT_TRUE(allowed(reconnection, kNow + 600ms)) << "which also hangs";
+  reconnection.failed("no answer", kNow + 10s);
+  EXPECT_TRUE(allowed(reconnection, kNow + 10s)) << "its pause began with it";
+}
+
+TEST(Reconnection, ThoseWhoFailTogetherCountAsOne) {
+  Reconnection reconnection;
+  for (int i = 0; i < 8; ++i) EXPECT_TRUE(allowed(reconnection, kNow));
+  for (int i = 0; i < 8; ++i) reconnection.failed("away", kNow);
+  EXPECT_TRUE(allowed(reconnection, kNow + 63ms)) << "the first pause";
+}
+
+TEST(Reconnection, InBetweenCallersAreToldWhatTheLastAttemptWasTold) {
+  Reconnection reconnection;
+  reconnection.failed("no route", kNow - 1h);
+  EXPECT_TRUE(allowed(reconnection, kNow));
+  reconnection.failed("refused", kNow);
+  try {
+    reconnection.check(kNow + 10ms);
+    FAIL() << "it is too early";
+  } catch (const RetryableError& error) {
+    const std::string message = error.what();
+    EXPECT_TRUE(message.starts_with("refused; the next attempt is made in ")) << message;
+  }
+}
+
+TEST(Reconnection, AServerThatIsBackIsAskedAtOnceWhenItGoesAgain) {
+  Reconnection reconnection;
+  for (int i = 0; i < 5; ++i) reconnection.failed("away", kNow);
+  reconnection.succeeded();
+  EXPECT_TRUE(allowed(reconnection, kNow));
+  reconnection.failed("away again", kNow);
+  EXPECT_TRUE(allowed(reconnection, kNow + 63ms)) << "the pauses begin anew";
 }
 
 }  // namespace

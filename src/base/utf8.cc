@@ -3,6 +3,10 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
+#include <string>
+
+#include "base/quote.h"
+#include "outbox/error.h"
 
 namespace outbox {
 namespace {
@@ -21,6 +25,10 @@ std::size_t ascii_prefix(std::string_view text) noexcept {
   }
   while (pos < text.size() && static_cast<unsigned char>(text[pos]) < 0x80) ++pos;
   return pos;
+}
+
+[[noreturn]] void refuse(std::string_view field, const std::string& fault, std::string_view value) {
+  throw MisuseError(std::string(field) + ' ' + fault + ": " + quote(value));
 }
 
 }  // namespace
@@ -117,6 +125,30 @@ std::string cut_error_text(std::string_view text) {
     }
   }
   return out;
+}
+
+void check_text(std::string_view field, std::string_view value, std::size_t max_length) {
+  if (const std::size_t bad = valid_utf8_prefix(value); bad < value.size()) {
+    refuse(field, "must be UTF-8, which it is not at byte " + std::to_string(bad), value);
+  }
+  if (const std::size_t nul = value.find('\0'); nul != value.npos) {
+    refuse(field, "must not contain NUL, as it does at byte " + std::to_string(nul), value);
+  }
+  if (value.size() <= max_length) return;
+  if (const std::size_t length = count_code_points(value); length > max_length) {
+    refuse(field,
+           "is " + std::to_string(length) + " characters long, at most " +
+               std::to_string(max_length) + " are allowed",
+           value);
+  }
+}
+
+void check_name(std::string_view field, std::string_view value, std::size_t max_length) {
+  if (value.empty()) {
+    throw MisuseError(std::string(field) + " is \"\", 1 to " + std::to_string(max_length) +
+                      " characters are needed");
+  }
+  check_text(field, value, max_length);
 }
 
 }  // namespace outbox

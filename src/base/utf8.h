@@ -35,4 +35,11 @@ inline constexpr std::size_t kMaxErrorTextLength = 4'000;
 // every NUL and for every byte that is not UTF-8. Takes any bytes.
 std::string cut_error_text(std::string_view text);
 
+// Throws MisuseError that names the field and the value unless the value is
+// UTF-8 without NUL of at most `max_length` code points.
+void check_text(std::string_view field, std::string_view value, std::size_t max_length);
+
+// The same, and not empty.
+void check_name(std::string_view field, std::string_view value, std::size_t max_length);
+
 }  // namespace outbox

@@ -17,7 +17,6 @@
 #include <vector>
 
 #include "consumer/dialect.h"
-#include "consumer/lost_starts.h"
 #include "consumer/old_rows.h"
 #include "consumer/tracker_rules.h"
 #include "outbox/consumer/consumption.h"

@@ -2,19 +2,21 @@
 
 #include <algorithm>
 #include <exception>
+#include <memory>
+#include <string>
+#include <thread>
 #include <utility>
 #include <variant>
+#include <vector>
 
 #include "base/bounded.h"
-#include "base/check_text.h"
+#include "base/hash.h"
+#include "base/mutex.h"
 #include "base/quote.h"
-#include "base/sha256.h"
 #include "base/thread.h"
 #include "base/utf8.h"
 #include "consumer/creation_table.h"
-#include "consumer/joined_requests.h"
 #include "consumer/old_rows.h"
-#include "consumer/public_id.h"
 #include "outbox/event.h"
 
 namespace outbox {
@@ -95,6 +97,56 @@ std::optional<Creation<>> answer(const CreationRow& row, const CreationKey& key)
   return Creation<>{{.state = CreationStatus::State::in_progress,
                      .ids = row.ids,
                      .retry_after = rounded_up(row.left)}};
+}
+
+// Who holds which request in a transaction that has not ended: a request for it by
+// another transaction waits for that, and a thread must not wait for itself. Thread-safe.
+class JoinedRequests {
+ public:
+  // Until the transaction has ended, or the savepoint is rolled back that is open now.
+  void add(Transaction& tx, const CreationKey& key);
+
+  // Whether this thread holds it in another transaction than the one on `mine`, which may
+  // be null.
+  bool held_here(const CreationKey& key, const Connection* mine) const;
+
+ private:
+  struct Held {
+    bool ended = false;  // only its thread looks
+  };
+  struct Entry {
+    std::thread::id thread;
+    const Connection* on;
+    std::string tenant_id;
+    std::string key;
+    std::weak_ptr<Held> held;  // the transaction has it
+  };
+
+  mutable Mutex mutex_;
+  std::vector<Entry> entries_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+void JoinedRequests::add(Transaction& tx, const CreationKey& key) {
+  auto held = std::make_shared<Held>();
+  MutexLock lock(mutex_);
+  std::erase_if(entries_, [](const Entry& entry) { return entry.held.expired(); });
+  entries_.push_back({.thread = std::this_thread::get_id(),
+                      .on = &tx.connection(),
+                      .tenant_id = key.tenant_id,
+                      .key = key.key,
+                      .held = held});
+  // What is rolled back forgets its callbacks, and with them this.
+  tx.after_commit([held = std::move(held)] { held->ended = true; });
+}
+
+bool JoinedRequests::held_here(const CreationKey& key, const Connection* mine) const {
+  MutexLock lock(mutex_);
+  return std::any_of(entries_.begin(), entries_.end(), [&](const Entry& entry) {
+    if (entry.thread != std::this_thread::get_id() || entry.on == mine) return false;
+    if (entry.key != key.key || entry.tenant_id != key.tenant_id) return false;
+    const std::shared_ptr<Held> held = entry.held.lock();
+    return held && !held->ended;
+  });
 }
 
 }  // namespace
@@ -341,7 +393,7 @@ class IdempotentCreate::Impl {
   const CreationTable table_;
   const bool one_writer_;
 
-  internal::JoinedRequests joined_;
+  JoinedRequests joined_;
   internal::OldRows old_rows_;  // last: its thread uses the others
 };
 

@@ -4,8 +4,8 @@
 #include <utility>
 #include <vector>
 
-#include "base/check_text.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "consumer/dialect.h"
 #include "consumer/old_rows.h"
 #include "model/group_listener.h"

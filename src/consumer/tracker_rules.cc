@@ -3,7 +3,7 @@
 #include <chrono>
 #include <string>
 
-#include "base/check_text.h"
+#include "base/utf8.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
 

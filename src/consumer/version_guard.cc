@@ -3,7 +3,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/check_text.h"
+#include "base/utf8.h"
 #include "consumer/dialect.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/error.h"

@@ -1,6 +1,8 @@
-// Requests and responses as handlers see them.
+// Requests and responses as handlers see them, and which handler answers which request.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <stop_token>
 #include <string>
@@ -9,6 +11,7 @@
 #include <vector>
 
 #include "http/target.h"
+#include "outbox/clock.h"
 
 namespace outbox::http {
 
@@ -41,5 +44,32 @@ struct Response {
 
 // {"error":"..."}, which is how everything that went wrong is told.
 Response error_response(int status, std::string_view message);
+
+// Called from many threads at once, so it must be thread-safe.
+using Handler = std::function<Response(const Request&)>;
+
+// One handler for each path and method.
+//
+//   Routes routes;
+//   routes.add("GET", "/events", [&](const Request&) { return Response{.body = list()}; });
+//
+// Filled before it is given to a server. Not thread-safe while it is being filled.
+class Routes {
+ public:
+  // The path is compared as it is, without its query. Throws MisuseError if the
+  // pair is taken, or an argument makes no sense.
+  Routes& add(const std::string& method, const std::string& path, Handler handler);
+
+  // Calls the handler of the request; one for GET answers HEAD as well. 404 for a
+  // path that nobody answers, 405 for another method. Passes on what the handler
+  // throws.
+  Response answer(const Request& request) const;
+
+ private:
+  std::map<std::string, std::map<std::string, Handler>, std::less<>> handlers_;  // path, method
+};
+
+// "Sun, 06 Nov 1994 08:49:37 GMT", whatever the locale. Thread-safe.
+std::string http_date(Time time);
 
 }  // namespace outbox::http

@@ -19,7 +19,7 @@
 #include "base/quote.h"
 #include "base/rate_limit.h"
 #include "base/thread.h"
-#include "http/date.h"
+#include "http/message.h"
 #include "outbox/clock.h"
 
 namespace outbox::http {

@@ -7,9 +7,8 @@
 #include <memory>
 #include <string>
 
-#include "http/error.h"
 #include "http/message.h"
-#include "http/routes.h"
+#include "http/target.h"
 #include "outbox/log.h"
 
 namespace outbox::http {

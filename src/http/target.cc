@@ -7,7 +7,6 @@
 #include "base/percent.h"
 #include "base/quote.h"
 #include "base/utf8.h"
-#include "http/error.h"
 
 namespace outbox::http {
 

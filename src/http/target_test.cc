@@ -5,8 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "http/error.h"
-
 namespace outbox::http {
 namespace {
 

@@ -2,8 +2,7 @@
 
 #include <utility>
 
-#include "base/check_text.h"
-#include "base/json_check.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/time_text.h"
 #include "base/utf8.h"

@@ -3,8 +3,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "base/json_check.h"
-#include "base/json_text.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "outbox/error.h"

@@ -4,7 +4,7 @@
 
 #include <random>
 
-#include "base/json_check.h"
+#include "base/json.h"
 #include "base/utf8.h"
 #include "outbox/error.h"
 

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <limits>
 
-#include "base/siphash.h"
+#include "base/hash.h"
 
 namespace outbox {
 

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "base/check_text.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "model/group_listener.h"
 #include "outbox/error.h"
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/quote.h"
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "outbox/error.h"
 
 namespace outbox {

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 

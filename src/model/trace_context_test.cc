@@ -1,3 +1,5 @@
+#include "model/trace_context.h"
+
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -6,8 +8,6 @@
 #include <string>
 #include <thread>
 
-#include "model/trace_ids.h"
-#include "model/trace_state.h"
 #include "outbox/telemetry/tracing.h"
 
 namespace outbox {

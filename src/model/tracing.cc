@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "model/trace_ids.h"
+#include "model/trace_context.h"
 #include "outbox/error.h"
 
 namespace outbox {

@@ -4,15 +4,28 @@
 #include <charconv>
 #include <new>
 #include <system_error>
+#include <utility>
 
-#include "base/check_text.h"
 #include "base/quote.h"
+#include "base/utf8.h"
 #include "outbox/error.h"
 #include "outbox/telemetry/tracing.h"
-#include "typed/header_names.h"
+#include "outbox/typed/request.h"
 
 namespace outbox {
 namespace {
+
+// docs/patterns.md lists them for other programs.
+constexpr std::string_view kEventIdHeader = "event-id";
+constexpr std::string_view kEventVersionHeader = "event-version";
+constexpr std::string_view kPublicIdHeader = "public-id";
+constexpr std::string_view kAggregateVersionHeader = "aggregate-version";
+constexpr std::string_view kTraceIdHeader = "trace-id";
+constexpr std::string_view kRequestIdHeader = "request-id";
+constexpr std::string_view kOperatorHeader = "operator";
+constexpr std::string_view kTenantIdHeader = "tenant-id";
+
+thread_local RequestContext current;
 
 template <class T>
 std::optional<T> integer_of(std::string_view text) {
@@ -47,6 +60,23 @@ class InRequestScope final : public Listener {
 };
 
 }  // namespace
+
+RequestContext current_request() { return current; }
+
+RequestScope::RequestScope(RequestContext context)
+    : outer_(std::exchange(current, std::move(context))) {}
+
+RequestScope::~RequestScope() { current = std::move(outer_); }
+
+RequestContext request_of(const Event& event) {
+  const auto header = [&event](std::string_view key) {
+    return std::string(event.header(key).value_or(std::string_view()));
+  };
+  return {.request_id = header(kRequestIdHeader),
+          .operator_id = header(kOperatorHeader),
+          .tenant_id = event.tenant_id().empty() ? header(kTenantIdHeader) : event.tenant_id(),
+          .trace_id = header(kTraceIdHeader)};
+}
 
 std::optional<std::int64_t> aggregate_version(const Event& event) {
   const auto text = event.header(kAggregateVersionHeader);

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <system_error>
 
-#include "base/json_text.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/time_text.h"
 #include "base/utf8.h"

@@ -6,8 +6,7 @@
 #include <cmath>
 #include <system_error>
 
-#include "base/json_check.h"
-#include "base/json_text.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "outbox/error.h"

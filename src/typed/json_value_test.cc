@@ -9,29 +9,16 @@
 #include <utility>
 
 #include "outbox/error.h"
+#include "typed/domain_event_test_util.h"
 
 namespace outbox {
 namespace {
 
 using namespace std::string_literals;
 using Kind = JsonValue::Kind;
+using shop::error_of;
 
 std::string again(std::string_view text) { return JsonValue::parse(text).dump(); }
-
-// What the call throws; a failure if it throws nothing or something else.
-template <class E, class F>
-std::string error_of(F call) {
-  try {
-    call();
-  } catch (const E& error) {
-    return error.what();
-  } catch (const std::exception& error) {
-    ADD_FAILURE() << "another kind of error: " << error.what();
-    return {};
-  }
-  ADD_FAILURE() << "nothing was thrown";
-  return {};
-}
 
 TEST(JsonValue, ComesBackAsItWasWrittenWithoutSpaces) {
   for (const char* text :

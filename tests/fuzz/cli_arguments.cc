@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "base/json_check.h"
+#include "base/json.h"
 #include "cli/commands/application.h"
 #include "escapes.h"
 #include "no_log.h"

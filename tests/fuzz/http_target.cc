@@ -1,6 +1,5 @@
 // Targets of HTTP requests: taken apart as target.h promises, or refused.
 #include "base/utf8.h"
-#include "http/error.h"
 #include "http/target.h"
 #include "target.h"
 

@@ -1,9 +1,8 @@
 // The check of JSON payloads against another JSON library: both accept the
 // same texts, but for what that library cannot represent.
-#include "base/json_check.h"
-
 #include <nlohmann/json.hpp>
 
+#include "base/json.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
 #include "target.h"

@@ -4,7 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
-#include "base/json_check.h"
+#include "base/json.h"
 #include "outbox/error.h"
 #include "target.h"
 

@@ -5,7 +5,7 @@
 #include "base/quote.h"
 #include "base/sql_text.h"
 #include "base/time_text.h"
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "base/utf8.h"
 #include "cli/arguments/values.h"
 #include "cli/doctor/backend.h"

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/quote.h"
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "outbox/version.h"

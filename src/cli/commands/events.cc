@@ -1,7 +1,7 @@
 // `outbox events`: look at events, watch them come, write one.
 #include <string>
 
-#include "base/json_check.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "cli/arguments/values.h"
 #include "cli/commands/commands.h"

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/quote.h"
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "cli/errors.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "base/json_text.h"
+#include "base/json.h"
 #include "base/quote.h"
 #include "base/time_text.h"
 #include "base/utf8.h"

@@ -9,9 +9,8 @@
 #include <string_view>
 #include <utility>
 
-#include "base/percent.h"
 #include "base/quote.h"
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "outbox/error.h"
 
 namespace outbox::mysql {

@@ -10,7 +10,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/sql_context.h"
+#include "base/sql_text.h"
 #include "outbox/clock.h"
 #include "outbox/spi/store.h"
 

@@ -6,7 +6,7 @@
 #include <limits>
 #include <string>
 
-#include "base/as_text.h"
+#include "base/sql_text.h"
 #include "base/time_text.h"
 #include "outbox/error.h"
 

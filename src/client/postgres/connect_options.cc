@@ -5,8 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/percent.h"
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "outbox/error.h"
 
 namespace outbox::postgres {

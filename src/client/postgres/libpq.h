@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "base/sql_context.h"
+#include "base/sql_text.h"
 
 namespace outbox::postgres {
 

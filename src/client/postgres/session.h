@@ -13,7 +13,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/sql_context.h"
+#include "base/sql_text.h"
 #include "client/postgres/settings.h"
 #include "client/postgres/statement.h"
 #include "outbox/spi/store.h"

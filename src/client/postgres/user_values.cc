@@ -6,7 +6,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/as_text.h"
+#include "base/sql_text.h"
 #include "client/postgres/libpq.h"
 #include "client/postgres/oids.h"
 #include "outbox/error.h"

@@ -8,7 +8,6 @@
 #include <string>
 
 #include "base/connection_pool.h"
-#include "base/reconnection.h"
 #include "client/redis/connect_options.h"
 #include "client/redis/connection.h"
 #include "outbox/log.h"

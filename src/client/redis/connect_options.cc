@@ -5,7 +5,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "outbox/error.h"
 
 namespace outbox::redis {

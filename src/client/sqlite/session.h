@@ -9,7 +9,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "base/sql_context.h"
+#include "base/sql_text.h"
 #include "client/sqlite/statement.h"
 #include "outbox/spi/store.h"
 

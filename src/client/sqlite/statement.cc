@@ -4,7 +4,7 @@
 #include <utility>
 #include <variant>
 
-#include "base/as_text.h"
+#include "base/sql_text.h"
 #include "outbox/error.h"
 
 namespace outbox::sqlite {

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "base/connection_pool.h"
-#include "model/instance_options.h"
+#include "model/store.h"
 #include "outbox/spi/store.h"
 
 namespace outbox {

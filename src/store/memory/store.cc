@@ -1,8 +1,9 @@
+#include "model/store.h"
+
 #include <string>
 #include <utility>
 
 #include "base/bounded.h"
-#include "model/instance_options.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "store/common/shards.h"

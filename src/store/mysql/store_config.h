@@ -12,9 +12,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/connection_pool.h"
 #include "base/process.h"
-#include "base/reconnection.h"
-#include "base/sql_context.h"
+#include "base/sql_text.h"
 #include "client/mysql/connect_options.h"
 #include "client/mysql/facts.h"
 #include "client/mysql/session.h"

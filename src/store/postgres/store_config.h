@@ -10,9 +10,9 @@
 #include <string>
 #include <string_view>
 
+#include "base/connection_pool.h"
 #include "base/process.h"
-#include "base/reconnection.h"
-#include "base/sql_context.h"
+#include "base/sql_text.h"
 #include "client/postgres/canceller.h"
 #include "client/postgres/connect_options.h"
 #include "client/postgres/session.h"

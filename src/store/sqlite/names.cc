@@ -4,7 +4,7 @@
 
 #include "base/quote.h"
 #include "base/sql_text.h"
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "outbox/error.h"
 #include "store/sqlite/operator_sql.h"
 #include "store/sqlite/operators.h"

@@ -11,9 +11,9 @@
 #include <string>
 #include <string_view>
 
-#include "base/fair_slots.h"
+#include "base/connection_pool.h"
 #include "base/process.h"
-#include "base/sql_context.h"
+#include "base/sql_text.h"
 #include "client/sqlite/session.h"
 #include "outbox/clock.h"
 #include "outbox/error.h"

@@ -8,7 +8,7 @@
 #include <string_view>
 #include <utility>
 
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "cli/doctor/mysql/doctor_sql.h"
 #include "cli/doctor/server_doctor.h"
 #include "cli/output/text.h"

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "base/url_scheme.h"
+#include "base/url.h"
 #include "cli/doctor/backend.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/names.h"

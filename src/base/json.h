@@ -1,4 +1,4 @@
-// JSON, written and read a token at a time.
+// JSON: whether a text is any; written and read a token at a time. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -6,9 +6,17 @@
 #include <string>
 #include <string_view>
 
-#include "base/json_check.h"
-
 namespace outbox {
+
+struct JsonFault {
+  std::size_t offset = 0;  // in bytes
+  std::string_view what{};
+};
+
+// The first fault of the text by RFC 8259, its UTF-8 included; nullopt if it is
+// one JSON value. Any depth of nesting is fine: nothing recurses. Escaped lone
+// surrogates are fine too, as the grammar allows them. Thread-safe.
+std::optional<JsonFault> check_json(std::string_view text);
 
 // Appends the text in quotes, with escapes for what needs them. Takes any bytes: those that
 // are not UTF-8 become U+FFFD, so who must not lose them looks first.

@@ -1,4 +1,4 @@
-#include "consumer/public_id.h"
+#include "consumer/creation_table.h"
 
 #include <gtest/gtest.h>
 

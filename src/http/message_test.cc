@@ -1,8 +1,7 @@
-#include "http/routes.h"
+#include "http/message.h"
 
 #include <gtest/gtest.h>
 
-#include "http/date.h"
 #include "outbox/error.h"
 
 namespace outbox::http {

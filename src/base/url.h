@@ -1,4 +1,4 @@
-// URLs: what they begin with, what must not be shown of them, and their parts.
+// URLs: what they begin with, what must not be shown of them, their parts and special characters.
 #pragma once
 
 #include <optional>
@@ -46,5 +46,11 @@ struct Url {
 // %23 would leave it is refused: what follows must not pass for a host, a path or an option,
 // for those are shown.
 std::optional<Url> parse_url(std::string_view text);
+
+// With %XX for all but letters, digits and what is harmless in every part of a URL: -._~,/
+std::string percent_encoded(std::string_view text);
+
+// The reverse. Nullopt if a % is not followed by two hexadecimal digits.
+std::optional<std::string> percent_decoded(std::string_view text);
 
 }  // namespace outbox
