@@ -4,7 +4,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/percent.h"
+#include "base/url.h"
 #include "base/quote.h"
 #include "base/utf8.h"
 

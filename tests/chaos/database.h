@@ -87,3 +87,26 @@ inline constexpr TemporaryDatabase kMysql{.server = "OUTBOX_TEST_MYSQL",
                                           .make = temporary_mysql_database};
 
 }  // namespace outbox::chaos
+
+// Instantiates a suite that has a TemporaryDatabase as its parameter: on every store that is built,
+// or on those with a server.
+#ifdef OUTBOX_WITH_POSTGRES
+#define OUTBOX_ON_POSTGRES(suite) \
+  INSTANTIATE_TEST_SUITE_P(Postgres, suite, ::testing::Values(::outbox::chaos::kPostgres))
+#else
+#define OUTBOX_ON_POSTGRES(suite) static_assert(true)
+#endif
+#ifdef OUTBOX_WITH_MYSQL
+#define OUTBOX_ON_MYSQL(suite) \
+  INSTANTIATE_TEST_SUITE_P(Mysql, suite, ::testing::Values(::outbox::chaos::kMysql))
+#else
+#define OUTBOX_ON_MYSQL(suite) static_assert(true)
+#endif
+#define OUTBOX_ON_EVERY_SERVER(suite)                   \
+  GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(suite); \
+  OUTBOX_ON_POSTGRES(suite);                            \
+  OUTBOX_ON_MYSQL(suite)
+#define OUTBOX_ON_EVERY_DATABASE(suite)                                                 \
+  INSTANTIATE_TEST_SUITE_P(Sqlite, suite, ::testing::Values(::outbox::chaos::kSqlite)); \
+  OUTBOX_ON_POSTGRES(suite);                                                            \
+  OUTBOX_ON_MYSQL(suite)

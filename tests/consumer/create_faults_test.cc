@@ -100,13 +100,7 @@ class CreateFaultsTest : public CreationTest {
   test::TemporaryDirectory directory_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, CreateFaultsTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, CreateFaultsTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, CreateFaultsTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(CreateFaultsTest);
 
 TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapLeavesExactlyOneCreationToTheNext) {
   for (const Gap& gap : kGaps) {

@@ -41,13 +41,7 @@ class CreateJoinTest : public CreationTest {
   std::unique_ptr<IdempotentCreate> create_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, CreateJoinTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, CreateJoinTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, CreateJoinTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(CreateJoinTest);
 
 TEST_P(CreateJoinTest, TheCallersCommitMakesItAndTheSameRequestAgainGetsItsResult) {
   const Creation made = join_and_commit("k", make);

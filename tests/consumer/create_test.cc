@@ -56,13 +56,7 @@ class CreateTest : public CreationTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, CreateTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, CreateTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, CreateTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(CreateTest);
 
 TEST_P(CreateTest, TheSameRequestAgainGetsTheFirstResult) {
   IdempotentCreate create{*writer_, quiet({.public_id_prefix = "ord"})};

@@ -2,13 +2,7 @@
 //
 //   class InboxTest : public PatternTest {};
 //   TEST_P(InboxTest, ...) { ... }
-//   INSTANTIATE_TEST_SUITE_P(Sqlite, InboxTest, ::testing::Values(chaos::kSqlite));
-//   #ifdef OUTBOX_WITH_POSTGRES
-//   INSTANTIATE_TEST_SUITE_P(Postgres, InboxTest, ::testing::Values(chaos::kPostgres));
-//   #endif
-//   #ifdef OUTBOX_WITH_MYSQL
-//   INSTANTIATE_TEST_SUITE_P(Mysql, InboxTest, ::testing::Values(chaos::kMysql));
-//   #endif
+//   OUTBOX_ON_EVERY_DATABASE(InboxTest);
 #pragma once
 
 #include <gtest/gtest.h>

@@ -30,13 +30,7 @@ class DialectTest : public PatternTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, DialectTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, DialectTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, DialectTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(DialectTest);
 
 TEST_P(DialectTest, TimesAreMicrosecondsFromNow) {
   constexpr std::int64_t kMinute = 60'000'000;

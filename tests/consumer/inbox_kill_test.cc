@@ -68,13 +68,7 @@ class InboxKill : public PatternTest {
   }
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, InboxKill, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, InboxKill, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, InboxKill, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(InboxKill);
 
 TEST_P(InboxKill, AConsumerKilledInAnyGapLeavesOneEffectOnceTheEventComesAgain) {
   for (const Gap gap : kGaps) {

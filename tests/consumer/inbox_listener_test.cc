@@ -50,13 +50,7 @@ class InboxListenerTest : public PatternTest {
   std::shared_ptr<Listener> listener_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, InboxListenerTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, InboxListenerTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, InboxListenerTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(InboxListenerTest);
 
 TEST_P(InboxListenerTest, ARepetitionHasNoEffect) {
   deliver();

@@ -34,13 +34,7 @@ class NewTransactionTest : public PatternTest {
   bool found(const std::string& id) { return store()->find(id).has_value(); }
 };
 
-GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NewTransactionTest);
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, NewTransactionTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, NewTransactionTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_SERVER(NewTransactionTest);
 
 TEST_P(NewTransactionTest, ItIsTheThreadsOpenOneUntilItEnds) {
   Writer writer{store()};

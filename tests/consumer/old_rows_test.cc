@@ -55,13 +55,7 @@ class OldRowsTest : public PatternTest {
   testing::RecordingLog log_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, OldRowsTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, OldRowsTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, OldRowsTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(OldRowsTest);
 
 TEST_P(OldRowsTest, WhatIsOldGoesInBatchesAndWhatIsYoungStays) {
   add("old", 8, 24h + 1min);

@@ -53,13 +53,7 @@ class VersionGuardTest : public PatternTest {
   std::unique_ptr<VersionGuard> guard_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, VersionGuardTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, VersionGuardTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, VersionGuardTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(VersionGuardTest);
 
 TEST_P(VersionGuardTest, OnlyWhatIsNewerIsLetThrough) {
   EXPECT_TRUE(advance("a1", 5));

@@ -41,7 +41,4 @@ Draft draft_with(const BadInput& input);
 using Taker = std::function<std::string(const std::string& value)>;
 std::map<std::string, Taker> takers();
 
-// Those of the fields `option.*`.
-std::map<std::string, Taker> option_takers();
-
 }  // namespace outbox::fuzz

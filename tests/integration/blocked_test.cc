@@ -120,13 +120,7 @@ TEST_P(BlockedLanes, OneThatIsFreedByHandIsFoundByAndBy) {
   EXPECT_EQ(delivered(), std::vector<std::string>{"next5"});
 }
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, BlockedLanes, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, BlockedLanes, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, BlockedLanes, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(BlockedLanes);
 
 }  // namespace
 }  // namespace outbox

@@ -94,13 +94,7 @@ class KillerTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   std::unique_ptr<chaos::Database> database_;
 };
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, KillerTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, KillerTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, KillerTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(KillerTest);
 
 TEST_P(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDelivered) {
   std::string poison;

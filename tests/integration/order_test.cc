@@ -146,12 +146,7 @@ TEST_P(OrderTest, TwoWritersOfOneAggregateAndPlainSqlBetweenThemKeepItsOrder) {
   EXPECT_EQ(delivered()[kShared], one_to(3 * kEach + 1));
 }
 
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, OrderTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, OrderTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_SERVER(OrderTest);
 
 }  // namespace
 }  // namespace outbox

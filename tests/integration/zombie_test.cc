@@ -123,12 +123,7 @@ TEST_P(ZombieTest, ItsLateMarkChangesNothing) {
   EXPECT_EQ(state(), by_the_second);
 }
 
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, ZombieTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, ZombieTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_SERVER(ZombieTest);
 
 }  // namespace
 }  // namespace outbox

@@ -1,11 +1,8 @@
 #include "collector.h"
 
-#include <arpa/inet.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
 #include <sys/prctl.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -18,7 +15,10 @@
 #include <functional>
 #include <sstream>
 #include <stdexcept>
+#include <system_error>
 #include <thread>
+
+#include "support/sockets.h"
 
 namespace outbox::telemetry_tests {
 namespace {
@@ -45,33 +45,16 @@ std::string fetch() {
   return path;
 }
 
-sockaddr_in loopback(int port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  address.sin_port = htons(static_cast<std::uint16_t>(port));
-  return address;
-}
-
 // Free when it was looked for.
-int free_port() {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  sockaddr_in address = loopback(0);
-  socklen_t size = sizeof address;
-  const bool bound = bind(probe, reinterpret_cast<sockaddr*>(&address), size) == 0 &&
-                     getsockname(probe, reinterpret_cast<sockaddr*>(&address), &size) == 0;
-  close(probe);
-  if (!bound) throw std::runtime_error("no free port");
-  return ntohs(address.sin_port);
-}
+int free_port() { return test::local_port(test::bind_loopback(0)); }
 
 bool listens(int port) {
-  const int probe = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  const sockaddr_in address = loopback(port);
-  const bool connected =
-      connect(probe, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-  close(probe);
-  return connected;
+  try {
+    test::connect_to_loopback(port);
+    return true;
+  } catch (const std::system_error&) {
+    return false;
+  }
 }
 
 std::string trimmed(const std::string& text) {

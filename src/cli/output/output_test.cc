@@ -2,7 +2,7 @@
 
 #include <sstream>
 
-#include "base/json_check.h"
+#include "base/json.h"
 #include "base/time_text.h"
 #include "cli/errors.h"
 #include "cli/output/console.h"

@@ -6,7 +6,7 @@
 #include <cstddef>
 #include <variant>
 
-#include "base/json_text.h"
+#include "base/json.h"
 
 namespace outbox::otlp {
 namespace {

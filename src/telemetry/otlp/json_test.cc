@@ -5,7 +5,7 @@
 #include <chrono>
 #include <string>
 
-#include "base/json_text.h"
+#include "base/json.h"
 
 namespace outbox::otlp {
 namespace {

@@ -1,15 +1,15 @@
+// Two processes with the same requests, or the same events, at the same moments: the quick version.
+// See race_long_test.cc.
+#include "race.h"
+
+#include <gtest/gtest.h>
+
 #include "create_races.h"
 
 namespace outbox::patterns {
 namespace {
 
-INSTANTIATE_TEST_SUITE_P(Sqlite, CreateRaceTest, ::testing::Values(chaos::kSqlite));
-#ifdef OUTBOX_WITH_POSTGRES
-INSTANTIATE_TEST_SUITE_P(Postgres, CreateRaceTest, ::testing::Values(chaos::kPostgres));
-#endif
-#ifdef OUTBOX_WITH_MYSQL
-INSTANTIATE_TEST_SUITE_P(Mysql, CreateRaceTest, ::testing::Values(chaos::kMysql));
-#endif
+OUTBOX_ON_EVERY_DATABASE(CreateRaceTest);
 
 TEST_P(CreateRaceTest, TwoProcessesAtTheSameMomentCreateOnce) { race(By::run, 300); }
 
@@ -25,6 +25,16 @@ TEST_P(CreateRaceTest, TwoProcessesThatJoinAndTakeOverAtTheSameMomentCreateOnce)
   leave_failures(100);
   race(By::join, 100);
 }
+
+constexpr std::size_t kEvents = 500;
+
+class InboxRaceQuick : public InboxRace {};
+
+TEST_P(InboxRaceQuick, TwoProcessesWithTheSameEventsAtTheSameMomentHaveOneEffectOfEach) {
+  race(kEvents);
+}
+
+OUTBOX_ON_EVERY_DATABASE(InboxRaceQuick);
 
 }  // namespace
 }  // namespace outbox::patterns
