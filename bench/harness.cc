@@ -5,7 +5,12 @@
 #include <cmath>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <stdexcept>
+#include <thread>
+#include <utility>
+
+#include "subject.h"
 
 namespace outbox::bench {
 namespace {
@@ -26,6 +31,21 @@ std::string percent(double part) {
 
 std::string describe(const Bar& bar) {
   return (bar.side == Bar::Side::at_least ? ">= " : "<= ") + figure(bar.limit);
+}
+
+// Long enough that it does not matter how long a thread takes to start.
+constexpr std::size_t kTurn = 25;
+
+double seconds_of_turn(const Contestant& contestant, std::size_t writers, std::uint64_t first) {
+  if (writers == 1) return seconds_of([&] { contestant.transaction(0, first); });
+  return seconds_of([&] {
+    std::vector<std::jthread> threads;
+    for (std::size_t writer = 0; writer < writers; ++writer) {
+      threads.emplace_back([&contestant, writer, from = first + writer * kTurn] {
+        for (std::size_t n = 0; n < kTurn; ++n) contestant.transaction(writer, from + n);
+      });
+    }
+  });
 }
 
 }  // namespace
@@ -124,6 +144,42 @@ double seconds_of(const std::function<void()>& call) {
 
 void note(std::string_view text) {
   std::fprintf(stderr, "  %.*s\n", static_cast<int>(text.size()), text.data());
+}
+
+Contestant by_c_api(std::string name, Subject& subject, const std::string& database,
+                    std::size_t writers, std::string (*statement)(std::uint64_t)) {
+  auto connections = std::make_shared<std::vector<std::unique_ptr<BareConnection>>>();
+  for (std::size_t n = 0; n < writers; ++n) connections->push_back(subject.connect(database));
+  return {std::move(name), [connections, statement](std::size_t writer, std::uint64_t number) {
+            const BareConnection& connection = *(*connections)[writer];
+            connection.exec("BEGIN");
+            connection.exec(statement(number));
+            connection.exec("COMMIT");
+          }};
+}
+
+std::vector<Samples> in_turns(std::span<const Contestant> contestants, std::size_t writers,
+                              std::size_t transactions, int rounds) {
+  const std::size_t in_turn = writers == 1 ? 1 : writers * kTurn;
+  std::vector<Samples> rates(contestants.size());
+  std::uint64_t number = 0;
+  for (int round = 0; round < rounds; ++round) {
+    note("round " + std::to_string(round + 1) + " of " + std::to_string(rounds));
+    std::vector<double> seconds(contestants.size());
+    std::size_t written = 0;
+    for (std::size_t turn = 0; written < transactions; ++turn) {
+      for (std::size_t k = 0; k < contestants.size(); ++k) {
+        const std::size_t i = (turn + k) % contestants.size();
+        seconds[i] += seconds_of_turn(contestants[i], writers, number);
+      }
+      number += in_turn;
+      written += in_turn;
+    }
+    for (std::size_t i = 0; i < contestants.size(); ++i) {
+      rates[i].push_back(static_cast<double>(written) / seconds[i]);
+    }
+  }
+  return rates;
 }
 
 }  // namespace outbox::bench

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <optional>
@@ -11,6 +12,8 @@
 #include <vector>
 
 namespace outbox::bench {
+
+class Subject;
 
 // What the user asked for.
 struct Settings {
@@ -101,5 +104,21 @@ double seconds_of(const std::function<void()>& call);
 
 // Writes a progress message that is no result.
 void note(std::string_view text);
+
+// A way to write that is compared with others: one transaction of the given writer. Its
+// writers run on a thread each.
+struct Contestant {
+  std::string name{};
+  std::function<void(std::size_t writer, std::uint64_t number)> transaction{};
+};
+
+// Transactions of one statement without the library, on a connection for each writer.
+Contestant by_c_api(std::string name, Subject& subject, const std::string& database,
+                    std::size_t writers, std::string (*statement)(std::uint64_t number));
+
+// Transactions a second of each contestant, all writers together. They take turns that
+// are as short as possible: what disturbs the disk for a moment disturbs all of them.
+std::vector<Samples> in_turns(std::span<const Contestant> contestants, std::size_t writers,
+                              std::size_t transactions, int rounds);
 
 }  // namespace outbox::bench

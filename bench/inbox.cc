@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "benchmarks.h"
+#include "harness.h"
 #include "outbox/event.h"
 #include "outbox/writer.h"
-#include "writers.h"
 
 namespace outbox::bench {
 namespace {
@@ -41,19 +41,6 @@ Contestant without(std::string name, Writer& writer) {
           }};
 }
 
-// A connection for each writer.
-Contestant bare(std::string name, Subject& subject, const std::string& database,
-                std::size_t writers) {
-  auto connections = std::make_shared<std::vector<std::unique_ptr<BareConnection>>>();
-  for (std::size_t n = 0; n < writers; ++n) connections->push_back(subject.connect(database));
-  return {std::move(name), [connections](std::size_t writer, std::uint64_t number) {
-            const BareConnection& connection = *(*connections)[writer];
-            connection.exec("BEGIN");
-            connection.exec(effect(number));
-            connection.exec("COMMIT");
-          }};
-}
-
 void compare(const Settings& settings, Subject& subject, Report& report, std::size_t writers) {
   const std::array databases{subject.fresh(), subject.fresh(), subject.fresh(), subject.fresh()};
   std::vector<Samples> rates;
@@ -69,7 +56,7 @@ void compare(const Settings& settings, Subject& subject, Report& report, std::si
     Writer again(stores[2]);
     const std::array contestants{with_inbox("with", consumer, inbox), without("without", writer),
                                  without("without, again", again),
-                                 bare("by the C API", subject, databases[3], writers)};
+                                 by_c_api("by the C API", subject, databases[3], writers, effect)};
     rates = in_turns(contestants, writers, settings.size(kTransactions) * writers, settings.rounds);
   }
   const std::string prefix = writers == 1 ? "" : std::to_string(writers) + " consumers, ";

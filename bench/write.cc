@@ -4,8 +4,8 @@
 
 #include "benchmarks.h"
 #include "events.h"
+#include "harness.h"
 #include "outbox/writer.h"
-#include "writers.h"
 
 namespace outbox::bench {
 namespace {
@@ -36,18 +36,6 @@ Contestant with_business(std::string name, Writer& writer) {
             tx.execute(business(number));
             tx.write(draft(number));
             tx.commit();
-          }};
-}
-
-Contestant business_alone(std::string name, Subject& subject, const std::string& database,
-                          std::size_t writers) {
-  auto connections = std::make_shared<std::vector<std::unique_ptr<BareConnection>>>();
-  for (std::size_t n = 0; n < writers; ++n) connections->push_back(subject.connect(database));
-  return {std::move(name), [connections](std::size_t writer, std::uint64_t number) {
-            const BareConnection& connection = *(*connections)[writer];
-            connection.exec("BEGIN");
-            connection.exec(business(number));
-            connection.exec("COMMIT");
           }};
 }
 
@@ -88,8 +76,8 @@ void compare_pipelined(const Settings& settings, Subject& subject, Report& repor
   {
     Writer writer(subject.open(databases[0], {.insert_at_commit = true}));
     const std::array contestants{with_business("ours", writer),
-                                 business_alone("bare", subject, databases[1], writers),
-                                 business_alone("bare, again", subject, databases[2], writers)};
+                                 by_c_api("bare", subject, databases[1], writers, business),
+                                 by_c_api("bare, again", subject, databases[2], writers, business)};
     rates = in_turns(contestants, writers, settings.size(kTransactions) * writers, settings.rounds);
   }
   const std::string prefix = std::to_string(writers) + " writers, ";
