@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "store/mysql/names.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::bench {
 

@@ -3,8 +3,8 @@
 #include <stdexcept>
 
 #include "client/postgres/settings.h"
-#include "store/postgres/names.h"
 #include "store/postgres/sql.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::bench {
 

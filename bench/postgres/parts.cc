@@ -13,11 +13,11 @@
 
 #include "events.h"
 #include "harness.h"
+#include "model/shards.h"
 #include "outbox/postgres.h"
 #include "postgres/bare.h"
-#include "store/common/shards.h"
-#include "store/postgres/names.h"
 #include "store/postgres/sql.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::bench {
 namespace {

@@ -2,7 +2,7 @@
 
 #include <stdexcept>
 
-#include "store/sqlite/names.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::bench {
 

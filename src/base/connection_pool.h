@@ -10,6 +10,7 @@
 #include <list>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,14 @@ class FairSlots {
   mutable Mutex mutex_;
   std::size_t free_ OUTBOX_GUARDED_BY(mutex_);
   std::list<Waiter*> line_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+// How many connections there are at the most, how long to wait for one, and what to do who has
+// waited in vain: the end of an error.
+struct PoolLimits {
+  std::size_t size = 1;
+  std::chrono::milliseconds wait_timeout{0};
+  std::string hint{};
 };
 
 // `Database` is the class of one connection.
@@ -167,5 +176,22 @@ class Reconnection {
   Instant next_ OUTBOX_GUARDED_BY(mutex_){};
   std::string why_ OUTBOX_GUARDED_BY(mutex_);
 };
+
+// A pool of connections that `open` makes, and that say themselves whether they may be lent again.
+template <class Open>
+auto make_pool_of(PoolLimits limits, std::string description, Open open,
+                  std::invoke_result_t<Open> first = nullptr) {
+  using Database = typename std::invoke_result_t<Open>::element_type;
+  return std::make_shared<ConnectionPool<Database>>(
+      PoolOptions<Database>{
+          .size = limits.size,
+          .wait_timeout = limits.wait_timeout,
+          .description = std::move(description),
+          .hint = std::move(limits.hint),
+          .open = std::move(open),
+          .make_ready = [](Database& database) { return database.make_ready(); },
+          .is_healthy = [](Database& database) { return database.may_be_lent(); }},
+      std::move(first));
+}
 
 }  // namespace outbox

@@ -11,7 +11,6 @@
 
 #include "base/quote.h"
 #include "base/utf8.h"
-#include "consumer/creation_table.h"
 #include "consumer/dialect.h"
 #include "outbox/consumer/idempotent_create.h"
 #include "outbox/error.h"

@@ -11,11 +11,11 @@
 #include "cli/doctor/backend.h"
 #include "cli/errors.h"
 #include "cli/output/text.h"
+#include "client/sqlite/database.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
 #include "outbox/telemetry/tracing.h"
-#include "store/sqlite/names.h"
 #include "target.h"
 
 namespace outbox::fuzz {

@@ -6,9 +6,9 @@
 #include "base/quote.h"
 #include "base/url.h"
 #include "cli/errors.h"
+#include "client/sqlite/database.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
-#include "store/sqlite/names.h"
 
 namespace outbox::cli {
 namespace {

@@ -8,8 +8,7 @@
 
 #include "base/quote.h"
 #include "base/sql_text.h"
-#include "client/postgres/placeholders.h"
-#include "client/postgres/user_values.h"
+#include "client/postgres/user_statement.h"
 #include "outbox/error.h"
 
 namespace outbox::postgres {

@@ -5,7 +5,7 @@
 #include <stdexcept>
 
 #include "base/time_text.h"
-#include "client/postgres/oids.h"
+#include "client/postgres/libpq.h"
 
 namespace outbox::postgres {
 namespace {

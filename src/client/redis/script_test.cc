@@ -1,5 +1,4 @@
-#include "client/redis/script.h"
-
+#include "client/redis/connection.h"
 #include "client/redis/test_support.h"
 #include "outbox/error.h"
 

@@ -1,39 +1,108 @@
-// A store on an SQL database.
+// A store on an SQL database, and one engine's membership in it.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/connection_pool.h"
+#include "base/process.h"
+#include "model/shards.h"
 #include "model/store.h"
+#include "outbox/error.h"
 #include "outbox/spi/store.h"
 
 namespace outbox {
 
-// A pool of a store's connections: `open` makes them, and they say themselves whether they may be
-// lent again. `hint` ends the error of those who waited in vain: what to do.
-template <class StoreConfig, class Open>
-auto make_database_pool(const StoreConfig& config, std::size_t size, std::string hint, Open open,
-                        std::invoke_result_t<Open> first = nullptr) {
-  using Database = typename std::invoke_result_t<Open>::element_type;
-  return std::make_shared<ConnectionPool<Database>>(
-      PoolOptions<Database>{
-          .size = size,
-          .wait_timeout = config.options.wait_timeout,
-          .description = config.description,
-          .hint = std::move(hint),
-          .open = std::move(open),
-          .make_ready = [](Database& database) { return database.make_ready(); },
-          .is_healthy = [](Database& database) { return database.may_be_lent(); }},
-      std::move(first));
-}
+// Ownership, reading and marking on a connection each, because the three may run at
+// the same time; each of them from one thread at a time. Destroying it without leave()
+// counts as its death. `Parts` names the classes of a store that do the work.
+template <class Parts>
+class ServerInstance : public Instance {
+ public:
+  Lease renew() override { return ownership_.renew(); }
+  std::int64_t epoch() const override { return ownership_.epoch(); }
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
+    return options_.lease;
+  }
+  void release(int shard) override { ownership_.release(shard); }
+  void leave() override { ownership_.leave(); }
+
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
+    return reader_.ready(shards, in_flight, limit);
+  }
+  void rewind(Seq seq) override { reader_.rewind(seq); }
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
+    return reader_.due(shards, limit);
+  }
+  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
+    return reader_.held(shard, key, limit);
+  }
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
+    return reader_.held_lanes(shard, after, limit);
+  }
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
+    return reader_.unblocked(shards, limit);
+  }
+
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
+    if (!options_.row_claims) throw MisuseError("claim() needs InstanceOptions::row_claims");
+    return claims_.claim(skip_recent, limit);
+  }
+  void unclaim(std::span<const RowRef> rows) override { claims_.unclaim(rows); }
+
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
+    return updates_.apply(updates, epoch);
+  }
+
+  const std::string& owner() const override { return owner_; }
+
+ protected:
+  ServerInstance(const typename Parts::StoreConfigPtr& config, InstanceOptions options)
+      : options_(named(std::move(options))),
+        owner_(unique_owner(options_.name)),
+        ownership_(config, options_, owner_, generations_),
+        reading_(config),
+        reader_(reading_, generations_),
+        claims_(reading_, owner_, options_.lock_timeout),
+        marking_(config),
+        updates_(marking_, owner_, options_.row_claims) {
+    reading_.limit_calls(kCallLimit);
+    marking_.limit_calls(kCallLimit);
+  }
+
+  // For what a store asks of its connections besides.
+  const InstanceOptions& options() const { return options_; }
+  typename Parts::Ownership& ownership() { return ownership_; }
+  typename Parts::Database& reading() { return reading_; }
+  typename Parts::Database& marking() { return marking_; }
+
+ private:
+  // A read or update that takes longer has met a server that hangs.
+  static constexpr std::chrono::milliseconds kCallLimit{30'000};
+
+  // Constant after construction.
+  const InstanceOptions options_;
+  const std::string owner_;
+
+  ShardGenerations generations_;  // from ownership_ to reader_
+  typename Parts::Ownership ownership_;
+
+  typename Parts::Database reading_;
+  typename Parts::Reader reader_;
+  typename Parts::Claims claims_;
+
+  typename Parts::Database marking_;
+  typename Parts::Updates updates_;
+};
 
 // What a store does with its pools: operators' calls are those of `Parts::Operators` on a
 // connection from one of them. `Parts` names the classes that do the work. Thread-safe.
@@ -97,8 +166,23 @@ class DatabaseStore : public Store {
   // statements they may take: they may read all of a large table.
   static constexpr std::size_t kScans = 4;
   static constexpr int kScanPatience = 10;
-  static constexpr const char* kQuickHint = "an operator's query is running";
-  static constexpr const char* kScansHint = "other searches of operators or purges are running";
+
+  // `namespace_`: of the options.
+  static PoolLimits users_limits(const ConfigPtr& config, const std::string& namespace_) {
+    return {.size = config->options.connections,
+            .wait_timeout = config->options.wait_timeout,
+            .hint = "end transactions sooner, or raise " + namespace_ + "::Options::connections"};
+  }
+  static PoolLimits quick_limits(const ConfigPtr& config) {
+    return {.size = 1,
+            .wait_timeout = config->options.wait_timeout,
+            .hint = "an operator's query is running"};
+  }
+  static PoolLimits scan_limits(const ConfigPtr& config) {
+    return {.size = kScans,
+            .wait_timeout = config->options.wait_timeout,
+            .hint = "other searches of operators or purges are running"};
+  }
 
   DatabaseStore(ConfigPtr config, PoolPtr users, PoolPtr quick, PoolPtr scans)
       : config_(std::move(config)),

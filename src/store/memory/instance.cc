@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "base/process.h"
+#include "model/shards.h"
 #include "outbox/error.h"
-#include "store/common/floor.h"
-#include "store/common/shards.h"
 #include "store/memory/database.h"
 
 namespace outbox::memory {

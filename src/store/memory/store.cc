@@ -4,9 +4,9 @@
 #include <utility>
 
 #include "base/bounded.h"
+#include "model/shards.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
-#include "store/common/shards.h"
 #include "store/memory/database.h"
 
 namespace outbox::memory {

@@ -4,7 +4,7 @@
 #include <utility>
 
 #include "base/bounded.h"
-#include "store/common/rows.h"
+#include "model/event_row.h"
 
 namespace outbox::memory {
 namespace {

@@ -5,7 +5,7 @@
 #include <utility>
 
 #include "base/utf8.h"
-#include "store/common/rows.h"
+#include "model/event_row.h"
 #include "store/memory/table.h"
 
 namespace outbox::memory {

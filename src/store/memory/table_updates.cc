@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <utility>
 
-#include "store/common/rows.h"
+#include "model/event_row.h"
 #include "store/memory/table.h"
 
 namespace outbox::memory {

@@ -1,10 +1,9 @@
-#include "store/mysql/claims.h"
-
 #include <mutex>
 #include <set>
 #include <thread>
 
 #include "outbox/outbox.h"
+#include "store/mysql/ownership.h"
 #include "store/mysql/test_support.h"
 
 namespace outbox::mysql {

@@ -1,4 +1,4 @@
-// The connection that a user's transaction runs on.
+// What inserts events, and the connection that a user's transaction runs on.
 #pragma once
 
 #include <cstdint>
@@ -7,12 +7,25 @@
 #include <string_view>
 #include <vector>
 
+#include "client/mysql/session.h"
+#include "model/event_row.h"
 #include "outbox/error.h"
+#include "outbox/event.h"
+#include "outbox/spi/json_codec.h"
 #include "outbox/spi/store.h"
-#include "store/common/first_failure.h"
-#include "store/mysql/database.h"
+#include "store/common/connection.h"
+#include "store/mysql/sql.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
+
+// The shard that the table's generated column puts an event into.
+int shard_of(const Event& event);
+
+// Inserts the events in the open transaction. Throws MisuseError that names the id if
+// one is in the table already.
+std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
+                                const InsertOptions& options);
 
 // A connection from the pool. Used by one thread at a time.
 //
@@ -52,7 +65,7 @@ class PooledConnection final : public Connection {
   auto watched(Work work);
 
   void check_in_transaction(const char* call) const;
-  const std::string& where() const { return handle_->config().description; }
+  const std::string& where() const { return config_of(*handle_).description; }
   Session& session();
   [[noreturn]] void throw_lost() const;
   [[noreturn]] void throw_rolled_back() const;

@@ -21,9 +21,11 @@ class MysqlConnectionTest : public MysqlTest {
     proxy_ = std::make_unique<test::TcpProxy>("127.0.0.1", test::port_of(test::mysql_url()));
   }
 
+  static PoolLimits limits(std::size_t size) {
+    return {.size = size, .wait_timeout = 50ms, .hint = "raise mysql::Options::connections"};
+  }
   std::shared_ptr<Pool> pool(const std::string& url, std::size_t size = 4) const {
-    return make_pool(config_at(url, {.wait_timeout = 50ms}), Use::transactions, size,
-                     "raise mysql::Options::connections", 30s);
+    return make_pool(config_at(url), Use::transactions, limits(size), 30s);
   }
   std::unique_ptr<PooledConnection> begun(const std::shared_ptr<Pool>& from) const {
     auto connection = std::make_unique<PooledConnection>(from->take());
@@ -326,8 +328,7 @@ TEST_F(MysqlConnectionTest, TransactionsBeginAndEndWhateverTheModesOfTheSessionA
       // Only MariaDB knows ORACLE.
       mysql_query(connection, text.c_str());
     };
-    const auto from = make_pool(config({.wait_timeout = 50ms}), Use::transactions, 1,
-                                "raise mysql::Options::connections", 30s, set);
+    const auto from = make_pool(config(), Use::transactions, limits(1), 30s, set);
     MYSQL* first = nullptr;
     for (int i = 0; i < 2; ++i) {
       const auto connection = begun(from);

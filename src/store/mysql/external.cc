@@ -4,9 +4,8 @@
 #include "client/mysql/session.h"
 #include "outbox/error.h"
 #include "outbox/mysql.h"
+#include "store/mysql/connection.h"
 #include "store/mysql/mysql_store.h"
-#include "store/mysql/rows.h"
-#include "store/mysql/schema.h"
 
 namespace outbox::mysql {
 namespace {

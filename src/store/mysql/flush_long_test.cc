@@ -8,7 +8,7 @@
 
 #include "base/mutex.h"
 #include "outbox/testing.h"
-#include "store/mysql/flush.h"
+#include "store/mysql/reader.h"
 #include "store/mysql/test_support.h"
 #include "support/own_server.h"
 #include "support/tcp_proxy.h"

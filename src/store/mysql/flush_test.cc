@@ -1,5 +1,4 @@
-#include "store/mysql/flush.h"
-
+#include "store/mysql/reader.h"
 #include "store/mysql/test_support.h"
 
 namespace outbox::mysql {

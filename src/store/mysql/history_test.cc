@@ -1,5 +1,4 @@
-#include "store/mysql/history.h"
-
+#include "client/mysql/facts.h"
 #include "store/mysql/test_support.h"
 
 namespace outbox::mysql {
@@ -39,7 +38,7 @@ TEST(MysqlHistory, EndsWhereTheServerSaysThatSomethingIsMissing) {
 class MysqlHistoryTest : public MysqlTest {
  protected:
   static History read(Database& database, const History& last) {
-    Built select("look", database.config());
+    Built select("look", config_of(database));
     select.sql("SELECT 'first', ");
     database.ensure_connected();
     History::append_columns(select, database.facts(), last);

@@ -5,7 +5,7 @@
 #include <climits>
 #include <cstdlib>
 
-#include "client/mysql/session_settings.h"
+#include "client/mysql/facts.h"
 #include "store/mysql/test_support.h"
 #include "support/own_server.h"
 

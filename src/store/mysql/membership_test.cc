@@ -1,8 +1,7 @@
-#include "store/mysql/membership.h"
-
 #include <gtest/gtest.h>
 
-#include "store/common/shards.h"
+#include "model/shards.h"
+#include "store/mysql/ownership.h"
 
 namespace outbox::mysql {
 namespace {

@@ -6,11 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "outbox/admin/schema.h"
 #include "outbox/spi/store.h"
 #include "store/common/database_store.h"
-#include "store/common/server_instance.h"
-#include "store/mysql/claims.h"
-#include "store/mysql/database.h"
 #include "store/mysql/operators.h"
 #include "store/mysql/ownership.h"
 #include "store/mysql/reader.h"
@@ -53,5 +51,17 @@ class MysqlStore final : public DatabaseStore<Parts> {
 // more rarely, down to twice a second, while there are none. A row that is committed
 // later than one with a higher number is not noticed; the next poll finds it.
 std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit);
+
+// Where the tables stand. Changes nothing.
+SchemaStatus read_schema_status(Database& database);
+
+// Brings the tables up to date; several processes may do so at once. The server commits
+// every statement by itself, so a step that was interrupted is repeated from its
+// beginning. Throws PermanentError if they are newer than this library, or out of date
+// and `migrate` is not set.
+void ensure_schema(Database& database, bool migrate);
+
+// When the tables were made, as text; empty if this session may not read it or finds none.
+std::string born_at(Session& session);
 
 }  // namespace outbox::mysql

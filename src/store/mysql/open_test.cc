@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "store/mysql/schema.h"
+#include "store/mysql/mysql_store.h"
 #include "store/mysql/test_support.h"
 
 namespace outbox::mysql {

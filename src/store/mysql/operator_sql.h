@@ -1,4 +1,4 @@
-// The statements of operators. For the names in them see sql.h and columns.h; {?filter} is what
+// The statements of operators. For the names in them see sql.h; {?filter} is what
 // an EventFilter asks for, {?old} what a purge removes, each condition with AND before it.
 #pragma once
 

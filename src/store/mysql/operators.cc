@@ -6,12 +6,11 @@
 #include <utility>
 
 #include "base/process.h"
-#include "store/common/rows.h"
-#include "store/common/shards.h"
+#include "client/mysql/database.h"
+#include "model/event_row.h"
+#include "model/shards.h"
+#include "store/mysql/connection.h"
 #include "store/mysql/operator_sql.h"
-#include "store/mysql/portions.h"
-#include "store/mysql/retry_on_deadlock.h"
-#include "store/mysql/rows.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
@@ -36,13 +35,13 @@ BulkStep<Seq> step_of(const Result& found, Seq after, std::size_t limit) {
 }  // namespace
 
 EventRecord Operators::decode_record(const Result& result, int row) const {
-  return record_in(result, row, decode_row(result, row, *database_.config().options.codec),
+  return record_in(result, row, decode_row(result, row, *config_of(database_).options.codec),
                    kHoldColumn, kRowColumns);
 }
 
 // What the filter asks for.
 Built Operators::matching(const EventFilter& filter, StatusBits statuses) const {
-  Built conditions("", database_.config());
+  Built conditions("", config_of(database_));
   const auto equals = [&](std::string_view condition, const std::string& value) {
     if (!value.empty()) conditions.fill(condition, value);
   };
@@ -64,7 +63,7 @@ Built Operators::matching(const EventFilter& filter, StatusBits statuses) const 
 
 // What a purge removes.
 Built Operators::old(Purgeable what, Time before) const {
-  Built conditions("", database_.config());
+  Built conditions("", config_of(database_));
   if (const auto status = status_of(what)) {
     conditions.fill(sql::kFinishedBefore, *status, before);
   } else {
@@ -169,7 +168,7 @@ std::int64_t Operators::change_and_tell(std::span<const Seq> rows, const Built& 
       }
       const std::int64_t changed = session.run(change).changed();
       if (!lanes.empty()) {
-        Built notes("", database_.config());
+        Built notes("", config_of(database_));
         for (const auto& [shard, lane] : lanes) {
           if (!notes.text().empty()) notes.sql(", ");
           notes.row(shard, lane);

@@ -10,7 +10,7 @@
 
 #include "outbox/spi/store.h"
 #include "store/common/operators.h"
-#include "store/mysql/database.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
@@ -41,7 +41,7 @@ class Operators {
  private:
   template <class... Args>
   Built built(const SqlTemplate& sql, const Args&... args) const {
-    return Built(sql, database_.config(), args...);
+    return Built(sql, config_of(database_), args...);
   }
   template <class... Args>
   Result run(const SqlTemplate& sql, const Args&... args) {

@@ -4,14 +4,59 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <iterator>
+#include <tuple>
 #include <utility>
 
 #include "base/process.h"
+#include "client/mysql/database.h"
+#include "model/shards.h"
 #include "outbox/error.h"
-#include "store/mysql/retry_on_deadlock.h"
+#include "store/mysql/connection.h"
+#include "store/mysql/reader.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
+
+std::size_t share_of(std::int64_t epoch, const std::vector<Peer>& peers) {
+  if (peers.empty() || peers.front().claims) return 0;
+  std::vector<const Peer*> owners;
+  for (const Peer& peer : peers) {
+    if (!peer.claims) owners.push_back(&peer);
+  }
+  const auto wants_all = [](const Peer* peer) { return peer->exclusive; };
+  const auto sole = std::find_if(owners.begin(), owners.end(), wants_all);
+  if (sole != owners.end()) return (*sole)->epoch == epoch ? kShards : 0;
+  const auto me = std::find_if(owners.begin(), owners.end(),
+                               [&](const Peer* peer) { return peer->epoch == epoch; });
+  if (me == owners.end()) return 0;
+  const auto rank = static_cast<std::size_t>(me - owners.begin());
+  return kShards / owners.size() + (rank < kShards % owners.size() ? 1 : 0);
+}
+
+Changes changes_for(std::int64_t epoch, std::size_t share, const std::vector<Shard>& shards) {
+  // First what is owned, of that first what is not being drained; then what is free.
+  std::vector<Shard> candidates;
+  for (const Shard& shard : shards) {
+    if (!shard.epoch || *shard.epoch == epoch) candidates.push_back(shard);
+  }
+  std::sort(candidates.begin(), candidates.end(), [](const Shard& a, const Shard& b) {
+    return std::tuple(!a.epoch, a.draining, a.number) < std::tuple(!b.epoch, b.draining, b.number);
+  });
+  Changes changes;
+  for (std::size_t i = 0; i < candidates.size(); ++i) {
+    const Shard& shard = candidates[i];
+    const bool mine = i < share;
+    if (!shard.epoch) {
+      if (mine) changes.take.push_back(shard.number);
+    } else if (mine == shard.draining) {
+      (mine ? changes.stay : changes.leave).push_back(shard.number);
+    }
+  }
+  return changes;
+}
+
 namespace {
 
 // Of Ownership::look_at_shards().
@@ -79,7 +124,7 @@ Lease Ownership::renew() {
     if (epoch_ != 0) {
       state = look();
       if (history_.ends_before(state.history)) {
-        ++database_.config().histories;
+        ++config_of(database_).histories;
         leave();  // with what this server knows of it
       }
     }
@@ -119,13 +164,13 @@ void Ownership::note_registration(const State& state) {
   history_ = state.history;
   highest_epoch_ = std::max(highest_epoch_, epoch_);
   registration_.set(epoch_, registered_name_, history_.server);
-  ++database_.config().registrations;
+  ++config_of(database_).registrations;
   database_.is_new_enough();
 }
 
 void Ownership::forget_told(State& state) {
   if (told_.empty()) return;
-  const Built statement(sql::kForgetCandidates, database_.config(), epoch_, told_, epoch_,
+  const Built statement(sql::kForgetCandidates, config_of(database_), epoch_, told_, epoch_,
                         registered_name_);
   retry_on_deadlock(database_, [&] { return database_.run(statement); });
   for (const int number : told_) state.shards[static_cast<std::size_t>(number)].candidates.reset();
@@ -134,9 +179,9 @@ void Ownership::forget_told(State& state) {
 
 // With what tells which history this is, so that no answer comes from another one.
 Built Ownership::look_at_shards(std::string_view purpose) const {
-  Built history(purpose, database_.config());
+  Built history(purpose, config_of(database_));
   History::append_columns(history, database_.facts(), history_);
-  return {{purpose, sql::kLookAtShards}, database_.config(), history};
+  return {{purpose, sql::kLookAtShards}, config_of(database_), history};
 }
 
 Ownership::State Ownership::look() {
@@ -194,7 +239,7 @@ Ownership::State Ownership::settle() {
           enroll(session);
         } else if (session.run(sql::kLives, epoch_, registered_name_).rows() == 0) {
           throw RetryableError("this instance is not registered any more (" +
-                               database_.config().description +
+                               config_of(database_).description +
                                "): it registers anew with its next renewal");
         }
         state.peers = peers_in(session.run(sql::kInstances));
@@ -249,7 +294,7 @@ void Ownership::evict_expired(Session& session, State& state) {
 void Ownership::apply(Session& session, const Changes& changes, State& state) const {
   const auto set = [&](const std::vector<int>& shards, bool draining) {
     if (shards.empty()) return;
-    session.run(Built(sql::kShareOut, database_.config(), epoch_, draining, shards));
+    session.run(Built(sql::kShareOut, config_of(database_), epoch_, draining, shards));
     for (const int number : shards) {
       Shard& shard = state.shards[static_cast<std::size_t>(number)];
       shard.epoch = epoch_;
@@ -324,6 +369,89 @@ void Ownership::leave() {
     });
   });
   forget();
+}
+
+Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
+  if (limit.rows == 0) return {};
+  const std::vector<Place> places = look_around(skip_recent);
+  if (places.empty()) return {};
+  return retry_on_deadlock(database_, [&] { return take(places, skip_recent, limit); });
+}
+
+// What has waited once before comes first, so that a long backlog of fresh rows cannot
+// starve it. Each time another shard comes first, or a long one would starve the others.
+std::vector<Claims::Place> Claims::look_around(std::chrono::milliseconds skip_recent) {
+  std::vector<Place> all;
+  for (const bool due : {true, false}) {
+    for (int i = 0; i < kShards; ++i) all.push_back({(begin_with_ + i) % kShards, due});
+  }
+  begin_with_ = (begin_with_ + 1) % kShards;
+  Built look(sql::kClaimPlace.purpose, config_of(database_));
+  for (const Place& place : all) {
+    if (&place != &all.front()) look.sql(" UNION ALL ");
+    look.fill(sql::kClaimPlace.text, &place - all.data(), claimable(place, skip_recent));
+  }
+  const Result found = database_.run(look);
+  std::vector<Place> places;
+  places.reserve(static_cast<std::size_t>(found.rows()));
+  for (int row = 0; row < found.rows(); ++row) {
+    places.push_back(all[static_cast<std::size_t>(found.integer(row, 0))]);
+  }
+  return places;
+}
+
+Built Claims::claimable(const Place& place, std::chrono::milliseconds skip_recent) const {
+  const StoreConfig& config = config_of(database_);
+  const auto micros = [](std::chrono::milliseconds duration) { return duration.count() * 1'000; };
+  Built older(sql::kClaimable.purpose, config);
+  if (skip_recent.count() > 0) older.fill(sql::kOlder.text, micros(skip_recent));
+  return {sql::kClaimable,       config, place.shard, place.due ? sql::kDueNow : sql::kReadyNow,
+          micros(lock_timeout_), older};
+}
+
+Rows Claims::take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
+                  const ReadLimit& limit) {
+  Session& session = database_.session();
+  return in_transaction(session, [&] {
+    Rows result;
+    std::vector<Row>& rows = result.rows;
+    ByteBudget budget(limit);
+    for (const Place& place : places) {
+      result.more = result.more || rows.size() == limit.rows || budget.spent();
+      if (result.more) break;
+      const Result found = session.run(
+          Built(sql::kToClaim, config_of(database_), claimable(place, skip_recent),
+                SqlPart{place.due ? "hold DESC, seq DESC" : "seq"}, limit.rows - rows.size()));
+      // Locked as they are, none of them can be gone when its payload is read.
+      const std::size_t before = rows.size();
+      result.more = decode_light_rows(session, found, all_of(found), budget, rows);
+      for (std::size_t i = before; i < rows.size(); ++i) {
+        rows[i].reclaimed = found.integer(static_cast<int>(i - before), kLightColumns) != 0;
+      }
+    }
+    result.more = result.more || rows.size() == limit.rows;
+    if (rows.empty()) return result;
+    std::vector<Seq> seqs;
+    seqs.reserve(rows.size());
+    for (const Row& row : rows) seqs.push_back(row.ref.seq);
+    in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
+      session.run(Built(sql::kClaim, config_of(database_), owner_, part));
+    });
+    std::sort(rows.begin(), rows.end(),
+              [](const Row& a, const Row& b) { return a.ref.seq < b.ref.seq; });
+    return result;
+  });
+}
+
+void Claims::unclaim(std::span<const RowRef> rows) {
+  if (rows.empty()) return;
+  std::vector<Seq> seqs;
+  seqs.reserve(rows.size());
+  for (const RowRef& row : rows) seqs.push_back(row.seq);
+  in_portions<Seq>(database_.session(), seqs, [&](std::span<const Seq> part) {
+    const Built statement(sql::kUnclaim, config_of(database_), part, owner_);
+    retry_on_deadlock(database_, [&] { return database_.run(statement); });
+  });
 }
 
 }  // namespace outbox::mysql

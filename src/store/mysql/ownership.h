@@ -1,19 +1,58 @@
-// Who may deliver which events.
+// Who may deliver which events: who ought to own which shards, who does, and rows of one's own
+// without owning shards.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "client/mysql/facts.h"
+#include "model/registration.h"
+#include "model/shards.h"
 #include "outbox/spi/store.h"
-#include "store/common/shards.h"
-#include "store/mysql/database.h"
-#include "store/mysql/history.h"
-#include "store/mysql/membership.h"
-#include "store/mysql/registration.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
+
+// One that lives, or is taken to.
+struct Peer {
+  std::int64_t epoch = 0;
+  bool expired = false;  // its lease
+  std::int64_t capacity = 0;
+  bool exclusive = false;  // wants all shards or none
+  bool claims = false;     // claims rows instead of shards
+  std::string host{};
+  std::int64_t pid = 0;
+  std::string process{};
+};
+
+struct Shard {
+  int number = 0;
+  std::optional<std::int64_t> epoch{};  // of its owner
+  bool draining = false;
+  std::optional<std::int64_t> candidates{};
+};
+
+// What an instance changes to have its share.
+struct Changes {
+  std::vector<int> take{};   // free ones
+  std::vector<int> leave{};  // to be drained
+  std::vector<int> stay{};   // were being drained, and need not be any more
+
+  bool empty() const { return take.empty() && leave.empty() && stay.empty(); }
+};
+
+// Shares are as even as whole shards allow, the oldest get one more; but the oldest that
+// wants everything gets everything, and while the oldest of all claims rows nobody owns
+// shards. `peers` are ordered by age, and have no dead among them.
+std::size_t share_of(std::int64_t epoch, const std::vector<Peer>& peers);
+
+Changes changes_for(std::int64_t epoch, std::size_t share, const std::vector<Shard>& shards);
 
 // The instances that live, and the shards that they lease. There is no leader: each
 // renewal evicts the dead, gives up what exceeds its own share and takes what is free
@@ -98,6 +137,38 @@ class Ownership {
   // everybody's lease looks expired; the first one back must not evict the others
   // before they had a chance to renew.
   bool failed_ = false;
+};
+
+// Claims rows and gives them back. Used by one thread at a time.
+//
+// Two claimers neither wait for each other nor get the same rows: each takes locks in
+// the order of the index, as many as it claims, and passes over those of others. That
+// takes READ COMMITTED, and one SELECT for each shard and kind: one that sorted would
+// lock all that it sorts.
+class Claims {
+ public:
+  Claims(Database& database, std::string owner, std::chrono::milliseconds lock_timeout)
+      : database_(database), owner_(std::move(owner)), lock_timeout_(lock_timeout) {}
+
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit);
+  void unclaim(std::span<const RowRef> rows);
+
+ private:
+  // Where there is something to claim.
+  struct Place {
+    int shard;
+    bool due;  // has waited; else it was never tried
+  };
+
+  std::vector<Place> look_around(std::chrono::milliseconds skip_recent);
+  Rows take(std::span<const Place> places, std::chrono::milliseconds skip_recent,
+            const ReadLimit& limit);
+  Built claimable(const Place& place, std::chrono::milliseconds skip_recent) const;
+
+  Database& database_;
+  const std::string owner_;
+  const std::chrono::milliseconds lock_timeout_;
+  int begin_with_ = 0;
 };
 
 }  // namespace outbox::mysql

@@ -10,13 +10,11 @@
 #include <utility>
 
 #include "base/bounded.h"
+#include "client/mysql/database.h"
 #include "client/mysql/libmariadb.h"
+#include "model/event_row.h"
 #include "outbox/error.h"
-#include "store/common/rows.h"
-#include "store/mysql/flush.h"
-#include "store/mysql/portions.h"
-#include "store/mysql/retry_on_deadlock.h"
-#include "store/mysql/rows.h"
+#include "store/mysql/connection.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
@@ -162,7 +160,7 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
   }
   Session& session = database_.session();
   const Result keys =
-      session.run(for_each_shard(sql::kReady, database_.config(), order, [&](int shard) {
+      session.run(for_each_shard(sql::kReady, config_of(database_), order, [&](int shard) {
         return std::tuple(shard, wanted[static_cast<std::size_t>(shard)]);
       }));
   PerShard<std::vector<Seq>> ready;
@@ -215,13 +213,13 @@ Rows Reader::fetch(std::span<const Seq> seqs, std::string_view condition, const 
   Session& session = database_.session();
   if (database_.connections() != found_by_) {
     throw RetryableError("the connection was lost between a look for events and their reading (" +
-                         database_.config().description + "): it is repeated");
+                         config_of(database_).description + "): it is repeated");
   }
   ByteBudget budget(limit);
   in_portions<Seq>(session, seqs, [&](std::span<const Seq> part) {
     if (result.more) return;
     const Result light =
-        session.run(Built(sql::kFetch, database_.config(), part, SqlPart{condition}));
+        session.run(Built(sql::kFetch, config_of(database_), part, SqlPart{condition}));
     std::unordered_map<Seq, std::size_t> place;
     for (const Seq seq : part) place.emplace(seq, place.size());
     std::vector<int> order = all_of(light);
@@ -265,7 +263,7 @@ DueRows Reader::due(std::span<const int> shards, const ReadLimit& limit) {
 // server group them would let MariaDB visit all that wait.
 std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::int64_t moment) {
   const Result found =
-      database_.run(for_each_shard(sql::kNextDue, database_.config(), shards,
+      database_.run(for_each_shard(sql::kNextDue, config_of(database_), shards,
                                    [&](int shard) { return std::tuple(shard, -moment); }));
   std::optional<Next> first;
   for (int row = 0; row < found.rows(); ++row) {
@@ -280,7 +278,7 @@ std::optional<Reader::Next> Reader::next_due(std::span<const int> shards, std::i
 // that moment are looked for forward.
 std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::int64_t now,
                                               std::size_t limit) {
-  const StoreConfig& config = database_.config();
+  const StoreConfig& config = config_of(database_);
   Session& session = database_.session();
   const Result moments = session.run(for_each_shard(
       sql::kDueMoments, config, shards, [&](int shard) { return std::tuple(shard, -now, limit); }));
@@ -338,7 +336,7 @@ std::vector<HeldLane> Reader::held_lanes(int shard, LaneKey after, std::size_t l
 std::vector<LaneRef> Reader::unblocked(std::span<const int> shards, std::size_t limit) {
   std::vector<LaneRef> lanes;
   if (shards.empty()) return lanes;
-  const StoreConfig& config = database_.config();
+  const StoreConfig& config = config_of(database_);
   if (!notes_.empty()) {
     const Built forget(sql::kForgetUnblocked, config, notes_);
     retry_on_deadlock(database_, [&] { return database_.run(forget); });
@@ -351,6 +349,28 @@ std::vector<LaneRef> Reader::unblocked(std::span<const int> shards, std::size_t 
         {.shard = static_cast<int>(found.integer(row, 1)), .key = found.integer(row, 2)});
   }
   return lanes;
+}
+
+bool decode_light_rows(Session& session, const Result& light, std::span<const int> order,
+                       ByteBudget& budget, std::vector<Row>& rows) {
+  const auto fetch = [&](const std::vector<int>& large) {
+    std::vector<Seq> seqs;
+    seqs.reserve(large.size());
+    for (const int row : large) seqs.push_back(light.integer(row, kSeqColumn));
+    return session.run(Built(sql::kLargePayloads, config_of(session), seqs));
+  };
+  return decode_light_rows(light, order, *config_of(session).options.codec, budget, fetch, rows);
+}
+
+void sync_log(Session& session, int shard) {
+  if (!session.shows_commits_early()) return;
+  // An UPDATE that changes nothing would be no write.
+  if (session.run(sql::kFlush, shard).changed() == 1) return;
+  const std::string table = config_of(session).table.text() + "_flush";
+  throw PermanentError("the table " + table + " has no row of shard " + std::to_string(shard) +
+                       " (" + config_of(session).description +
+                       "), which is written after a read; INSERT INTO " + table +
+                       " (shard) VALUES (" + std::to_string(shard) + ") puts it back");
 }
 
 }  // namespace outbox::mysql

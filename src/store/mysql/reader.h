@@ -10,9 +10,10 @@
 #include <unordered_set>
 #include <vector>
 
+#include "model/event_row.h"
+#include "model/shards.h"
 #include "outbox/spi/store.h"
-#include "store/common/shards.h"
-#include "store/mysql/database.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
@@ -100,5 +101,25 @@ class Reader {
 // Up to which row of a shard a look vouches for what the looks before it have found: those were
 // ready then, in any order; `ready` is what it shows itself, ascending, and `cut` if there is more.
 Seq settled_through(const std::unordered_set<Seq>& found, std::span<const Seq> ready, bool cut);
+
+// Appends the rows `order` of a result of `{light}`, as far as the budget goes; true if it
+// ended before them.
+bool decode_light_rows(Session& session, const Result& light, std::span<const int> order,
+                       ByteBudget& budget, std::vector<Row>& rows);
+
+// Commits may be seen before they are safe. Returns when all that the session has read so far will
+// survive a crash of the server; to be called before rows that were read are handed out.
+//
+// Where Session::shows_commits_early(), that takes a write: the server acknowledges its
+// commit only when its log is on the disk up to there, and whatever could be read before
+// is in that log before it. Elsewhere it does nothing. Row claims need none of it: they
+// are writes themselves.
+//
+// It must be the session that has read: a new connection may lead to a server that has
+// crashed and come back without those rows, and would find nothing wrong. `shard` is one
+// of those that were read, whose row is written.
+//
+// Throws as Session::run() does; then nothing is known, and nothing may be handed out.
+void sync_log(Session& session, int shard);
 
 }  // namespace outbox::mysql

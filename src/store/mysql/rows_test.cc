@@ -1,8 +1,7 @@
-#include "store/mysql/rows.h"
-
 #include <map>
 #include <random>
 
+#include "store/mysql/connection.h"
 #include "store/mysql/test_support.h"
 
 namespace outbox::mysql {

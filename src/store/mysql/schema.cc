@@ -1,5 +1,3 @@
-#include "store/mysql/schema.h"
-
 #include <string>
 #include <string_view>
 #include <utility>
@@ -9,7 +7,8 @@
 #include "outbox/error.h"
 #include "outbox/mysql.h"
 #include "store/common/migrations.h"
-#include "store/mysql/names.h"
+#include "store/mysql/mysql_store.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 namespace {
@@ -90,8 +89,8 @@ void warn_of_violations(const StoreConfig& config) {
 }
 
 bool has_table(Database& database) {
-  const TableName& table = database.config().table;
-  Built look("look for the schema", database.config());
+  const TableName& table = config_of(database).table;
+  Built look("look for the schema", config_of(database));
   look.sql("SELECT count(*) FROM information_schema.tables WHERE table_name = ")
       .value(table.table + "_migration")
       .sql(" AND table_schema = ");
@@ -112,7 +111,8 @@ class Turn {
         "SELECT GET_LOCK(" + name_ + ", " + std::to_string(kSeconds) + ")", "take the turn");
     if (taken.integer(0, 0) == 1) return;
     throw RetryableError("another process has been migrating the tables for " +
-                         std::to_string(kSeconds) + " s (" + database_.config().description + ")");
+                         std::to_string(kSeconds) + " s (" + config_of(database_).description +
+                         ")");
   }
   ~Turn() {
     if (database_.handle() != nullptr) {
@@ -125,7 +125,7 @@ class Turn {
  private:
   // Of at most 64 characters, and one for all tables of that name in whatever database.
   static std::string turn_of(Database& database) {
-    const std::string& table = database.config().table.table;
+    const std::string& table = config_of(database).table.table;
     return "'outbox " + table.substr(0, 48) + "'";
   }
 
@@ -139,7 +139,7 @@ SchemaStatus read_schema_status(Database& database) {
   std::vector<SchemaStep> applied;
   if (has_table(database)) {
     const Result found = database.run(
-        Built("read which migrations were applied", database.config())
+        Built("read which migrations were applied", config_of(database))
             .sql("SELECT version, name, applied_at FROM {migration} ORDER BY version"));
     for (int row = 0; row < found.rows(); ++row) {
       applied.push_back({.version = static_cast<int>(found.integer(row, 0)),
@@ -151,7 +151,7 @@ SchemaStatus read_schema_status(Database& database) {
 }
 
 void ensure_schema(Database& database, bool migrate) {
-  const StoreConfig& config = database.config();
+  const StoreConfig& config = config_of(database);
   const auto missing = [&] {
     return kMigrations.missing(read_schema_status(database).present, migrate, config.description);
   };

@@ -115,7 +115,7 @@ TEST_P(MysqlSessionWaysTest, SumsAndUnsignedNumbersAreRead) {
 TEST_P(MysqlSessionWaysTest, WhatIsTooLargeIsRefusedBeforeItIsSent) {
   Database own = database();
   own.ensure_connected();
-  const std::size_t limit = own.config().max_packet;
+  const std::size_t limit = config_of(own).max_packet;
   EXPECT_EQ(std::to_string(limit), sql().value("SELECT @@max_allowed_packet"));
   const std::string large(limit, 'x');
   const std::string message =

@@ -1,8 +1,8 @@
 // What statements cost: how many rows the server visits for them, whatever it plans.
 #include "store/mysql/sql.h"
 
-#include "store/mysql/claims.h"
 #include "store/mysql/operators.h"
+#include "store/mysql/ownership.h"
 #include "store/mysql/reader.h"
 #include "store/mysql/test_support.h"
 #include "store/mysql/updates.h"

@@ -12,7 +12,6 @@
 #include "outbox/event.h"
 #include "outbox/mysql.h"
 #include "outbox/testing.h"
-#include "store/mysql/database.h"
 #include "store/mysql/store_config.h"
 #include "support/mysql.h"
 #include "support/stores.h"

@@ -8,28 +8,17 @@
 #include "base/bounded.h"
 #include "base/quote.h"
 #include "base/utf8.h"
+#include "client/mysql/database.h"
+#include "model/event_row.h"
+#include "model/shards.h"
+#include "model/status_update.h"
 #include "outbox/error.h"
-#include "store/common/already_applied.h"
-#include "store/common/rows.h"
-#include "store/common/shards.h"
-#include "store/mysql/portions.h"
-#include "store/mysql/retry_on_deadlock.h"
 #include "store/mysql/sql.h"
 
 namespace outbox::mysql {
 namespace {
 
-bool is_done(const StatusUpdate& update) { return update.kind == StatusUpdate::Kind::done; }
 bool is_pending(Status status) { return status == Status::pending || status == Status::retry; }
-
-// How many of the first updates are of rows that differ: a statement sees the table as
-// it was before it, so a row's second update needs another one.
-std::size_t distinct(std::span<const StatusUpdate> updates) {
-  std::unordered_set<Seq> seen;
-  std::size_t count = 0;
-  while (count < updates.size() && seen.insert(updates[count].row.seq).second) ++count;
-  return count;
-}
 
 std::vector<Seq> seqs_of(std::span<const StatusUpdate> updates) {
   std::vector<Seq> seqs;
@@ -59,14 +48,6 @@ std::size_t name_bytes(const StatusUpdate& update) {
 }
 
 }  // namespace
-
-static_assert(static_cast<int>(StatusUpdate::Kind::retry) == 1 &&
-                  static_cast<int>(StatusUpdate::Kind::defer) == 2 &&
-                  static_cast<int>(StatusUpdate::Kind::dead) == 3 &&
-                  static_cast<int>(StatusUpdate::Kind::hold) == 4 &&
-                  static_cast<int>(StatusUpdate::Kind::crashes) == 5 &&
-                  static_cast<int>(StatusUpdate::Kind::unblock) == 6,
-              "change() spells them out");
 
 UpdateResult Updates::apply(std::span<const StatusUpdate> updates, std::int64_t epoch) {
   if (updates.empty()) return {};
@@ -100,7 +81,7 @@ std::vector<Built> Updates::statements_for(std::span<const StatusUpdate> updates
                                            const Fence& fence, std::size_t most) const {
   std::vector<Built> statements;
   while (!updates.empty()) {
-    const std::span<const StatusUpdate> group = updates.first(distinct(updates));
+    const std::span<const StatusUpdate> group = first_of_each_row(updates);
     updates = updates.subspan(group.size());
     std::vector<StatusUpdate> done, others;
     for (const StatusUpdate& update : group) (is_done(update) ? done : others).push_back(update);
@@ -135,7 +116,7 @@ std::vector<StatusUpdate> Updates::with_errors_that_fit(std::span<const StatusUp
     throw PermanentError(
         "the update of event " + quote(update.event_id) + " has " + std::to_string(bytes) +
         " bytes, and the server takes " + std::to_string(database_.session().max_packet()) + " (" +
-        database_.config().description + "): raise max_allowed_packet on the server");
+        config_of(database_).description + "): raise max_allowed_packet on the server");
   }
   return result;
 }
@@ -168,18 +149,18 @@ Built Updates::finish(std::span<const StatusUpdate> updates, const Fence& fence)
     if (&update != &updates.front()) pairs.sql(",");
     pairs.row(update.row.seq, update.event_id);
   }
-  return {removes() ? sql::kRemove : sql::kDone, database_.config(), seqs_of(updates), pairs,
+  return {removes() ? sql::kRemove : sql::kDone, config_of(database_), seqs_of(updates), pairs,
           fence_part(fence)};
 }
 
 Built Updates::change(std::span<const StatusUpdate> updates, const Fence& fence) const {
   Built items = part();
   for (const StatusUpdate& update : updates) items.add(item(update, &update == &updates.front()));
-  return {sql::kChange, database_.config(), items, fence_part(fence)};
+  return {sql::kChange, config_of(database_), items, fence_part(fence)};
 }
 
 Built Updates::fence_part(const Fence& fence) const {
-  const StoreConfig& config = database_.config();
+  const StoreConfig& config = config_of(database_);
   if (row_claims_) return {sql::kClaimed, config, owner_};
   return {sql::kOwned, config, fence.epoch, fence.name, fence.epoch};
 }
@@ -226,7 +207,7 @@ Updates::Unchanged Updates::look_for_unchanged(std::span<const StatusUpdate> upd
 // `from` is the place of the first of them among all updates.
 void Updates::look_for_unchanged(std::span<const StatusUpdate> updates, std::size_t from,
                                  const std::vector<bool>& owned, Unchanged& unchanged) {
-  const Result states = database_.run(Built(sql::kStates, database_.config(), seqs_of(updates)));
+  const Result states = database_.run(Built(sql::kStates, config_of(database_), seqs_of(updates)));
   std::unordered_map<Seq, int> row_of;
   for (int row = 0; row < states.rows(); ++row) row_of[states.integer(row, 0)] = row;
 

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "outbox/spi/store.h"
-#include "store/mysql/database.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
@@ -48,7 +48,7 @@ class Updates {
     std::string name{};
   };
 
-  bool removes() const { return database_.config().options.on_done == OnDone::remove; }
+  bool removes() const { return config_of(database_).options.on_done == OnDone::remove; }
   std::vector<StatusUpdate> with_errors_that_fit(std::span<const StatusUpdate> updates);
   std::vector<Built> statements_for(std::span<const StatusUpdate> updates, const Fence& fence,
                                     std::size_t most) const;
@@ -56,7 +56,7 @@ class Updates {
   Built finish(std::span<const StatusUpdate> updates, const Fence& fence) const;
   Built change(std::span<const StatusUpdate> updates, const Fence& fence) const;
   Built fence_part(const Fence& fence) const;
-  Built part() const { return {"update events", database_.config()}; }
+  Built part() const { return {"update events", config_of(database_)}; }
   std::optional<Fence> fence_for(std::int64_t epoch) const;
   bool write(std::span<const StatusUpdate> updates, const Fence& fence);
   std::optional<std::vector<bool>> owned_shards(const Fence& fence);

@@ -10,9 +10,9 @@
 
 #include "base/mutex.h"
 #include "base/thread.h"
-#include "store/mysql/database.h"
 #include "store/mysql/mysql_store.h"
 #include "store/mysql/sql.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 namespace {

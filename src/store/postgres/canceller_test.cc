@@ -1,6 +1,6 @@
 #include "client/postgres/canceller.h"
 
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
 #include "support/tcp_proxy.h"
 

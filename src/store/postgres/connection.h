@@ -1,16 +1,108 @@
-// The connection that a user's transaction runs on.
+// What inserts events, and the connection that a user's transaction runs on.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "client/postgres/session.h"
+#include "model/event_row.h"
+#include "outbox/event.h"
+#include "outbox/spi/json_codec.h"
 #include "outbox/spi/store.h"
-#include "store/common/first_failure.h"
-#include "store/postgres/database.h"
-#include "store/postgres/rows.h"
+#include "store/common/connection.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
+
+// While it lives, text goes to the server in UTF-8, whatever encoding the owner of the
+// open transaction has set.
+class InUtf8 {
+ public:
+  explicit InUtf8(Session& session);
+  ~InUtf8();
+  InUtf8(const InUtf8&) = delete;
+  InUtf8& operator=(const InUtf8&) = delete;
+
+ private:
+  Session& session_;
+  std::string before_;  // empty: UTF-8 it was
+};
+
+// Events that are to be inserted.
+class Insertion {
+ public:
+  Insertion(std::span<const Event> events, const InsertOptions& options, const Options& store);
+
+  // The statements, to be run in this order in an open transaction. Throws MisuseError
+  // that names the id if one is in the table already; after an error the server takes
+  // no statement in it but a rollback.
+  std::span<const Call> calls() const { return calls_; }
+
+  // Where the rows are: before they are inserted without seq and shard, then from what
+  // the calls returned.
+  std::vector<RowRef> refs() const;
+  std::vector<RowRef> refs(std::span<const Result> results) const;
+
+ private:
+  std::vector<Call> calls_;
+  std::vector<std::int64_t> holds_;  // of the events
+};
+
+// Inserts them now. A transaction must be open.
+std::vector<RowRef> insert_rows(Session& session, const Insertion& insertion);
+
+// See hold_of().
+inline std::vector<std::int64_t> holds_of(std::span<const Event> events, Time now) {
+  std::vector<std::int64_t> holds;
+  for (const Event& event : events) holds.push_back(hold_of(event, now));
+  return holds;
+}
+
+// What the statements take for a row that waits for a delay: the delay as a time since 1970,
+// and a hold that no new row has. The server makes both from its own time.
+inline Time available_of(const Event& event, std::int64_t hold) {
+  const auto delay = delay_of(event, hold);
+  return delay ? Time{*delay} : event.available_at();
+}
+inline std::int64_t inserted_hold(const Event& event, std::int64_t hold) {
+  return delay_of(event, hold) ? 1 : hold;
+}
+
+// The columns of several events as arrays, and the owner: what the statements for many
+// take. `Values` is made of them.
+template <class Values>
+Values columns_of(std::span<const Event> events, std::span<const std::int64_t> holds,
+                  OptionalText owner, const JsonCodec& codec) {
+  std::vector<OptionalText> ids, types, aggregate_types, aggregate_ids, tenants, content_types,
+      headers, payloads;
+  std::vector<std::optional<Bytes>> payload_bytes;
+  std::vector<std::int64_t> occurred, available, inserted;
+  std::vector<std::string> encoded;  // what `headers` points to
+  encoded.reserve(events.size());
+  for (const Event& event : events) {
+    encoded.push_back(encoded_headers(event, codec));
+    ids.emplace_back(event.id());
+    types.emplace_back(event.type());
+    aggregate_types.emplace_back(event.aggregate_type());
+    aggregate_ids.push_back(null_if_empty(event.aggregate_id()));
+    tenants.push_back(null_if_empty(event.tenant_id()));
+    content_types.push_back(content_type_of(event));
+    headers.push_back(null_if_empty(encoded.back()));
+    const std::string_view payload = event.payload();
+    payloads.push_back(event.is_json() ? OptionalText(payload) : std::nullopt);
+    payload_bytes.push_back(event.is_json() ? std::nullopt : std::optional(Bytes{payload}));
+    occurred.push_back(micros(event.occurred_at()));
+    available.push_back(micros(available_of(event, holds[available.size()])));
+    inserted.push_back(inserted_hold(event, holds[inserted.size()]));
+  }
+  return Values(ids, types, aggregate_types, aggregate_ids, tenants, content_types, headers,
+                payloads, payload_bytes, occurred, available, inserted, owner);
+}
 
 class Notifier;
 
@@ -44,7 +136,7 @@ class PooledConnection final : public Connection {
   // trip.
   enum class Phase { none, announced, open };
 
-  const std::string& where() const { return handle_->config().description; }
+  const std::string& where() const { return config_of(*handle_).description; }
   template <class Use>
   auto use_session(const Use& use);
   template <class Use>

@@ -1,6 +1,6 @@
 // A server that becomes a standby and is promoted, and one that takes no writes.
 #include "outbox/outbox.h"
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
 #include "support/own_server.h"
 

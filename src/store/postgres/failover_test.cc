@@ -1,7 +1,7 @@
 // Servers that are not the ones any more, or not what they were.
 #include <algorithm>
 
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
 #include "support/tcp_proxy.h"
 

@@ -5,8 +5,8 @@
 #include <cstdlib>
 #include <numeric>
 
-#include "store/postgres/database.h"
 #include "store/postgres/reader.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
 
 namespace outbox::postgres {

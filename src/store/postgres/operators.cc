@@ -6,8 +6,8 @@
 
 #include "base/process.h"
 #include "client/postgres/statement.h"
+#include "store/postgres/connection.h"
 #include "store/postgres/operator_sql.h"
-#include "store/postgres/rows.h"
 
 namespace outbox::postgres {
 namespace {
@@ -57,7 +57,7 @@ std::vector<int> numbers_in(std::string_view list) {
 }  // namespace
 
 EventRecord Operators::decode_record(const Result& result, int row) const {
-  return record_in(result, row, decode_row(result, row, *database_.config().options.codec),
+  return record_in(result, row, decode_row(result, row, *config_of(database_).options.codec),
                    kHoldColumn, kRowColumns);
 }
 

@@ -7,10 +7,10 @@
 #include <string_view>
 #include <vector>
 
+#include "model/event_row.h"
 #include "outbox/spi/store.h"
 #include "store/common/operators.h"
-#include "store/common/rows.h"
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 

@@ -6,9 +6,12 @@
 #include <optional>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "base/process.h"
+#include "model/shards.h"
 #include "outbox/error.h"
+#include "store/postgres/connection.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
@@ -74,10 +77,10 @@ Ownership::Answer Ownership::beat() {
 // connection: it may lead to a server that is not the primary any more.
 void Ownership::begin_anew() {
   epoch_ = 0;
-  history_.end();
+  registration_.end();
   owned_.clear();
   told_.clear();
-  ++database_.config().new_starts;
+  ++config_of(database_).new_starts;
 }
 
 // Some services don't tell, and a role may not be allowed to ask.
@@ -86,8 +89,8 @@ bool Ownership::tells_history() {
   if (std::exchange(asked_on_, database_.connections()) == database_.connections()) {
     return tells_history_;
   }
-  const StoreConfig& config = database_.config();
-  const ResultHandle told = session.try_script(std::string(sql::kHistory.text).c_str());
+  const StoreConfig& config = config_of(database_);
+  const ResultHandle told = session.try_script(std::string(kTimeline.text).c_str());
   if (!told) {
     throw RetryableError("the connection was lost while a renewal began (" + config.description +
                          ")");
@@ -128,7 +131,7 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   if (!options_.row_claims) calls.push_back({sql::kShare, Parameters(owner_, told_)});
   calls.push_back({sql::kLease, Parameters(owner_)});
   calls.push_back({sql::kNeighbours, Parameters(host_name())});
-  if (with_history) calls.push_back({sql::kHistory, Parameters()});
+  if (with_history) calls.push_back({kTimeline, Parameters()});
   std::vector<Result> results = database_.session().run_at_once(calls);
   std::string history;
   if (with_history) {
@@ -138,9 +141,9 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   Answer answer = read(results, beat);
   if (epoch_ == 0) {
     epoch_ = last_epoch_ = answer.epoch;
-    history_.set(epoch_, history);
+    registration_.set(epoch_, owner_, history);
   }
-  answer.lost_history = history_.differs_from(history);
+  answer.lost_history = !history.empty() && registration_.is_elsewhere(history);
   return answer;
 }
 
@@ -214,6 +217,37 @@ void Ownership::leave() {
     throw;
   }
   registered_ = false;
+}
+
+Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
+  Rows result;
+  if (limit.rows == 0) return result;
+  // Each time another shard comes first, or a long one would starve the others.
+  std::vector<std::int64_t> shards;
+  shards.reserve(kShards);
+  for (int i = 0; i < kShards; ++i) shards.push_back((begin_with_ + i) % kShards);
+  begin_with_ = (begin_with_ + 1) % kShards;
+  const Result claimed =
+      database_.run(sql::kClaim, shards, owner_, lock_timeout_.count(), skip_recent.count(),
+                    sql_limit(limit.rows), sql_limit(std::max<std::size_t>(limit.bytes, 1)));
+  result.rows = decode_rows(claimed, *config_of(database_).options.codec);
+  int number = 0;
+  for (Row& row : result.rows) row.reclaimed = claimed.integer(number++, kRowColumns) != 0;
+  std::size_t bytes = 0;
+  for (const Row& row : result.rows) bytes += row.event.payload().size();
+  result.more = result.rows.size() >= limit.rows || bytes >= limit.bytes;
+  return result;
+}
+
+void Claims::unclaim(std::span<const RowRef> rows) {
+  if (rows.empty()) return;
+  std::vector<std::int64_t> shards, holds, seqs;
+  for (const RowRef& row : rows) {
+    shards.push_back(row.shard);
+    holds.push_back(row.hold);
+    seqs.push_back(row.seq);
+  }
+  database_.session().run_at_once(sql::kUnclaim, shards, holds, seqs, owner_);
 }
 
 }  // namespace outbox::postgres

@@ -1,16 +1,19 @@
 // Who may deliver which events.
 #pragma once
 
+#include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "model/registration.h"
+#include "model/shards.h"
 #include "outbox/clock.h"
 #include "outbox/spi/store.h"
-#include "store/common/shards.h"
-#include "store/postgres/database.h"
-#include "store/postgres/registered_history.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
@@ -30,8 +33,8 @@ class Ownership {
   void release(int shard);
   void leave();
 
-  const RegisteredHistory& history() const { return history_; }
-  std::int64_t epoch() const { return history_.epoch(); }
+  const Registration& registration() const { return registration_; }
+  std::int64_t epoch() const { return registration_.epoch(); }
 
  private:
   // What one renewal was told.
@@ -64,8 +67,8 @@ class Ownership {
   bool registered_ = false;      // or may be, as far as it knows
   std::vector<int> owned_;
 
-  // The server's timeline at the registration; and whether the one of this connection tells.
-  RegisteredHistory history_;
+  // Its place is the server's timeline then; and whether the one of this connection tells.
+  Registration registration_;
   bool tells_history_ = true;
   std::uint64_t asked_on_ = 0;  // Database::connections()
 
@@ -76,6 +79,22 @@ class Ownership {
   // everybody's lease looks expired; the first one back must not evict the others
   // before they had a chance to renew.
   bool failed_ = false;
+};
+
+// Claims rows and gives them back. Used by one thread at a time.
+class Claims {
+ public:
+  Claims(Database& database, std::string owner, std::chrono::milliseconds lock_timeout)
+      : database_(database), owner_(std::move(owner)), lock_timeout_(lock_timeout) {}
+
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit);
+  void unclaim(std::span<const RowRef> rows);
+
+ private:
+  Database& database_;
+  const std::string owner_;
+  const std::chrono::milliseconds lock_timeout_;
+  int begin_with_ = 0;
 };
 
 }  // namespace outbox::postgres

@@ -1,12 +1,75 @@
 #include "store/postgres/postgres_store.h"
 
 #include <chrono>
+#include <optional>
+#include <string>
 #include <utility>
 
-#include "store/common/shards.h"
+#include "model/shards.h"
+#include "outbox/error.h"
+#include "outbox/open.h"
+#include "outbox/postgres.h"
+#include "store/common/store_config.h"
 #include "store/postgres/connection.h"
+#include "store/postgres/sql.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
+namespace {
+
+// What the server takes as the name of a channel. Two tables whose names are cut to
+// the same hear of each other's commits, which does no harm.
+constexpr std::size_t kLongestChannel = 63;
+
+// Servers that only resemble PostgreSQL may not know, and administrators may forbid it: then
+// connections of the user's own are taken as they are.
+std::optional<DatabaseId> id_of(Database& database) {
+  try {
+    const Result id = database.run(sql::kDatabaseId);
+    return DatabaseId{.server = id.integer(0, 0), .database = id.integer(0, 1)};
+  } catch (const RetryableError&) {
+    throw;
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<Store> open(const std::string& url, Options options) {
+  const bool migrate = options.migrate;
+  const auto config = StoreConfig::of(url, std::move(options));
+  {
+    Database first(config, Use::operators);
+    ensure_schema(first, migrate);
+    config->table.schema = schema_of_table(first);
+    config->id = id_of(first);
+    config->places.add(place_of(first.handle()));
+  }
+  config->channel = ("outbox:" + config->table.text()).substr(0, kLongestChannel);
+  return std::make_shared<PostgresStore>(config);
+}
+
+Scheme scheme(Options options) {
+  return {.names = {"postgresql", "postgres"},
+          .open = [options = std::move(options)](const std::string& url) {
+            return postgres::open(url, options);
+          }};
+}
+
+// These make a few calls only, which must also work behind a pooler: nothing is
+// kept prepared.
+SchemaStatus schema_status(const std::string& url, const std::string& table) {
+  Database database(StoreConfig::of(url, {.table = table, .prepare = false}), Use::operators);
+  return read_schema_status(database);
+}
+
+SchemaStatus migrate(const std::string& url, const std::string& table) {
+  Database database(StoreConfig::of(url, {.table = table, .prepare = false}), Use::operators);
+  ensure_schema(database, true);
+  return read_schema_status(database);
+}
+
 namespace {
 
 // An update that waits for somebody's lock keeps the lock on its instance's row, for
@@ -17,23 +80,23 @@ constexpr std::chrono::milliseconds kMarkWaits{2'000};
 
 PostgresInstance::PostgresInstance(const StoreConfigPtr& config, InstanceOptions options)
     : ServerInstance(config, std::move(options)) {
-  reading().hold_to(ownership().history());
-  marking().hold_to(ownership().history());
+  reading().hold_to(ownership().registration());
+  marking().hold_to(ownership().registration());
   reading().go_by_index_alone();
   marking().go_by_index_alone();
   marking().limit_locks(kMarkWaits);
 }
 
 PostgresStore::PostgresStore(const StoreConfigPtr& config)
-    : DatabaseStore(
-          config,
-          make_pool(config, Use::users, config->options.connections,
-                    "end transactions sooner, or raise postgres::Options::connections",
-                    config->options.statement_timeout, config->options.on_open),
-          make_pool(config, Use::operators, 1, kQuickHint, config->options.statement_timeout),
-          make_pool(config, Use::operators, kScans, kScansHint,
-                    config->options.statement_timeout * kScanPatience)),
-      notifier_(config->options.notify ? std::make_shared<Notifier>(config) : nullptr) {}
+    : DatabaseStore(config,
+                    make_pool(config, Use::users, users_limits(config, "postgres"),
+                              config->options.statement_timeout, config->options.on_open),
+                    make_pool(config, Use::operators, quick_limits(config),
+                              config->options.statement_timeout),
+                    make_pool(config, Use::operators, scan_limits(config),
+                              config->options.statement_timeout * kScanPatience)),
+      notifier_(config->options.notify ? std::make_shared<Notifier>(config, config->channel)
+                                       : nullptr) {}
 
 Capabilities PostgresStore::capabilities() const {
   return {.shards = kShards,
@@ -53,7 +116,9 @@ std::unique_ptr<Connection> PostgresStore::connect() {
 
 std::unique_ptr<Watch> PostgresStore::watch(std::function<void()> on_commit) {
   if (!config()->options.notify) return nullptr;
-  return watch_commits(config(), std::move(on_commit));
+  return watch_channel(config(), config()->channel, std::move(on_commit), config()->options.log,
+                       "events of other processes are found by polling; set "
+                       "postgres::Options::notify to false, or connect to the server itself");
 }
 
 }  // namespace outbox::postgres

@@ -6,12 +6,10 @@
 #include <string>
 #include <string_view>
 
+#include "client/postgres/notifications.h"
+#include "outbox/admin/schema.h"
 #include "outbox/spi/store.h"
 #include "store/common/database_store.h"
-#include "store/common/server_instance.h"
-#include "store/postgres/claims.h"
-#include "store/postgres/database.h"
-#include "store/postgres/notifier.h"
 #include "store/postgres/operators.h"
 #include "store/postgres/ownership.h"
 #include "store/postgres/reader.h"
@@ -52,9 +50,15 @@ class PostgresStore final : public DatabaseStore<Parts> {
   const std::shared_ptr<Notifier> notifier_;  // null if nobody is to be told
 };
 
-// Calls `on_commit` from a thread of its own whenever a Notifier of the same table has
-// told of commits, and after every gap in which it could not hear. Behind a pooler that
-// swallows notifications it says so once, and is silent.
-std::unique_ptr<Watch> watch_commits(StoreConfigPtr config, std::function<void()> on_commit);
+// Where the tables stand. Changes nothing.
+SchemaStatus read_schema_status(Database& database);
+
+// Brings the tables up to date, each step in a transaction of its own; several
+// processes may do so at once. Throws PermanentError if they are newer than this
+// library, or out of date and `migrate` is not set.
+void ensure_schema(Database& database, bool migrate);
+
+// The schema that the table is in, whatever the search path of later connections.
+std::string schema_of_table(Database& database);
 
 }  // namespace outbox::postgres

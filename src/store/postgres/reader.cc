@@ -7,7 +7,7 @@
 #include <utility>
 
 #include "base/bounded.h"
-#include "store/postgres/rows.h"
+#include "store/postgres/connection.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
@@ -64,7 +64,7 @@ std::optional<Rows> Reader::read(Session& session, std::span<const int> shards,
   std::vector<Call> calls;
   if (looks) calls.push_back({sql::kLastSeq, Parameters()});
   if (looks) calls.push_back({sql::kWriters, Parameters()});
-  if (asks) calls.push_back({sql::kHistory, Parameters()});
+  if (asks) calls.push_back({kTimeline, Parameters()});
   calls.push_back({sql::kReady, Parameters(order, floors, sql_limit(most))});
   const std::vector<Result> results = session.run_together(calls);
   if (asks && !is_same_history(results[results.size() - 2])) return std::nullopt;
@@ -90,7 +90,7 @@ void Reader::forget() {
 
 // A pooler changes the server behind a connection and does not say so.
 bool Reader::asks_for_history() const {
-  const StoreConfig& config = database_.config();
+  const StoreConfig& config = config_of(database_);
   return !config.options.prepare && config.tells_history;
 }
 

@@ -8,10 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "model/shards.h"
 #include "outbox/spi/store.h"
-#include "store/common/floor.h"
-#include "store/common/shards.h"
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
@@ -44,7 +43,7 @@ class Reader {
   void take(std::span<const std::int64_t> order, const Rows& result);
   bool decode(const Result& light, const ReadLimit& limit, std::size_t most,
               std::vector<Row>& rows);
-  const JsonCodec& codec() const { return *database_.config().options.codec; }
+  const JsonCodec& codec() const { return *config_of(database_).options.codec; }
 
   Database& database_;
   const ShardGenerations& generations_;

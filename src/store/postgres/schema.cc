@@ -1,5 +1,3 @@
-#include "store/postgres/schema.h"
-
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -7,7 +5,8 @@
 #include "client/postgres/statement.h"
 #include "outbox/postgres.h"
 #include "store/common/migrations.h"
-#include "store/postgres/names.h"
+#include "store/postgres/postgres_store.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 namespace {
@@ -67,7 +66,7 @@ WHERE conrelid = '{table}'::regclass AND '"' || conname || '"' = '{index state}'
 
 void tell_of_contradictions(Database& database) {
   if (database.run(kUnchecked).rows() == 0) return;
-  const StoreConfig& config = database.config();
+  const StoreConfig& config = config_of(database);
   config.options.log(
       {LogLevel::warning,
        "rows_contradictory",
@@ -80,7 +79,7 @@ void tell_of_contradictions(Database& database) {
 
 // All of it is one transaction: BEGIN, the turn, the check, the steps, COMMIT.
 void apply(Database& database, const Migration& migration) {
-  const TableName& table = database.config().table;
+  const TableName& table = config_of(database).table;
   const std::string purpose = std::string("apply migration ") + migration.name;
   Session& session = database.session();
   const auto run = [&](const std::string& text) {
@@ -92,7 +91,7 @@ void apply(Database& database, const Migration& migration) {
     run(std::string(kTakeTurn));
     // Another process may have been quicker.
     const int version = read_schema_status(database).present;
-    kMigrations.check_not_newer(version, database.config().description);
+    kMigrations.check_not_newer(version, config_of(database).description);
     if (version < migration.version) {
       run(std::string(kMigrationTable) + migration.sql + record_of(migration));
     }
@@ -119,7 +118,7 @@ SchemaStatus read_schema_status(Database& database) {
 }
 
 void ensure_schema(Database& database, bool migrate) {
-  const std::string& description = database.config().description;
+  const std::string& description = config_of(database).description;
   const int version = read_schema_status(database).present;
   for (const Migration& migration : kMigrations.missing(version, migrate, description)) {
     apply(database, migration);

@@ -3,7 +3,7 @@
 
 #include <thread>
 
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
 
 namespace outbox::postgres {

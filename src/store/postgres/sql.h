@@ -7,17 +7,42 @@
 // transaction. A test checks that no read of the engine scans or sorts.
 #pragma once
 
+#include <string_view>
+
 #include "client/postgres/statement.h"
+#include "model/event_row.h"
+
+namespace outbox::postgres {
+
+// What decode_row() reads, in this order: `{columns}`. What a statement
+// selects beside them comes behind. The server's clock is read with each row, after
+// the snapshot was taken: a row in it that was available when it was committed is
+// available now.
+inline constexpr std::string_view kRowColumnNames =
+    "seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,"
+    " attempts, crashes, available_at, created_at, content_type, progress, headers, payload,"
+    " payload_bytes, clock_timestamp() AS read_at";
+
+// The same with large payloads left out (see decode_light_rows()): `{light}`. To ask
+// for their size does not read them.
+inline constexpr std::string_view kLightColumnNames =
+    "seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,"
+    " attempts, crashes, available_at, created_at, content_type, progress, headers,"
+    " CASE WHEN octet_length(payload) <= 8192 THEN payload END AS payload,"
+    " CASE WHEN octet_length(payload_bytes) <= 8192 THEN payload_bytes END AS payload_bytes,"
+    " clock_timestamp() AS read_at, payload IS NOT NULL AS is_json,"
+    " coalesce(octet_length(payload), octet_length(payload_bytes))::bigint AS payload_size";
+static_assert(kInlinePayload == 8'192, "the columns spell it out");
+
+}  // namespace outbox::postgres
 
 namespace outbox::postgres::sql {
-
-// --- Transactions ---
 
 // --- Writing ---
 //
 // Whether an event is delayed was decided by the writer's clock: hold says so. One
 // that is not must not wait because the server's clock is behind: least(). One that waits for a
-// delay (hold > 0, see columns.h) does so by the server's clock.
+// delay (hold > 0, see available_of()) does so by the server's clock.
 
 inline constexpr Sql kInsert{"insert an event", R"sql(
 INSERT INTO {table} (event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
@@ -258,12 +283,6 @@ WHERE hold IS NOT NULL AND locked_by = $1 AND status IN (0, 2)
 
 // What settings.h says.
 
-// --- For the transaction that they stand in ---
-
-inline constexpr Sql kDontWaitForDisk{"commit without waiting for the disk", R"sql(
-SELECT set_config('synchronous_commit', 'off', true)
-)sql"};
-
 // --- Updating: $1 the owner, $2 its epoch, or NULL with row claims ---
 //
 // `mine` are the shards that the owner holds. It locks the owner's row until the end
@@ -378,12 +397,6 @@ inline constexpr Sql kBeat{"renew the lease", R"sql(
 UPDATE {instance} SET beat_at = clock_timestamp() WHERE owner = $1 RETURNING epoch
 )sql"};
 
-// Which past the server has: a standby that is promoted begins another timeline.
-inline constexpr Sql kHistory{"read the timeline", R"sql(
-SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
-)sql",
-                              false};
-
 // Those whose lease has expired, if $2 says so, and those known to be dead ($3). The
 // deletion waits for an update of theirs that is under way; later ones are fenced.
 inline constexpr Sql kEvict{"take over from the dead", R"sql(
@@ -458,11 +471,5 @@ SELECT system_identifier,
 FROM pg_catalog.pg_control_system()
 )sql",
                                  false};
-
-// --- Wake-ups ---
-
-inline constexpr Sql kNotify{"tell of commits", R"sql(
-SELECT pg_notify($1, '')
-)sql"};
 
 }  // namespace outbox::postgres::sql

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "outbox/postgres.h"
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 #include "support/postgres.h"
 
 namespace outbox::postgres {
@@ -124,7 +124,7 @@ class PostgresQueryPlanTest : public testing::Test {
   }
 
   void run(const std::string& text) {
-    database_->session().run_script(expand(text, database_->config().table), text);
+    database_->session().run_script(expand(text, config_of(*database_).table), text);
   }
 
   std::unique_ptr<test::Schema> schema_;

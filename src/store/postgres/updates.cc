@@ -9,14 +9,12 @@
 #include <vector>
 
 #include "base/bounded.h"
-#include "store/common/already_applied.h"
-#include "store/common/rows.h"
+#include "model/event_row.h"
+#include "model/status_update.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {
 namespace {
-
-bool is_done(const StatusUpdate& update) { return update.kind == StatusUpdate::Kind::done; }
 
 // Addresses, as the arrays that a statement takes.
 struct Addresses {
@@ -59,24 +57,7 @@ Parameters change_parameters(std::span<const StatusUpdate> updates, const std::s
                     attempts, crashes, delays, errors, progress);
 }
 
-// How many of the first updates are of rows that differ: a statement sees the table as
-// it was before it, so a row's second update needs another one.
-std::size_t distinct(std::span<const StatusUpdate> updates) {
-  std::unordered_set<Seq> seen;
-  std::size_t count = 0;
-  while (count < updates.size() && seen.insert(updates[count].row.seq).second) ++count;
-  return count;
-}
-
 }  // namespace
-
-static_assert(static_cast<int>(StatusUpdate::Kind::retry) == 1 &&
-                  static_cast<int>(StatusUpdate::Kind::defer) == 2 &&
-                  static_cast<int>(StatusUpdate::Kind::dead) == 3 &&
-                  static_cast<int>(StatusUpdate::Kind::hold) == 4 &&
-                  static_cast<int>(StatusUpdate::Kind::crashes) == 5 &&
-                  static_cast<int>(StatusUpdate::Kind::unblock) == 6,
-              "kChange spells them out");
 
 UpdateResult Updates::apply(std::span<const StatusUpdate> updates, std::int64_t epoch) {
   if (updates.empty()) return {};
@@ -103,7 +84,7 @@ std::optional<Updates::Indexes> Updates::write(std::span<const StatusUpdate> upd
   std::vector<Call> calls;
   std::vector<std::span<const StatusUpdate>> groups;  // of the calls
   for (std::span<const StatusUpdate> rest = updates; !rest.empty();) {
-    const std::span<const StatusUpdate> group = rest.first(distinct(rest));
+    const std::span<const StatusUpdate> group = first_of_each_row(rest);
     rest = rest.subspan(group.size());
     const auto done = std::count_if(group.begin(), group.end(), is_done);
     if (done > 0) {

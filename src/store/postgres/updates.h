@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "outbox/spi/store.h"
-#include "store/postgres/database.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
@@ -33,7 +33,7 @@ class Updates {
     std::vector<std::size_t> index_of{};
   };
 
-  bool removes() const { return database_.config().options.on_done == OnDone::remove; }
+  bool removes() const { return config_of(database_).options.on_done == OnDone::remove; }
   std::optional<Indexes> write(std::span<const StatusUpdate> updates, Fence fence);
   Moved look_for(std::span<const StatusUpdate> updates, Indexes& unchanged);
 

@@ -1,7 +1,8 @@
 #include <atomic>
 
+#include "client/postgres/notifications.h"
 #include "outbox/outbox.h"
-#include "store/postgres/notifier.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
 #include "support/tcp_proxy.h"
 
@@ -57,7 +58,7 @@ TEST_F(PostgresWatchTest, ASlowNotificationDelaysTheNextByNoMoreThanItselfWhichT
   const auto watched = watch(*reads);
   auto config = std::make_shared<StoreConfig>(test::with_port(test::postgres_url(), proxy.port()));
   config->channel = "outbox:" + table();
-  Notifier notifier(config);
+  Notifier notifier(config, config->channel);
   notifier.committed();
   ASSERT_TRUE(seen_.wait(2));
 
@@ -85,7 +86,7 @@ TEST_F(PostgresWatchTest, WhatCouldNotBeToldIsToldWhenTheConnectionIsBack) {
   auto config = std::make_shared<StoreConfig>(test::with_port(test::postgres_url(), proxy.port()));
   config->channel = "outbox:" + table();
   proxy.refuse();
-  Notifier notifier(config);
+  Notifier notifier(config, config->channel);
   notifier.committed();
   EXPECT_FALSE(seen_.wait(2, 300ms));
   proxy.admit();

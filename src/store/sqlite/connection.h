@@ -1,13 +1,18 @@
-// The connection that a user's transaction runs on.
+// What inserts events, and the connection that a user's transaction runs on.
 #pragma once
 
 #include <memory>
 
 #include "outbox/spi/store.h"
-#include "store/common/first_failure.h"
-#include "store/sqlite/database.h"
+#include "store/common/connection.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
+
+// Inserts all events or, if it throws, none. Throws MisuseError that names the
+// id if one is in the table already. A transaction must be open.
+std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
+                                const InsertOptions& options);
 
 // A connection from the pool. Used by one thread at a time.
 class PooledConnection final : public Connection {

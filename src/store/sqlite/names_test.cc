@@ -1,10 +1,9 @@
-#include "store/sqlite/names.h"
-
 #include <gtest/gtest.h>
 
 #include <string>
 #include <utility>
 
+#include "client/sqlite/database.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"

@@ -4,9 +4,7 @@
 #include <string>
 
 #include "store/common/operators.h"
-#include "store/sqlite/broken_rows.h"
 #include "store/sqlite/operator_sql.h"
-#include "store/sqlite/owner_lock.h"
 #include "store/sqlite/ownership.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"

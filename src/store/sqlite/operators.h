@@ -9,7 +9,7 @@
 
 #include "client/sqlite/statement.h"
 #include "outbox/spi/store.h"
-#include "store/sqlite/database.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 
@@ -43,7 +43,7 @@ class Operators {
   std::vector<Member> members();
 
  private:
-  const StoreConfig& config() const { return database_.config(); }
+  const StoreConfig& config() const { return config_of(database_); }
 
   Database& database_;
 };

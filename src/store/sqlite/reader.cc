@@ -22,7 +22,7 @@ Rows Reader::ready(std::int64_t epoch, std::size_t in_flight, const ReadLimit& l
   std::size_t most = limit.rows;
   if (rewound_) most += std::min(in_flight, std::numeric_limits<std::size_t>::max() - most);
   ByteBudget budget(limit);
-  const StoreConfig& config = database_.config();
+  const StoreConfig& config = config_of(database_);
   Rows result;
   Run run(database_[sql::kReady], floor_, one_more(most));
   result.more = decode_rows(run, config, most, budget, result.rows);
@@ -39,7 +39,7 @@ void Reader::rewind(Seq seq) {
 }
 
 DueRows Reader::due(const ReadLimit& limit) {
-  const StoreConfig& config = database_.config();
+  const StoreConfig& config = config_of(database_);
   const Time now = config.now();
   const std::int64_t latest = hold_until(now);
 
@@ -64,7 +64,7 @@ DueRows Reader::due(const ReadLimit& limit) {
 }
 
 Rows Reader::held(LaneKey key, const ReadLimit& limit) {
-  const StoreConfig& config = database_.config();
+  const StoreConfig& config = config_of(database_);
   Rows result;
   ByteBudget budget(limit);
   Run run(database_[sql::kHeld], key, one_more(limit.rows));
@@ -73,7 +73,7 @@ Rows Reader::held(LaneKey key, const ReadLimit& limit) {
 }
 
 std::vector<HeldLane> Reader::held_lanes(LaneKey after, std::size_t limit) {
-  const Time now = database_.config().now();
+  const Time now = config_of(database_).now();
   std::vector<HeldLane> lanes;
   LaneKey last = std::max<LaneKey>(after, kNoLane);
   while (lanes.size() < limit) {

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "outbox/spi/store.h"
-#include "store/sqlite/database.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 

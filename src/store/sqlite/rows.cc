@@ -1,6 +1,7 @@
 #include "store/sqlite/rows.h"
 
 #include <algorithm>
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <unordered_set>
@@ -9,7 +10,7 @@
 #include "base/quote.h"
 #include "base/time_text.h"
 #include "outbox/error.h"
-#include "store/sqlite/broken_rows.h"
+#include "store/sqlite/operator_sql.h"
 #include "store/sqlite/sql.h"
 #include "store/sqlite/waits.h"
 
@@ -149,130 +150,86 @@ std::string seq_list(std::span<const Seq> seqs) {
 
 namespace {
 
-// Rows a statement. Measured with 200 bytes a row: 3.5 us a row one by one, 2.4
-// by eight, 2.1 by sixty-four; more gains nothing.
-constexpr std::size_t kManyRows = 64;
-constexpr std::size_t kSomeRows = 8;
+constexpr std::chrono::seconds kBetweenLooks{10};
 
-// Inserts events with statements of few fixed sizes, which stay prepared.
-// Used by one thread at a time.
-class Insertion {
- public:
-  Insertion(Session& session, const InsertOptions& options)
-      : session_(session), owner_(null_if_empty(options.owner)), now_(config_of(session).now()) {}
-
-  std::vector<RowRef> run(std::span<const Event> events) {
-    refs_.reserve(events.size());
-    try {
-      while (events.size() >= kManyRows) take<kManyRows>(events);
-      while (events.size() >= kSomeRows) take<kSomeRows>(events);
-      while (!events.empty()) take<1>(events);
-    } catch (...) {
-      take_back();
-      throw;
-    }
-    return std::move(refs_);
+// Numbers as they are, of anything else what it is: it may be large.
+std::string shown(const Run& run, int column) {
+  switch (run.type(column)) {
+    case SQLITE_NULL:
+      return "NULL";
+    case SQLITE_TEXT:
+      return "a TEXT";
+    case SQLITE_BLOB:
+      return "a BLOB";
+    default:
+      return std::string(run.text(column));
   }
+}
 
- private:
-  template <std::size_t Rows>
-  void take(std::span<const Event>& events) {
-    insert(session_[sql::kInsert<Rows>], events.first(Rows));
-    events = events.subspan(Rows);
-  }
-
-  void insert(Statement& statement, std::span<const Event> events) {
-    struct Prepared {
-      std::string headers;
-      std::int64_t hold;
-    };
-    std::vector<Prepared> prepared;  // must outlive the step
-    prepared.reserve(events.size());
-    Run run(statement);
-    int parameter = 0;
-    for (const Event& event : events) {
-      prepared.push_back({.headers = encoded_headers(event, *config_of(session_).options.codec),
-                          .hold = hold_of(event, now_)});
-      bind(run, parameter, event, prepared.back().headers, prepared.back().hold);
-      parameter += sql::kInsertParameters;
-    }
-    if (run.try_step() != SQLITE_DONE) fail(run, events);
-    // One writer at a time: the rows of one statement have consecutive numbers.
-    Seq seq = sqlite3_last_insert_rowid(session_.handle()) - static_cast<Seq>(events.size());
-    for (const Prepared& row : prepared) {
-      refs_.push_back({.seq = ++seq, .shard = 0, .hold = row.hold});
-    }
-  }
-
-  void bind(Run& run, int at, const Event& event, const std::string& headers, std::int64_t hold) {
-    run.bind(++at, event.id());
-    run.bind(++at, event.type());
-    run.bind(++at, event.aggregate_type());
-    run.bind(++at, null_if_empty(event.aggregate_id()));
-    run.bind(++at, null_if_empty(event.tenant_id()));
-    run.bind(++at, content_type_of(event));
-    run.bind(++at, null_if_empty(headers));
-    if (event.is_json()) {
-      run.bind(++at, event.payload());
-    } else {
-      run.bind(++at, Bytes{event.payload()});
-    }
-    run.bind(++at, micros(event.occurred_at()));
-    run.bind(++at, micros(event.available_at()));
-    run.bind(++at, hold);
-    const auto owner = hold == 0 ? owner_ : std::nullopt;
-    const bool delayed = hold != 0 && event.delay();
-    run.bind(++at, owner);
-    run.bind(++at, owner || delayed ? std::optional(micros(now_)) : std::nullopt);
-  }
-
-  [[noreturn]] void fail(Run& run, std::span<const Event> events) {
-    try {
-      run.fail();
-    } catch (const PermanentError&) {
-      if (const Event* culprit = find_duplicate(events)) {
-        throw MisuseError("an event with the id " + quote(culprit->id()) + " is already in " +
-                          config_of(session_).description +
-                          ": leave the id out, or make it unique");
-      }
-      throw;
-    }
-  }
-
-  // The first event whose id is in the table or among those before it.
-  const Event* find_duplicate(std::span<const Event> events) {
-    std::unordered_set<std::string_view> seen;
-    for (const Event& event : events) {
-      if (!seen.insert(event.id()).second) return &event;
-      if (Run(session_[sql::kExists], event.id()).step()) return &event;
-    }
-    return nullptr;
-  }
-
-  // What earlier statements of this call inserted goes again, so that a user
-  // who catches the error and commits does not commit half a list.
-  void take_back() noexcept {
-    // SQLite may have rolled back by itself; the numbers may be another's then.
-    if (refs_.empty() || !session_.in_transaction()) return;
-    try {
-      Run(session_[sql::kUninsert], refs_.front().seq, refs_.back().seq).finish();
-    } catch (const std::exception&) {
-      // Then nothing of the transaction may remain.
-      sqlite3_exec(session_.handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-    }
-  }
-
-  Session& session_;
-  const OptionalText owner_;
-  const Time now_;
-  std::vector<RowRef> refs_;
-};
+std::string first_of_them(Database& database) {
+  Run run(database[sql::kFirstBroken]);
+  if (!run.step()) return {};
+  return ", the first is event " + quote(run.text(0)) + " (status " + shown(run, 1) + ", hold " +
+         shown(run, 2) + ")";
+}
 
 }  // namespace
 
-std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
-                                const InsertOptions& options) {
-  return Insertion(session, options).run(events);
+std::int64_t count_broken_rows(Database& database) {
+  return database.integer(sql::kCountBroken).value_or(0);
+}
+
+std::string contradiction(const Run& run, int status_column, int hold_column) {
+  const bool known = run.type(status_column) == SQLITE_INTEGER && run.integer(status_column) >= 0 &&
+                     run.integer(status_column) <= 3;
+  if (!known) return "status is " + shown(run, status_column) + ", none of 0 to 3";
+  const bool null = run.is_null(hold_column);
+  const bool integer = run.type(hold_column) == SQLITE_INTEGER;
+  bool sound = integer;
+  switch (static_cast<Status>(run.integer(status_column))) {
+    case Status::pending:
+    case Status::retry:
+      break;
+    case Status::done:
+      sound = null;
+      break;
+    case Status::dead:
+      sound = null || (integer && run.integer(hold_column) > 0);
+      break;
+  }
+  if (sound) return {};
+  return "status " + shown(run, status_column) + " and hold " + shown(run, hold_column) +
+         " contradict each other";
+}
+
+void BrokenRowsReport::look(Database& database) {
+  const Clock::Steady now = config_of(database).options.clock->steady();
+  if (now < next_look_) return;
+  next_look_ = now + kBetweenLooks;
+  try {
+    report(database);
+  } catch (const MisuseError& error) {
+    // Somebody dropped the index. That is no reason not to deliver.
+    next_look_ = Clock::Steady::max();
+    config_of(database).options.log(
+        {LogLevel::warning, "index_missing", error.what(), {{"error", error.what()}}});
+  }
+}
+
+void BrokenRowsReport::report(Database& database) {
+  const std::int64_t count = count_broken_rows(database);
+  if (count > reported_) {
+    config_of(database).options.log(
+        {LogLevel::error,
+         "rows_contradictory",
+         std::to_string(count) +
+             (count == 1 ? " row contradicts itself and is not delivered"
+                         : " rows contradict themselves and are not delivered") +
+             first_of_them(database) + "; run: outbox doctor --repair (" +
+             config_of(database).description + ")",
+         {{"rows", count}, {"store", config_of(database).description}}});
+  }
+  reported_ = count;
 }
 
 }  // namespace outbox::sqlite

@@ -1,4 +1,4 @@
-// Events to rows and back.
+// Rows to events, and rows whose status and hold contradict each other.
 #pragma once
 
 #include <cstdint>
@@ -10,10 +10,10 @@
 
 #include "client/sqlite/session.h"
 #include "client/sqlite/statement.h"
+#include "model/event_row.h"
 #include "outbox/event.h"
 #include "outbox/spi/json_codec.h"
 #include "outbox/spi/store.h"
-#include "store/common/rows.h"
 #include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
@@ -51,9 +51,26 @@ bool decode_rows(Run& run, const StoreConfig& config, std::size_t limit, ByteBud
 // The numbers as a JSON array: how a statement takes any number of rows.
 std::string seq_list(std::span<const Seq> seqs);
 
-// Inserts all events or, if it throws, none. Throws MisuseError that names the
-// id if one is in the table already. A transaction must be open.
-std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
-                                const InsertOptions& options);
+// Any program may edit the table, and triggers can be switched off. Such a row is in no
+// read of the engine's, so that it stops nobody but itself; it is counted and reported.
+// Costs as much as there are of them, whatever the size of the table.
+std::int64_t count_broken_rows(Database& database);
+
+// What is wrong with the row that the run stands on; empty if nothing.
+std::string contradiction(const Run& run, int status_column, int hold_column);
+
+// Tells the log when there are more than before. Used by one thread at a time.
+class BrokenRowsReport {
+ public:
+  // At most now and then, by the injected steady clock.
+  void look(Database& database);
+
+  // At once.
+  void report(Database& database);
+
+ private:
+  Clock::Steady next_look_ = Clock::Steady::min();
+  std::int64_t reported_ = 0;
+};
 
 }  // namespace outbox::sqlite

@@ -1,13 +1,12 @@
-#include "store/sqlite/schema.h"
-
 #include <string_view>
 
 #include "base/sql_text.h"
+#include "model/event_row.h"
 #include "outbox/sqlite.h"
-#include "store/common/rows.h"
-#include "store/sqlite/broken_rows.h"
-#include "store/sqlite/names.h"
+#include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
+#include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 namespace {
@@ -28,7 +27,7 @@ CREATE TABLE IF NOT EXISTS {migration} (
 
 // 0 if there are no tables yet.
 int current_version(Database& database) {
-  const std::string migration_table = database.config().options.table + "_migration";
+  const std::string migration_table = config_of(database).options.table + "_migration";
   if (!database.integer(sql::kHasMigrations, migration_table)) return 0;
   return static_cast<int>(database.integer(sql::kSchemaVersion).value_or(0));
 }
@@ -37,14 +36,14 @@ void apply(Database& database, const Migration& migration) {
   WriteTransaction transaction(database);
   // Another process may have been quicker.
   const int version = current_version(database);
-  kMigrations.check_not_newer(version, database.config().description);
+  kMigrations.check_not_newer(version, config_of(database).description);
   if (version >= migration.version) return;
-  const std::string& table = database.config().options.table;
+  const std::string& table = config_of(database).options.table;
   const std::string purpose = std::string("apply migration ") + migration.name;
   database.run_script(expand(kMigrationTable, table), purpose);
   database.run_script(expand(migration.sql, table), purpose);
   database.execute(sql::kRecordMigration, migration.version, std::string_view(migration.name),
-                   micros(database.config().now()));
+                   micros(config_of(database).now()));
   transaction.commit();
 }
 
@@ -53,7 +52,7 @@ void apply(Database& database, const Migration& migration) {
 const Migrations& migrations() { return kMigrations; }
 
 void ensure_schema(Database& database, bool migrate) {
-  const std::string& description = database.config().description;
+  const std::string& description = config_of(database).description;
   const auto missing = kMigrations.missing(current_version(database), migrate, description);
   for (const Migration& migration : missing) apply(database, migration);
   // Rows that an older schema allowed stay as they are.

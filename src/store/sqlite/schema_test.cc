@@ -1,7 +1,6 @@
-#include "store/sqlite/schema.h"
-
 #include <fstream>
 
+#include "store/sqlite/sqlite_store.h"
 #include "store/sqlite/test_support.h"
 
 namespace outbox::sqlite {

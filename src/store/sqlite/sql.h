@@ -19,9 +19,6 @@ namespace sql {
 
 // --- Transactions ---
 
-inline constexpr Sql kBegin{"begin a transaction", "BEGIN IMMEDIATE"};
-inline constexpr Sql kCommit{"commit the transaction", "COMMIT"};
-
 // Differs from last time if another connection has committed.
 inline constexpr Sql kDataVersion{"look for commits", "PRAGMA data_version"};
 

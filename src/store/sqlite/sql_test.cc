@@ -1,7 +1,7 @@
 #include "store/sqlite/sql.h"
 
-#include "store/sqlite/names.h"
 #include "store/sqlite/operator_sql.h"
+#include "store/sqlite/store_config.h"
 #include "store/sqlite/test_support.h"
 
 namespace outbox::sqlite {

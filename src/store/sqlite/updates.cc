@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/time_text.h"
-#include "store/common/already_applied.h"
+#include "model/status_update.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 
@@ -39,7 +39,7 @@ std::int64_t hold_of(const StatusUpdate& update, Time available_at) {
 }  // namespace
 
 UpdateResult Updates::apply(std::span<const StatusUpdate> updates, std::int64_t epoch) {
-  database_.config().check_process();
+  config_of(database_).check_process();
   UpdateResult result;
   if (updates.empty()) return result;
   WriteTransaction transaction(database_);
@@ -47,7 +47,7 @@ UpdateResult Updates::apply(std::span<const StatusUpdate> updates, std::int64_t 
     result.fenced = true;
     return result;
   }
-  const Time now = database_.config().now();
+  const Time now = config_of(database_).now();
   for (auto next = updates.begin(); next != updates.end();) {
     auto end = std::find_if_not(next, updates.end(), is_listed);
     if (end == next) ++end;  // the others go one by one

@@ -8,7 +8,7 @@
 #include <string>
 
 #include "outbox/spi/store.h"
-#include "store/sqlite/database.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 
@@ -28,7 +28,7 @@ class Updates {
   std::int64_t finish(std::span<const StatusUpdate> updates, Time now);
   std::int64_t change(const StatusUpdate& update, Time now);
   bool already_applied(const StatusUpdate& update);
-  bool removes() const { return database_.config().options.on_done == OnDone::remove; }
+  bool removes() const { return config_of(database_).options.on_done == OnDone::remove; }
 
   Database& database_;
   const std::optional<std::string> claim_owner_;

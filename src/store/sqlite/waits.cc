@@ -5,7 +5,7 @@
 #include <string>
 
 #include "base/bounded.h"
-#include "store/common/rows.h"
+#include "model/event_row.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 
@@ -44,7 +44,7 @@ void Waits::keep(std::int64_t epoch) {
 }
 
 Waits::Reading Waits::read() const {
-  const Clock& clock = *database_.config().options.clock;
+  const Clock& clock = *config_of(database_).options.clock;
   // Again, if the thread had to wait in between: that would look like a step.
   Reading reading{};
   for (int tries = 0; tries < 10; ++tries) {
@@ -67,7 +67,7 @@ void Waits::note_step(microseconds back, const Reading& now) {
   by_ = back;
   written_since_ = written_since;
   left_ = std::move(waiting);
-  database_.config().options.log(
+  config_of(database_).options.log(
       {LogLevel::warning,
        "clock_set_back",
        "the clock of this host was set back by " +
@@ -82,7 +82,7 @@ void Waits::shift() {
     const std::string list = seq_list(std::span(left_).last(count));
     WriteTransaction transaction(database_);
     database_.execute(sql::kShiftWaits, list, by_.count(), micros(written_since_),
-                      micros(database_.config().now()));
+                      micros(config_of(database_).now()));
     transaction.commit();
     left_.resize(left_.size() - count);
   }

@@ -9,7 +9,7 @@
 
 #include "outbox/clock.h"
 #include "outbox/spi/store.h"
-#include "store/sqlite/database.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 

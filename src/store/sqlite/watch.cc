@@ -16,9 +16,9 @@
 
 #include "base/thread.h"
 #include "outbox/error.h"
-#include "store/sqlite/database.h"
 #include "store/sqlite/sql.h"
 #include "store/sqlite/sqlite_store.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
 namespace {

@@ -1,5 +1,5 @@
 // What `outbox doctor` asks a MariaDB or MySQL server; the placeholders are those of
-// store/mysql/names.h.
+// store/mysql/store_config.h.
 #pragma once
 
 #include <string_view>

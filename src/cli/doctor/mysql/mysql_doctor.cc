@@ -15,8 +15,7 @@
 #include "client/mysql/connect_options.h"
 #include "outbox/error.h"
 #include "outbox/mysql.h"
-#include "store/mysql/database.h"
-#include "store/mysql/names.h"
+#include "store/mysql/store_config.h"
 
 namespace outbox::cli {
 namespace {
@@ -48,7 +47,7 @@ class Server {
     database_.ensure_connected();
   }
 
-  const mysql::TableName& table() const { return database_.config().table; }
+  const mysql::TableName& table() const { return mysql::config_of(database_).table; }
 
   mysql::Result ask(std::string_view sql) {
     return database_.session().run_text(mysql::expand(sql, table()), "ask the server");
@@ -57,7 +56,7 @@ class Server {
   // The same for a question that ends in the names of the tables: all whose name begins
   // with that of the events', or that one alone.
   mysql::Result ask_of_tables(std::string_view sql, bool all, std::string_view end = "") {
-    mysql::Built question("ask the server", database_.config());
+    mysql::Built question("ask the server", mysql::config_of(database_));
     question.sql(sql).sql("table_schema = ");
     if (table().schema.empty()) {
       question.sql("database()");

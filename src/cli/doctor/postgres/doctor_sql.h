@@ -1,5 +1,5 @@
 // What `outbox doctor` asks a PostgreSQL server; the placeholders are those of
-// store/postgres/names.h.
+// store/postgres/store_config.h.
 #pragma once
 
 #include <string_view>

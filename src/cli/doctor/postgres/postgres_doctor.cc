@@ -19,7 +19,7 @@
 #include "client/postgres/connect_options.h"
 #include "client/postgres/libpq.h"
 #include "outbox/postgres.h"
-#include "store/postgres/names.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::cli {
 namespace {

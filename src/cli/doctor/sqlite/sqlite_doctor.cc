@@ -16,8 +16,9 @@
 
 #include "base/url.h"
 #include "cli/doctor/backend.h"
+#include "client/sqlite/database.h"
 #include "outbox/sqlite.h"
-#include "store/sqlite/names.h"
+#include "store/sqlite/store_config.h"
 
 namespace outbox::cli {
 namespace {

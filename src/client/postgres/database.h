@@ -1,0 +1,161 @@
+// A database, connections of the library's own to it, and pools of them.
+#pragma once
+
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "base/connection_pool.h"
+#include "base/process.h"
+#include "base/sql_text.h"
+#include "client/postgres/canceller.h"
+#include "client/postgres/connect_options.h"
+#include "client/postgres/session.h"
+#include "client/postgres/settings.h"
+#include "model/registration.h"
+
+namespace outbox::postgres {
+
+// Which past a server has: a standby that is promoted begins another timeline.
+inline constexpr Sql kTimeline{"read the timeline", R"sql(
+SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
+)sql",
+                               false};
+
+// The address that a connection was made with.
+std::string place_of(PGconn* connection);
+
+// The way to a database, and what its connections have learnt of it. They keep it alive.
+// Constant once it is in use, but for what is `mutable`; thread-safe.
+struct DatabaseContext : SqlContext {
+  explicit DatabaseContext(const std::string& url) : target(url) {}
+
+  const ConnectOptions target;
+  std::string description{};  // for messages
+  pid_t pid = getpid();
+
+  mutable Reconnection reconnection{};
+  mutable Canceller canceller{};
+
+  // How many times an instance has begun anew. Connections that are older may lead to a
+  // server that is not the one any more where it is registered now.
+  mutable std::atomic<std::uint64_t> new_starts{0};
+
+  // Whether the server tells which timeline it is on, as the last instance that asked knows.
+  mutable std::atomic<bool> tells_history{false};
+
+  // A new connection. Throws RetryableError or PermanentError.
+  ConnectionHandle connect(Use use) const;
+
+  const std::string& where() const override { return description; }
+
+  // Throws MisuseError in a child made by fork(): two processes cannot share a
+  // connection.
+  void check_process() const { check_not_forked(pid, description); }
+};
+
+// A connection that is made when it is first needed, and made anew when it was lost.
+// Used by one thread at a time. A child made by fork() may destroy it.
+class Database {
+ public:
+  explicit Database(std::shared_ptr<const DatabaseContext> context, Use use = Use::engine)
+      : context_(std::move(context)), use_(use) {}
+  ~Database() { drop(); }
+  Database(const Database&) = delete;
+  Database& operator=(const Database&) = delete;
+
+  const DatabaseContext& context() const { return *context_; }
+
+  // For all connections to come: see Session::limit_calls(), and how long a statement waits
+  // for a lock. The server keeps to them too.
+  void limit_calls(std::chrono::milliseconds limit) { limits_.call = limit; }
+  void limit_locks(std::chrono::milliseconds limit) { limits_.lock = limit; }
+
+  // From the next connection on, kept statements go by the indexes whatever the table
+  // looked like when they were planned: one that was planned on an empty table would
+  // read all of it for as long as the server keeps that plan, and the table grows
+  // sooner. See session_settings().
+  void go_by_index_alone() { by_index_alone_ = true; }
+
+  // Connections to a server with another past than the registration's are refused.
+  void hold_to(const Registration& registration) { registration_ = &registration; }
+
+  // Called with every connection to come, before anything is done on it.
+  void on_connect(std::function<void(PGconn*)> callback) { on_connect_ = std::move(callback); }
+
+  // Connects if need be. True if that made a new connection.
+  bool ensure_connected();
+
+  // How many connections it has had.
+  std::uint64_t connections() const { return connections_; }
+
+  // Connected, unless the connection was lost since.
+  Session& session() {
+    ensure_connected();
+    return *session_;
+  }
+
+  // Null if there is no connection.
+  PGconn* handle() const { return connection_.get(); }
+
+  // Whether there is no connection, or one that is known to be of no use any more.
+  bool lost() const { return !session_ || session_->broken(); }
+
+  // Whether the connection may lead to another server than is meant: an instance has begun
+  // anew since it was made, or the server has refused to write.
+  bool outdated() const;
+
+  // Whether there is a connection that the server has not closed, as far as can be
+  // told without asking it, and that is not outdated.
+  bool healthy() const;
+
+  // What a pool asks: whether one that comes back may be lent again, and whether one that has
+  // lain idle still may be.
+  bool make_ready() const;
+  bool may_be_lent() const { return healthy(); }
+
+  // Closes the connection; the next call makes another one.
+  void drop() noexcept;
+
+  template <class... Args>
+  Result run(const Sql& sql, const Args&... args) {
+    return session().run(sql, args...);
+  }
+
+ private:
+  void set_up();
+  void check_history();
+
+  const std::shared_ptr<const DatabaseContext> context_;
+  const Use use_;
+  Limits limits_;
+  bool by_index_alone_ = false;
+  std::uint64_t connections_ = 0;
+  std::uint64_t made_at_ = 0;  // DatabaseContext::new_starts
+  const Registration* registration_ = nullptr;
+  std::function<void(PGconn*)> on_connect_;
+  bool server_leaves_ = false;  // it has said so
+  ConnectionHandle connection_;
+  std::optional<Session> session_;  // on connection_
+};
+
+// Lends connected ones. A connection that was lost, or that comes back in the middle
+// of something, is closed.
+using Pool = ConnectionPool<Database>;
+using PoolHandle = Pool::Handle;
+
+// `limit`: how long a statement may take; 0: no limit. `on_open` is called with each new
+// connection.
+std::shared_ptr<Pool> make_pool(const std::shared_ptr<const DatabaseContext>& context, Use use,
+                                PoolLimits limits, std::chrono::milliseconds limit,
+                                std::function<void(PGconn*)> on_open = {});
+
+}  // namespace outbox::postgres

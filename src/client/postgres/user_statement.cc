@@ -1,0 +1,252 @@
+#include "client/postgres/user_statement.h"
+
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <memory>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include "base/sql_text.h"
+#include "client/postgres/libpq.h"
+#include "outbox/error.h"
+
+namespace outbox::postgres {
+namespace {
+
+constexpr int kText = 0;
+constexpr int kBinary = 1;
+
+// With the NUL behind it.
+constexpr std::size_t kLongestNumber = 32;
+
+template <class T>
+T number(std::string_view text) {
+  T value{};
+  std::from_chars(text.data(), text.data() + text.size(), value);
+  return value;
+}
+
+Blob unescaped(const char* text) {
+  std::size_t size = 0;
+  const std::unique_ptr<unsigned char, Destroyer<PQfreemem>> bytes(
+      PQunescapeBytea(reinterpret_cast<const unsigned char*>(text), &size));
+  return Blob{std::string(reinterpret_cast<const char*>(bytes.get()), size)};
+}
+
+}  // namespace
+
+UserValues::UserValues(std::span<const Parameter> values) {
+  std::size_t bytes = 0;
+  for (const Parameter& value : values) {
+    const auto* text = std::get_if<std::string_view>(&value.held());
+    bytes += text == nullptr ? kLongestNumber : text->size() + 1;
+  }
+  texts_.reserve(bytes);
+  types_.reserve(values.size());
+  formats_.reserve(values.size());
+  pointers_.reserve(values.size());
+  lengths_.reserve(values.size());
+  for (const Parameter& value : values) {
+    std::visit([this](const auto& held) { add(held); }, value.held());
+  }
+}
+
+void UserValues::add(std::nullptr_t) { push(nullptr, 0, 0, kText); }
+
+void UserValues::add(std::int64_t value) {
+  char text[kLongestNumber];
+  const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+  add_text({text, static_cast<std::size_t>(end - text)});
+}
+
+void UserValues::add(double value) {
+  char text[kLongestNumber];
+  const auto end = std::to_chars(std::begin(text), std::end(text), value).ptr;
+  add_text({text, static_cast<std::size_t>(end - text)});
+}
+
+void UserValues::add(std::string_view text) {
+  if (text.find('\0') != std::string_view::npos) {
+    throw MisuseError(
+        "a text value has a NUL character, which PostgreSQL cannot store in a "
+        "text; pass it as outbox::Blob");
+  }
+  add_text(text);
+}
+
+void UserValues::add(Parameter::Bytes bytes) {
+  const std::string_view data = as_text(bytes);
+  push(data.data(), data.size(), oid::kBytea, kBinary);
+}
+
+void UserValues::add_text(std::string_view text) {
+  const std::size_t at = texts_.size();
+  texts_.append(text).push_back('\0');
+  push(texts_.data() + at, text.size(), 0, kText);
+}
+
+void UserValues::push(const char* data, std::size_t size, Oid type, int format) {
+  pointers_.push_back(data);
+  lengths_.push_back(static_cast<int>(size));
+  types_.push_back(type);
+  formats_.push_back(format);
+}
+
+Value value_of(const PGresult* result, int row, int column) {
+  if (PQgetisnull(result, row, column) != 0) return nullptr;
+  const char* data = PQgetvalue(result, row, column);
+  const std::string_view text(data, static_cast<std::size_t>(PQgetlength(result, row, column)));
+  switch (PQftype(result, column)) {
+    case oid::kBool:
+      return std::int64_t{text == "t"};
+    case oid::kInt2:
+    case oid::kInt4:
+    case oid::kInt8:
+      return number<std::int64_t>(text);
+    case oid::kFloat4:
+    case oid::kFloat8:
+      return number<double>(text);
+    case oid::kBytea:
+      return unescaped(data);
+    default:
+      return std::string(text);
+  }
+}
+
+namespace {
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
+
+// Also bytes of characters beyond ASCII: they are letters to the server.
+bool begins_word(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' ||
+         static_cast<unsigned char>(c) >= 0x80;
+}
+
+bool goes_on_in_word(char c) { return begins_word(c) || is_digit(c) || c == '$'; }
+
+// Goes through a statement as the server's scanner does.
+class Numbering {
+ public:
+  Numbering(std::string_view sql, bool backslashes) : rest_(sql), backslashes_(backslashes) {
+    numbered_.reserve(sql.size() + 16);
+  }
+
+  // False if the statement has placeholders of the server's own.
+  bool run() {
+    while (!rest_.empty()) {
+      const char c = rest_.front();
+      if (begins_word(c)) {
+        take_word();
+      } else if (is_digit(c)) {
+        take_while(goes_on_in_word);
+      } else if (c == '\'') {
+        take_quoted('\'', backslashes_);
+      } else if (c == '"') {
+        take_quoted('"', false);
+      } else if (c == '$') {
+        if (rest_.size() > 1 && is_digit(rest_[1])) return false;
+        take_dollar_quoted();
+      } else if (rest_.starts_with("--")) {
+        take(std::min(rest_.find('\n'), rest_.size()));
+      } else if (rest_.starts_with("/*")) {
+        take_comment();
+      } else if (c == '?') {
+        take_question_mark();
+      } else {
+        take(1);
+      }
+    }
+    return true;
+  }
+
+  std::string& result() { return numbered_; }
+
+ private:
+  void take(std::size_t size) {
+    numbered_.append(rest_.substr(0, size));
+    rest_.remove_prefix(std::min(size, rest_.size()));
+  }
+
+  template <class Predicate>
+  void take_while(Predicate predicate) {
+    const auto end = std::find_if_not(rest_.begin(), rest_.end(), predicate);
+    take(static_cast<std::size_t>(end - rest_.begin()));
+  }
+
+  // An E in front of a quote says that backslashes escape in it.
+  void take_word() {
+    const std::string_view before = rest_;
+    take_while(goes_on_in_word);
+    const std::string_view word = before.substr(0, before.size() - rest_.size());
+    if (!rest_.starts_with('\'')) return;
+    take_quoted('\'', backslashes_ || word == "E" || word == "e");
+  }
+
+  // A doubled quote ends one and begins the next, which comes to the same.
+  void take_quoted(char quote, bool backslashes) {
+    std::size_t end = 1;
+    while (end < rest_.size() && rest_[end] != quote) {
+      end += backslashes && rest_[end] == '\\' ? 2 : 1;
+    }
+    take(end + 1);
+    // Backslashes go on escaping behind it: E'it''s \' a quote'.
+    if (backslashes && rest_.starts_with(quote)) take_quoted(quote, backslashes);
+  }
+
+  void take_dollar_quoted() {
+    std::size_t end = 1;
+    while (end < rest_.size() && rest_[end] != '$' && goes_on_in_word(rest_[end])) ++end;
+    if (end == rest_.size() || rest_[end] != '$') return take(1);
+    const std::string_view tag = rest_.substr(0, end + 1);
+    const std::size_t close = rest_.find(tag, tag.size());
+    take(close == std::string_view::npos ? rest_.size() : close + tag.size());
+  }
+
+  // Comments nest.
+  void take_comment() {
+    int depth = 0;
+    do {
+      const bool opens = rest_.starts_with("/*");
+      const bool closes = rest_.starts_with("*/");
+      depth += opens ? 1 : closes ? -1 : 0;
+      take(opens || closes ? 2 : 1);
+    } while (depth > 0 && !rest_.empty());
+  }
+
+  void take_question_mark() {
+    if (rest_.starts_with("??")) {
+      rest_.remove_prefix(1);
+      take(1);
+      if (rest_.starts_with('|') || rest_.starts_with('&')) take(1);
+      return;
+    }
+    // `?||` is a placeholder, and a text behind it.
+    const auto is_operator = [&](char second) {
+      return rest_.size() > 1 && rest_[1] == second && (rest_.size() == 2 || rest_[2] != second);
+    };
+    if (is_operator('|') || is_operator('&')) return take(2);
+    if (numbered_.ends_with('@')) return take(1);
+    numbered_.append("$").append(std::to_string(++placeholders_));
+    rest_.remove_prefix(1);
+    // Digits and words would become part of it.
+    if (!rest_.empty() && goes_on_in_word(rest_.front())) numbered_.push_back(' ');
+  }
+
+  std::string_view rest_;
+  const bool backslashes_;
+  std::string numbered_;
+  int placeholders_ = 0;
+};
+
+}  // namespace
+
+std::string numbered(std::string_view sql, bool backslashes) {
+  Numbering numbering(sql, backslashes);
+  if (!numbering.run()) return std::string(sql);
+  return std::move(numbering.result());
+}
+
+}  // namespace outbox::postgres

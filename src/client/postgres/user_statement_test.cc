@@ -1,0 +1,78 @@
+#include "client/postgres/user_statement.h"
+
+#include <gtest/gtest.h>
+
+namespace outbox::postgres {
+namespace {
+
+std::string numbered(std::string_view sql) { return postgres::numbered(sql, false); }
+
+void expect_unchanged(std::string_view sql) { EXPECT_EQ(numbered(sql), sql); }
+
+TEST(PostgresPlaceholders, EachQuestionMarkGetsTheNextNumber) {
+  EXPECT_EQ(numbered("SELECT ?"), "SELECT $1");
+  EXPECT_EQ(numbered("INSERT INTO t VALUES (?, ?,?)"), "INSERT INTO t VALUES ($1, $2,$3)");
+  EXPECT_EQ(numbered("UPDATE t SET a=? WHERE b=?::int AND c IN (?)"),
+            "UPDATE t SET a=$1 WHERE b=$2::int AND c IN ($3)");
+  EXPECT_EQ(numbered("?,?,?,?,?,?,?,?,?,?"), "$1,$2,$3,$4,$5,$6,$7,$8,$9,$10");
+  EXPECT_EQ(numbered("SELECT ?AS a, ?1"), "SELECT $1 AS a, $2 1") << "not $21";
+  expect_unchanged("");
+  expect_unchanged("SELECT 1");
+}
+
+TEST(PostgresPlaceholders, AStatementWithNumbersOfItsOwnStaysAsItIs) {
+  expect_unchanged("SELECT $1");
+  expect_unchanged("SELECT * FROM t WHERE tags ? $1");
+  expect_unchanged("SELECT * FROM t WHERE tags ? 'a' AND id = $1");
+  EXPECT_EQ(numbered("SELECT '$1', ?"), "SELECT '$1', $1") << "one in quotes is none";
+  EXPECT_EQ(numbered("SELECT a$1 FROM t WHERE b = ?"), "SELECT a$1 FROM t WHERE b = $1")
+      << "a name";
+}
+
+TEST(PostgresPlaceholders, QuotesAndNamesAreLeftAlone) {
+  EXPECT_EQ(numbered("SELECT 'why?', ?"), "SELECT 'why?', $1");
+  EXPECT_EQ(numbered("SELECT 'it''s ?', ?"), "SELECT 'it''s ?', $1");
+  EXPECT_EQ(numbered("SELECT \"a?\", \"b\"\"?\", ?"), "SELECT \"a?\", \"b\"\"?\", $1");
+  EXPECT_EQ(numbered("SELECT 'a\\', ?"), "SELECT 'a\\', $1");
+  EXPECT_EQ(numbered("SELECT E'a\\'?', ?"), "SELECT E'a\\'?', $1");
+  EXPECT_EQ(numbered("SELECT e'a''\\'?', ?"), "SELECT e'a''\\'?', $1");
+  EXPECT_EQ(numbered("SELECT U&'a?', B'1', ?"), "SELECT U&'a?', B'1', $1");
+  EXPECT_EQ(numbered("SELECT name'a\\', ?"), "SELECT name'a\\', $1") << "not an E of its own";
+  EXPECT_EQ(postgres::numbered("SELECT 'a\\'?', ?", true), "SELECT 'a\\'?', $1");
+}
+
+TEST(PostgresPlaceholders, DollarQuotesAreLeftAlone) {
+  EXPECT_EQ(numbered("SELECT $$a ? $1$$, ?"), "SELECT $$a ? $1$$, $1");
+  EXPECT_EQ(numbered("SELECT $x$a ? $$ ? $x$, ?"), "SELECT $x$a ? $$ ? $x$, $1");
+  EXPECT_EQ(numbered("SELECT a$b$c, ?"), "SELECT a$b$c, $1") << "a name, no quote";
+}
+
+TEST(PostgresPlaceholders, CommentsAreLeftAlone) {
+  EXPECT_EQ(numbered("SELECT 1 -- ? 'it\n, ?"), "SELECT 1 -- ? 'it\n, $1");
+  EXPECT_EQ(numbered("SELECT /* ? /* ? */ ? */ ?"), "SELECT /* ? /* ? */ ? */ $1");
+  EXPECT_EQ(numbered("SELECT ? -- ?"), "SELECT $1 -- ?");
+  EXPECT_EQ(numbered("SELECT 6 / ? - ?"), "SELECT 6 / $1 - $2");
+}
+
+TEST(PostgresPlaceholders, TheOperatorsOfJsonbStayOperators) {
+  EXPECT_EQ(numbered("SELECT tags ?| array[?]"), "SELECT tags ?| array[$1]");
+  EXPECT_EQ(numbered("SELECT tags ?& ?"), "SELECT tags ?& $1");
+  EXPECT_EQ(numbered("SELECT doc @? ?"), "SELECT doc @? $1");
+  EXPECT_EQ(numbered("SELECT tags ?? ?"), "SELECT tags ? $1");
+  EXPECT_EQ(numbered("SELECT tags ??| ?, tags ??& ?"), "SELECT tags ?| $1, tags ?& $2");
+  EXPECT_EQ(numbered("SELECT ? || ?"), "SELECT $1 || $2");
+  EXPECT_EQ(numbered("SELECT ?||?"), "SELECT $1||$2");
+  EXPECT_EQ(numbered("SELECT ?&&?"), "SELECT $1&&$2");
+}
+
+TEST(PostgresPlaceholders, WhatNeverEndsIsTheServersToRefuse) {
+  for (const char* sql : {"SELECT 'a ?", "SELECT \"a ?", "SELECT $x$ ?", "SELECT /* ?", "-- ?",
+                          "SELECT E'a\\", "SELECT $x ", "SELECT $", "/*/"}) {
+    expect_unchanged(sql);
+  }
+  EXPECT_EQ(numbered("?"), "$1");
+  EXPECT_EQ(numbered("??"), "?");
+}
+
+}  // namespace
+}  // namespace outbox::postgres
