@@ -3,21 +3,68 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
+#include <functional>
 #include <memory>
 #include <set>
 #include <string_view>
 #include <unordered_set>
+#include <vector>
 
 #include "base/mutex.h"
 #include "outbox/memory.h"
 #include "outbox/spi/store.h"
-#include "store/memory/gate.h"
 #include "store/memory/members.h"
 #include "store/memory/table.h"
-#include "store/memory/watch.h"
 
 namespace outbox::memory {
+
+// Lets so many in at a time, in the order in which they came; one that finds a
+// place free still waits behind those who came before. Thread-safe.
+class FairGate {
+ public:
+  explicit FairGate(std::size_t places) : free_(places) {}
+
+  // False if no place came free in time. The host's monotonic clock decides: a
+  // test's clock that stands still must not make anybody wait for ever.
+  bool enter(std::chrono::milliseconds timeout);
+
+  void leave();
+
+ private:
+  bool first_in_line(std::uint64_t ticket) const OUTBOX_REQUIRES(mutex_) {
+    return free_ > 0 && waiting_.front() == ticket;
+  }
+
+  Mutex mutex_;
+  CondVar changed_;
+  std::size_t free_ OUTBOX_GUARDED_BY(mutex_);
+  std::uint64_t last_ticket_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  std::deque<std::uint64_t> waiting_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+class Watcher;
+
+// Everybody who watches one store. Thread-safe.
+//
+// Lock order: this one's mutex, then a watcher's.
+class Watchers {
+ public:
+  // The result keeps `watchers` alive.
+  static std::unique_ptr<Watch> add(std::shared_ptr<Watchers> watchers,
+                                    std::function<void()> on_commit);
+
+  // Wakes them all. Calls that come while one is at work become one more call.
+  void notify() OUTBOX_EXCLUDES(mutex_);
+
+ private:
+  friend class Watcher;
+
+  Mutex mutex_;
+  std::vector<Watcher*> watchers_ OUTBOX_GUARDED_BY(mutex_);
+};
 
 // What open transactions have inserted: their numbers and ids are given out, their rows not there.
 struct Writers {

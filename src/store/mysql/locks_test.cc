@@ -1,7 +1,10 @@
 // Locks that updates wait for, and that others wait for while an update has them.
+#include <array>
 #include <atomic>
 #include <thread>
 
+#include "outbox/metrics.h"
+#include "outbox/outbox.h"
 #include "outbox/testing.h"
 #include "store/mysql/lock_test_support.h"
 
@@ -124,5 +127,135 @@ TEST_F(MysqlLocksTest, AMarkThatWasTheVictimOfADeadlockIsRepeated) {
   EXPECT_EQ(status("second"), Status::done);
 }
 
+// Deadlocks and lock waits that end an engine's own statements: nobody's failure.
+
+class Counters final : public Metrics {
+ public:
+  void add(Counter counter, std::uint64_t n) noexcept override {
+    counts_[static_cast<std::size_t>(counter)] += n;
+  }
+  void set(Gauge, double) noexcept override {}
+  void observe(Timing, std::chrono::nanoseconds) noexcept override {}
+
+  std::uint64_t of(Counter counter) const { return counts_[static_cast<std::size_t>(counter)]; }
+
+ private:
+  std::array<std::atomic<std::uint64_t>, 16> counts_{};
+};
+
+// What an engine is doing when it meets the stranger.
+enum class Doing { claim, update };
+
+// By themselves neither a claim nor an update waits for anything but the rows that it
+// changes. So the test makes them: a trigger sends each to a row of another table, which a
+// stranger has locked.
+class MysqlDeadlocksTest : public MysqlTest, public ::testing::WithParamInterface<Doing> {
+ protected:
+  void SetUp() override {
+    MysqlTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    store_ = open_store();
+    sql().execute(
+        "CREATE TABLE meeting (id INT PRIMARY KEY, n INT); INSERT INTO meeting VALUES (1, 0);"
+        "CREATE TABLE ballast (n INT)");
+    write_event(*store_, simple_event("e"));
+    stranger_ = std::make_unique<test::Mysql>(url());
+    // The server chooses the one that has changed less for its victim.
+    stranger_->execute(
+        "BEGIN; INSERT INTO ballast WITH RECURSIVE numbers(n) AS"
+        " (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 500) SELECT n FROM numbers;"
+        "SELECT * FROM meeting FOR UPDATE");
+  }
+
+  // Who comes there waits so long.
+  void send_to_the_meeting(std::chrono::seconds patience) {
+    const std::string who = GetParam() == Doing::claim
+                                ? "OLD.locked_by IS NULL AND NEW.locked_by IS NOT NULL"
+                                : "NEW.status = 1";
+    sql().execute(
+        "CREATE TRIGGER meet BEFORE UPDATE ON outbox_event FOR EACH ROW BEGIN"
+        " SET SESSION innodb_lock_wait_timeout = " +
+        std::to_string(patience.count()) + "; UPDATE meeting SET n = n + 1 WHERE id = (" + who +
+        "); END");
+  }
+
+  std::unique_ptr<Outbox> start_engine() {
+    const bool claims = GetParam() == Doing::claim;
+    listeners_.add(kGlobalAggregate, "Happened", listener_);
+    outbox::Options options{.mode = Mode::multi_node,
+                            .ordering = claims ? Ordering::none : Ordering::per_aggregate,
+                            .row_claims = claims,
+                            .log = log_.log(),
+                            .metrics = counters_};
+    options.poll_interval = 50ms;
+    auto box = std::make_unique<Outbox>(store_, listeners_, std::move(options));
+    box->start();
+    return box;
+  }
+
+  // Of the whole server, since it was started.
+  int deadlocks() {
+    return std::stoi(sql().value(
+        "SELECT count FROM information_schema.innodb_metrics WHERE name = 'lock_deadlocks'"));
+  }
+  bool was_logged(const std::string& part) const {
+    for (const auto& line : log_.lines()) {
+      if (line.text.find(part) != std::string::npos) return true;
+    }
+    return false;
+  }
+
+  void expect_delivered_without_a_failure(Outbox& box) {
+    EXPECT_TRUE(listener_->wait_for(1));
+    EXPECT_TRUE(box.wait_idle(20s));
+    box.close();
+    EXPECT_EQ(listener_->count(), 1U);
+    EXPECT_EQ(counters_->of(Counter::success), 1U);
+    for (const Counter bad : {Counter::failure, Counter::deferred, Counter::dead,
+                              Counter::stale_updates, Counter::hung_calls}) {
+      EXPECT_EQ(counters_->of(bad), 0U) << static_cast<int>(bad);
+    }
+    EXPECT_EQ(sql().value("SELECT concat_ws(' ', status, attempts, crashes, last_error) "
+                          "FROM outbox_event"),
+              "1 0 0");
+  }
+
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<test::Mysql> stranger_;
+  const std::shared_ptr<testing::RecordingListener> listener_ =
+      std::make_shared<testing::RecordingListener>();
+  Listeners listeners_;
+  const std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
+};
+
+TEST_P(MysqlDeadlocksTest, TheVictimOfADeadlockBeginsAnewAndNobodyHearsOfIt) {
+  send_to_the_meeting(30s);
+  const int before = deadlocks();
+  const auto box = start_engine();
+  ASSERT_TRUE(wait_for_waiters(sql(), 1));
+  stranger_->execute("SELECT * FROM outbox_event WHERE event_id = 'e' FOR UPDATE");
+  EXPECT_GT(deadlocks(), before);
+  stranger_->execute("COMMIT");
+  expect_delivered_without_a_failure(*box);
+  EXPECT_FALSE(was_logged("will try again"));
+}
+
+TEST_P(MysqlDeadlocksTest, WhoWaitedTooLongForALockBeginsAnew) {
+  send_to_the_meeting(1s);
+  const auto box = start_engine();
+  EXPECT_TRUE(eventually([&] { return was_logged("Lock wait timeout exceeded"); }));
+  EXPECT_EQ(listener_->count(), GetParam() == Doing::claim ? 0U : 1U);
+  EXPECT_EQ(sql().value("SELECT locked_by IS NULL AND status = 0 FROM outbox_event"), "1")
+      << "nothing of it was done";
+  stranger_->execute("COMMIT");
+  expect_delivered_without_a_failure(*box);
+}
+
+INSTANTIATE_TEST_SUITE_P(All, MysqlDeadlocksTest, ::testing::Values(Doing::claim, Doing::update),
+                         [](const auto& doing) {
+                           return doing.param == Doing::claim ? "Claim" : "StatusUpdate";
+                         });
+
 }  // namespace
+
 }  // namespace outbox::mysql

@@ -2,10 +2,13 @@
 #include <libpq-fe.h>
 
 #include <functional>
+#include <string>
 #include <thread>
+#include <vector>
 
 #include "outbox/writer.h"
 #include "store/postgres/test_support.h"
+#include "support/tcp_proxy.h"
 
 namespace outbox::postgres {
 namespace {
@@ -246,5 +249,317 @@ TEST_F(PostgresConnectionTest, AnEncodingInTheUrlOrTheEnvironmentChangesNoBytes)
   }
 }
 
+// Statements of the user's on a connection of the pool, of which some stay prepared.
+
+class PostgresUserStatementsTest : public PostgresTest {
+ protected:
+  void SetUp() override {
+    PostgresTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    sql().execute("CREATE TABLE " + entries() + " (number int, bytes bytea)");
+    connect({});
+  }
+
+  void connect(Options options) {
+    connection_.reset();
+    store_ = open_store(std::move(options));
+    connection_ = store_->connect();
+  }
+
+  std::string entries() const { return schema() + ".entries"; }
+  std::string insert_text() const { return "INSERT INTO " + entries() + " (number) VALUES ($1)"; }
+
+  std::int64_t insert(std::int64_t number) {
+    return connection_->execute(insert_text(), std::vector<Parameter>{number});
+  }
+
+  // Of the user's, that this connection keeps.
+  std::int64_t prepared() {
+    const auto rows = connection_->query(
+        "SELECT count(*) FROM pg_prepared_statements WHERE statement LIKE '%entries%'", {});
+    return rows.at(0).get<std::int64_t>(0);
+  }
+
+  std::string numbers() {
+    return sql().value("SELECT string_agg(number::text, ' ' ORDER BY number) FROM " + entries());
+  }
+
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<Connection> connection_;
+};
+
+TEST_F(PostgresUserStatementsTest, AnInsertThatComesAgainIsPreparedOnce) {
+  for (std::int64_t number = 1; number <= 4; ++number) {
+    EXPECT_EQ(insert(number), 1);
+    EXPECT_EQ(prepared(), number == 1 ? 0 : 1);
+  }
+  EXPECT_EQ(numbers(), "1 2 3 4");
+}
+
+TEST_F(PostgresUserStatementsTest, ItMayBeTheFirstOfItsTransaction) {
+  for (std::int64_t number = 1; number <= 3; ++number) {
+    connection_->begin();
+    insert(number);
+    insert(-number);
+    connection_->rollback();
+    connection_->begin();
+    insert(number);
+    connection_->commit();
+  }
+  EXPECT_EQ(prepared(), 1);
+  EXPECT_EQ(numbers(), "1 2 3");
+}
+
+TEST_F(PostgresUserStatementsTest, OthersAreNot) {
+  const std::vector<Parameter> one{std::int64_t{1}};
+  const std::string with_literals = "INSERT INTO " + entries() + " (number) VALUES (1)";
+  const std::string with_result = insert_text() + " RETURNING number";
+  const std::string update = "UPDATE " + entries() + " SET number = number + $1";
+  const std::string select = "SELECT number FROM " + entries() + " WHERE number > $1";
+  for (int round = 0; round < 3; ++round) {
+    connection_->execute(with_literals, {});
+    connection_->execute(with_result, one);
+    EXPECT_EQ(connection_->query(with_result, one).size(), 1);
+    connection_->execute(update, one);
+    EXPECT_FALSE(connection_->query(select, one).empty());
+  }
+  EXPECT_EQ(prepared(), 0);
+}
+
+TEST_F(PostgresUserStatementsTest, NothingIsPreparedWhereThatIsSwitchedOff) {
+  connect({.prepare = false});
+  for (std::int64_t number = 1; number <= 3; ++number) insert(number);
+  EXPECT_EQ(prepared(), 0);
+  EXPECT_EQ(numbers(), "1 2 3");
+}
+
+TEST_F(PostgresUserStatementsTest, ValuesOfAnotherKindAreAnotherStatement) {
+  const std::string text = "INSERT INTO " + entries() + " (bytes) VALUES ($1)";
+  for (int round = 0; round < 3; ++round) {
+    connection_->execute(text, std::vector<Parameter>{Blob{std::string("\0\xff", 2)}});
+    connection_->execute(text, std::vector<Parameter>{std::string("\\x00ff")});
+    connection_->execute(text, std::vector<Parameter>{nullptr});
+  }
+  EXPECT_EQ(prepared(), 2) << "one for bytes, one for texts and what is missing";
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + entries() + " WHERE bytes = '\\x00ff'"), "6");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + entries() + " WHERE bytes IS NULL"), "3");
+}
+
+TEST_F(PostgresUserStatementsTest, FewStayPrepared) {
+  const auto insert_as = [&](int alias) {
+    const std::string text =
+        "INSERT INTO " + entries() + " AS e" + std::to_string(alias) + " (number) VALUES ($1)";
+    connection_->execute(text, std::vector<Parameter>{std::int64_t{alias}});
+  };
+  for (int alias = 0; alias < 40; ++alias) {
+    connection_->begin();
+    insert_as(alias);
+    insert_as(alias);
+    connection_->commit();
+  }
+  EXPECT_EQ(prepared(), 16);
+  insert_as(39);
+  insert_as(0);
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + entries()), "82");
+}
+
+// A prepared statement has the types of its values from when it was prepared.
+TEST_F(PostgresUserStatementsTest, AColumnThatHasGrownCostsOneFailureAtMost) {
+  insert(1);
+  insert(2);
+  sql().execute("ALTER TABLE " + entries() + " ALTER COLUMN number TYPE bigint");
+  constexpr std::int64_t kLarge = std::int64_t{1} << 40;
+  EXPECT_THROW(insert(kLarge), Error);
+  EXPECT_EQ(insert(kLarge), 1);
+  EXPECT_EQ(insert(kLarge + 1), 1);
+  EXPECT_EQ(prepared(), 1) << "the old one is given up";
+}
+
+TEST_F(PostgresUserStatementsTest, WhatFailsIsPreparedAnewInTheNextTransaction) {
+  sql().execute("CREATE UNIQUE INDEX ON " + entries() + " (number)");
+  insert(1);
+  insert(2);
+  for (int round = 0; round < 2; ++round) {
+    connection_->begin();
+    insert(3);
+    EXPECT_THROW(insert(1), Error);
+    EXPECT_TRUE(contains(message_of<Error>([&] { insert(4); }), "cannot execute \"INSERT"))
+        << "the transaction has failed";
+    connection_->rollback();
+  }
+  connection_->begin();
+  insert(3);
+  insert(4);
+  connection_->commit();
+  EXPECT_EQ(numbers(), "1 2 3 4");
+  EXPECT_EQ(prepared(), 1);
+}
+
+TEST_F(PostgresUserStatementsTest, TheNameMeansTheTableOfTheSearchPathOfTheMoment) {
+  sql().execute("CREATE SCHEMA " + schema() + "_2");
+  sql().execute("CREATE TABLE " + schema() + "_2.entries (number int)");
+  const auto insert_in = [&](const std::string& path) {
+    connection_->begin();
+    connection_->execute("SET LOCAL search_path = " + path, {});
+    connection_->execute("INSERT INTO entries (number) VALUES ($1)",
+                         std::vector<Parameter>{std::int64_t{1}});
+    connection_->commit();
+  };
+  for (int round = 0; round < 3; ++round) {
+    insert_in(schema());
+    insert_in(schema() + "_2");
+  }
+  EXPECT_EQ(prepared(), 1);
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + entries()), "3");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + schema() + "_2.entries"), "3");
+  sql().execute("DROP SCHEMA " + schema() + "_2 CASCADE");
+}
+
+TEST_F(PostgresUserStatementsTest, AfterDiscardAllOneIsToBeStartedOverAndNoneEverAfter) {
+  insert(1);
+  insert(2);
+  connection_->execute("DISCARD ALL", {});
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] { insert(3); }), "start it over"));
+  for (std::int64_t number = 3; number <= 6; ++number) {
+    insert(number);
+    connection_->execute("DISCARD ALL", {});
+  }
+  EXPECT_EQ(numbers(), "1 2 3 4 5 6");
+}
+
+// Calls that reach the server in part, and calls that are given up: neither keeps locks, or a
+// place in the queue for them.
+
+using std::chrono::steady_clock;
+
+class PostgresHalfSentTest : public PostgresTest, public ::testing::WithParamInterface<bool> {
+ protected:
+  void SetUp() override {
+    PostgresTest::SetUp();
+    if (HasFatalFailure() || IsSkipped()) return;
+    proxy_ = std::make_unique<test::TcpProxy>("127.0.0.1", test::port_of(test::postgres_url()));
+  }
+
+  // Statements are kept prepared, or not.
+  Options options() const { return {.prepare = GetParam(), .notify = false}; }
+  std::shared_ptr<Store> open_far() {
+    return open_store_at(test::with_port(test::postgres_url(), proxy_->port()), options());
+  }
+
+  // How many server processes wait for a lock of this test's tables.
+  int waiting() {
+    return std::stoi(
+        sql().value("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+                    "pid IN (SELECT pid FROM pg_locks JOIN pg_class ON pg_class.oid = relation "
+                    "WHERE relnamespace = '" +
+                    schema() + "'::regnamespace)"));
+  }
+
+  std::unique_ptr<test::TcpProxy> proxy_;
+};
+
+// DONE for the first half, and for the others errors as long as they may be: some megabytes.
+std::vector<StatusUpdate> large_batch(const std::vector<Row>& rows,
+                                      const std::string& in_the_middle) {
+  std::vector<StatusUpdate> updates;
+  for (const Row& row : rows) {
+    StatusUpdate& update =
+        updates.emplace_back(StatusUpdate{.row = row.ref, .event_id = row.event.id()});
+    if (updates.size() <= rows.size() / 2) continue;
+    update.kind = StatusUpdate::Kind::retry;
+    update.attempts = 1;
+    update.delay = 1h;
+    update.error = std::string(4'000, 'x');
+    if (updates.size() == rows.size() * 3 / 4) update.error = in_the_middle;
+  }
+  return updates;
+}
+
+TEST_P(PostgresHalfSentTest, ABatchOfMarksThatIsCutInTheMiddleKeepsNobodyFromTakingOver) {
+  const auto store = open_far();
+  sql().execute("INSERT INTO " + table() +
+                " (event_id, event_type, payload) SELECT i, 'T', '{}' "
+                "FROM generate_series(1, 1000) AS i");
+  const auto far = store->join({.name = "far", .lease = 3s});
+  const Lease lease = far->renew();
+  const std::vector<Row> rows = far->ready(lease.shards, 0, 1'000).rows;
+  ASSERT_EQ(rows.size(), 1'000u);
+  // So that the statements are prepared.
+  EXPECT_FALSE(far->apply(lease.epoch, large_batch({rows.begin(), rows.begin() + 4}, "no")).fenced);
+
+  const std::string middle = "the network ends here";
+  proxy_->hold_request(middle);
+  const std::vector<Row> rest(rows.begin() + 4, rows.end());
+  std::jthread marking(
+      [&] { EXPECT_THROW(far->apply(lease.epoch, large_batch(rest, middle)), RetryableError); });
+  ASSERT_TRUE(eventually([&] { return proxy_->held() == 1; }));
+
+  const auto near_store = open_store(options());
+  const auto near = near_store->join({.name = "near", .lease = 3s});
+  std::size_t owned = 0;
+  int most_waiting = 0;
+  const auto deadline = steady_clock::now() + 25s;
+  while (owned < 16 && steady_clock::now() < deadline) {
+    try {
+      owned = near->renew().shards.size();
+    } catch (const RetryableError&) {
+      // Its turn comes.
+    }
+    most_waiting = std::max(most_waiting, waiting());
+    std::this_thread::sleep_for(100ms);
+  }
+  EXPECT_EQ(owned, 16u) << "the locks of the half batch are still held";
+  EXPECT_LE(most_waiting, 3) << "server processes pile up";
+  EXPECT_EQ(sql().value("SELECT count(*) FROM " + table() + " WHERE status <> 0"), "4")
+      << "all or nothing";
+  proxy_->cut();
+}
+
+TEST_P(PostgresHalfSentTest, ARenewalThatIsGivenUpLeavesTheQueueOfTheLock) {
+  const auto store = open_store(options());
+  const auto first = store->join({.name = "first", .lease = 60s});
+  ASSERT_EQ(first->renew().shards.size(), 16u);
+  const auto second = store->join({.name = "second", .lease = 3s});
+  second->renew();
+
+  // As somebody does who stops in the middle.
+  test::Sql holder;
+  holder.execute("BEGIN; SELECT FROM " + table() + "_shard FOR UPDATE");
+  for (int i = 0; i < 3; ++i) EXPECT_THROW(second->renew(), RetryableError);
+  EXPECT_TRUE(eventually([&] { return waiting() == 0; }))
+      << waiting() << " server processes wait for a lock that nobody wants any more";
+  holder.execute("ROLLBACK");
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return second->renew().epoch == 0;
+    } catch (const RetryableError&) {
+      return false;
+    }
+  }));
+}
+
+// Nor does the next one wait behind it.
+TEST_P(PostgresHalfSentTest, ARenewalThatIsNotAnsweredInTimeIsGivenUp) {
+  const auto store = open_far();
+  const auto instance = store->join({.lease = 3s});
+  ASSERT_NE(instance->renew().epoch, 0);
+  proxy_->stall();
+  const auto begin = steady_clock::now();
+  EXPECT_THROW(instance->renew(), RetryableError);
+  EXPECT_LT(steady_clock::now() - begin, 10s);
+  proxy_->resume();
+  EXPECT_TRUE(eventually([&] {
+    try {
+      return instance->renew().epoch != 0;
+    } catch (const RetryableError&) {
+      return false;
+    }
+  }));
+}
+
+INSTANTIATE_TEST_SUITE_P(Prepare, PostgresHalfSentTest, ::testing::Bool(),
+                         [](const auto& each) { return each.param ? "Kept" : "NotKept"; });
+
 }  // namespace
+
 }  // namespace outbox::postgres
