@@ -7,11 +7,11 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "base/schedule.h"
 #include "base/thread.h"
 #include "consumer/tracker_rules.h"
-#include "engine/delivery.h"
-#include "engine/schedule.h"
 #include "model/group_listener.h"
+#include "model/outcome.h"
 #include "outbox/error.h"
 
 namespace outbox {

@@ -8,7 +8,7 @@
 #include <stop_token>
 #include <string>
 
-#include "engine/schedule.h"
+#include "base/schedule.h"
 #include "outbox/log.h"
 #include "outbox/spi/store.h"
 

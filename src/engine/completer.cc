@@ -6,8 +6,8 @@
 #include <string>
 #include <utility>
 
+#include "base/own_thread.h"
 #include "base/thread.h"
-#include "engine/own_thread.h"
 
 namespace outbox::internal {
 namespace {

@@ -17,10 +17,10 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/outage.h"
+#include "base/own_thread.h"
 #include "base/thread.h"
-#include "engine/job.h"
-#include "engine/outage.h"
-#include "engine/own_thread.h"
+#include "model/job.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/spi/store.h"

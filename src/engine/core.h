@@ -14,15 +14,15 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/outage.h"
+#include "base/own_thread.h"
 #include "base/thread.h"
-#include "engine/breaker.h"
 #include "engine/completer.h"
 #include "engine/delivery.h"
-#include "engine/job.h"
-#include "engine/outage.h"
-#include "engine/own_thread.h"
 #include "engine/unrouted.h"
 #include "engine/work_queue.h"
+#include "model/breaker.h"
+#include "model/job.h"
 #include "outbox/spi/dispatcher.h"
 
 namespace outbox::internal {

@@ -5,6 +5,7 @@
 #include "base/bounded.h"
 #include "base/utf8.h"
 #include "engine/core.h"
+#include "model/outcome.h"
 
 namespace outbox::internal {
 namespace {

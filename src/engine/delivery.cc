@@ -5,6 +5,7 @@
 #include <string_view>
 #include <utility>
 
+#include "model/outcome.h"
 #include "outbox/error.h"
 
 namespace outbox::internal {
@@ -115,22 +116,6 @@ Outcome route(Job& job, const std::stop_token& stop) {
 std::string no_listener(const Event& event) {
   return "no listener for aggregate type \"" + event.aggregate_type() + "\", event type \"" +
          event.type() + "\"";
-}
-
-Outcome outcome_of(const std::exception_ptr& error) {
-  try {
-    std::rethrow_exception(error);
-  } catch (const RetryAfterError& e) {
-    return Outcome::failed(e.what(), e.delay());
-  } catch (const UnavailableError& e) {
-    return Outcome::unavailable(e.what());
-  } catch (const PermanentError& e) {
-    return Outcome::permanent(e.what());
-  } catch (const std::exception& e) {
-    return Outcome::failed(e.what());
-  } catch (...) {
-    return Outcome::failed("the listener threw something that is not a std::exception");
-  }
 }
 
 Deliverer::Deliverer(std::vector<std::shared_ptr<Interceptor>> interceptors, Logger log)

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "engine/job.h"
+#include "model/job.h"
 #include "outbox/listener.h"
 #include "outbox/log.h"
 
@@ -17,10 +17,6 @@ namespace outbox::internal {
 
 // Why such an event cannot be delivered.
 std::string no_listener(const Event& event);
-
-// What a listener that threw has said. Anything thrown counts, also what is
-// not a std::exception.
-Outcome outcome_of(const std::exception_ptr& error);
 
 // Runs the steps of a delivery: interceptors in order, route, listener,
 // interceptors in reverse. Never throws. Thread-safe.

@@ -4,6 +4,7 @@
 
 #include <stdexcept>
 
+#include "model/outcome.h"
 #include "outbox/error.h"
 #include "outbox/testing.h"
 

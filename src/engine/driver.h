@@ -9,10 +9,10 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "base/outage.h"
 #include "base/rate_limit.h"
 #include "base/thread.h"
 #include "engine/lease_keeper.h"
-#include "engine/outage.h"
 #include "engine/reader.h"
 #include "outbox/spi/poller.h"
 

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "engine/job.h"
+#include "model/job.h"
 #include "outbox/clock.h"
 #include "outbox/spi/poller.h"
 #include "outbox/spi/store.h"

@@ -8,10 +8,10 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "base/outage.h"
+#include "base/own_thread.h"
 #include "base/rate_limit.h"
 #include "base/thread.h"
-#include "engine/outage.h"
-#include "engine/own_thread.h"
 #include "outbox/clock.h"
 #include "outbox/log.h"
 #include "outbox/spi/store.h"

@@ -5,9 +5,9 @@
 #include <utility>
 
 #include "base/bounded.h"
+#include "base/schedule.h"
 #include "base/thread.h"
 #include "base/time_text.h"
-#include "engine/schedule.h"
 #include "outbox/error.h"
 
 namespace outbox {

@@ -6,10 +6,10 @@
 #include <memory>
 #include <string>
 
+#include "base/schedule.h"
 #include "engine/commit_hook.h"
 #include "engine/core.h"
 #include "engine/driver.h"
-#include "engine/schedule.h"
 #include "outbox/outbox.h"
 
 namespace outbox::internal {

@@ -8,9 +8,9 @@
 #include "base/mutex.h"
 #include "base/quote.h"
 #include "base/thread.h"
-#include "engine/delivery.h"
 #include "engine/transaction_state.h"
 #include "engine/writer_hooks.h"
+#include "model/outcome.h"
 #include "outbox/error.h"
 
 namespace outbox {

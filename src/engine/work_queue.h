@@ -13,10 +13,10 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "engine/breaker.h"
 #include "engine/in_flight.h"
-#include "engine/job.h"
 #include "engine/lane.h"
+#include "model/breaker.h"
+#include "model/job.h"
 #include "outbox/options.h"
 #include "outbox/spi/poller.h"
 

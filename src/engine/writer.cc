@@ -5,9 +5,9 @@
 #include <exception>
 #include <utility>
 
-#include "engine/delivery.h"
 #include "engine/transaction_state.h"
 #include "engine/writer_hooks.h"
+#include "model/outcome.h"
 #include "outbox/error.h"
 
 namespace outbox {

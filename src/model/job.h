@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "engine/breaker.h"
+#include "model/breaker.h"
 #include "outbox/clock.h"
 #include "outbox/spi/store.h"
 

@@ -1,4 +1,4 @@
-#include "engine/schedule.h"
+#include "base/schedule.h"
 
 #include <unistd.h>
 

@@ -1,4 +1,4 @@
-#include "engine/breaker.h"
+#include "model/breaker.h"
 
 #include <gtest/gtest.h>
 

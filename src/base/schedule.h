@@ -7,8 +7,8 @@
 #include <string>
 
 #include "base/mutex.h"
+#include "base/own_thread.h"
 #include "base/thread.h"
-#include "engine/own_thread.h"
 #include "outbox/log.h"
 
 namespace outbox::internal {
