@@ -28,12 +28,9 @@ constexpr std::size_t kWholeAgain = 4'096;
 
 }  // namespace
 
-Completer::Completer(std::shared_ptr<Instance> instance, Events events, const Clock& clock,
+Completer::Completer(std::shared_ptr<Instance> instance, Events& events, const Clock& clock,
                      Logger log)
-    : instance_(std::move(instance)),
-      events_(std::move(events)),
-      clock_(clock),
-      log_(std::move(log)) {}
+    : instance_(std::move(instance)), events_(events), clock_(clock), log_(std::move(log)) {}
 
 Completer::~Completer() { close(SteadyClock::now()); }
 
@@ -266,9 +263,9 @@ Completer::Flushed Completer::flush(std::vector<Completion>& batch, std::int64_t
   take_back();
   if (fenced) {
     for (const std::size_t i : sent) batch[i].stale = true;
-    events_.fenced(epoch);
+    events_.on_fenced(epoch);
   }
-  events_.acked(batch);
+  events_.on_acked(batch);
   return sent.empty() ? Flushed::not_sent : Flushed::acked;
 }
 
@@ -350,7 +347,7 @@ bool Completer::refuse_suspicion(std::vector<Completion>& batch) {
         "the store refuses to note that event " + batch.front().decision.update.event_id +
             " may kill the process, it is delivered all the same: " + last_error_,
         {{"event", batch.front().decision.update.event_id}, {"error", last_error_}}});
-  events_.acked(batch);
+  events_.on_acked(batch);
   return true;
 }
 
@@ -377,7 +374,7 @@ void Completer::refuse(Apart apart) {
   });
   refused_.insert(later, std::move(apart));
   count_apart();
-  if (events_.refused) events_.refused();
+  events_.on_refused();
 }
 
 // In front of the queue, in their order.

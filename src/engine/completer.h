@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <deque>
-#include <functional>
 #include <limits>
 #include <list>
 #include <map>
@@ -46,16 +45,18 @@ namespace outbox::internal {
 class Completer {
  public:
   // Called on the completer's thread, with no lock held.
-  struct Events {
+  class Events {
+   public:
+    virtual ~Events() = default;
     // These have been acknowledged, or are marked `stale`.
-    std::function<void(std::span<Completion>)> acked{};
-    // The store refused because another instance owns what was marked in this epoch.
-    std::function<void(std::int64_t epoch)> fenced{};
+    virtual void on_acked(std::span<Completion> completions) = 0;
+    // The store refused because another instance owns what was updated in this epoch.
+    virtual void on_fenced(std::int64_t epoch) = 0;
     // The store refuses another update.
-    std::function<void()> refused{};
+    virtual void on_refused() = 0;
   };
 
-  Completer(std::shared_ptr<Instance> instance, Events events, const Clock& clock, Logger log);
+  Completer(std::shared_ptr<Instance> instance, Events& events, const Clock& clock, Logger log);
   ~Completer();
 
   void start();
@@ -125,7 +126,7 @@ class Completer {
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
-  const Events events_;
+  Events& events_;
   const Clock& clock_;
   const Logger log_;
 

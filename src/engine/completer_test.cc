@@ -50,7 +50,7 @@ class UpdatingInstance final : public Instance {
   const std::string name_ = "me";
 };
 
-class CompleterTest : public ::testing::Test {
+class CompleterTest : public ::testing::Test, protected Completer::Events {
  protected:
   // However the test ends: before what the completer's thread looks at goes away.
   void TearDown() override {
@@ -74,14 +74,14 @@ class CompleterTest : public ::testing::Test {
   Signal acked;
   Signal stale;
   Signal fenced;
-  Completer completer{store,
-                      {.acked =
-                           [this](std::span<Completion> all) {
-                             for (const Completion& one : all) (one.stale ? stale : acked).raise();
-                           },
-                       .fenced = [this](std::int64_t) { fenced.raise(); }},
-                      host_clock(),
-                      log.log()};
+  Completer completer{store, *this, host_clock(), log.log()};
+
+ private:
+  void on_acked(std::span<Completion> all) override {
+    for (const Completion& one : all) (one.stale ? stale : acked).raise();
+  }
+  void on_fenced(std::int64_t /*epoch*/) override { fenced.raise(); }
+  void on_refused() override {}
 };
 
 TEST_F(CompleterTest, AnIdleOneMarksAtOnce) {

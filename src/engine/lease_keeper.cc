@@ -31,12 +31,9 @@ constexpr milliseconds kForgotten{300'000};
 
 }  // namespace
 
-LeaseKeeper::LeaseKeeper(std::shared_ptr<Instance> instance, Callbacks callbacks,
+LeaseKeeper::LeaseKeeper(std::shared_ptr<Instance> instance, LeaseHolder& holder,
                          const Clock& clock, Logger log)
-    : instance_(std::move(instance)),
-      callbacks_(std::move(callbacks)),
-      clock_(clock),
-      log_(std::move(log)) {}
+    : instance_(std::move(instance)), holder_(holder), clock_(clock), log_(std::move(log)) {}
 
 LeaseKeeper::~LeaseKeeper() { stop(); }
 
@@ -74,13 +71,12 @@ void LeaseKeeper::run() {
       renew_now = std::exchange(renew_, false);
     }
     // Where another one keeps the lease, that one asks: each answer counts.
-    const bool asks = instance_ && callbacks_.stalled;
-    if (const std::string why = asks ? callbacks_.stalled() : std::string(); !why.empty()) {
+    if (const std::string why = instance_ ? holder_.stalled() : std::string(); !why.empty()) {
       give_up(why);
       renew_now = false;
     }
     if (renew_now || clock_.steady() >= next_renewal_.load()) renew();
-    const std::optional<Clock::Steady> next = callbacks_.tick();
+    const std::optional<Clock::Steady> next = holder_.tick();
     const Clock::Steady now = clock_.steady();
     const Clock::Steady until =
         std::min({next.value_or(Clock::Steady::max()), next_renewal_.load(), now + kLongestWait});
@@ -111,7 +107,7 @@ void LeaseKeeper::give_up(const std::string& why) {
   pause_ = std::clamp(2 * pause_, kFirstPause, kLongestPause);
   valid_until_ = Clock::Steady::max();
   lapsed_ = true;
-  callbacks_.expired();
+  holder_.on_lease({}, Clock::Steady::min());
 }
 
 void LeaseKeeper::renew() {
@@ -128,7 +124,7 @@ void LeaseKeeper::renew() {
       // would come back under the same epoch, and with it what is still running.
       if (!left_) instance_->leave();
       left_ = true;
-      if (callbacks_.able && !callbacks_.able()) {
+      if (!holder_.able()) {
         next_renewal_ = asked + kWithoutLease;
         return;
       }
@@ -144,7 +140,7 @@ void LeaseKeeper::renew() {
     next_renewal_ = asked + (duration  ? std::min(*duration / 3, waiting ? kWaiting : *duration)
                              : waiting ? kStandby
                                        : kWithoutLease);
-    callbacks_.renewed(lease, valid_until_);
+    holder_.on_lease(lease, valid_until_);
   } catch (const std::exception& error) {
     next_renewal_ = asked + kAfterFailure;
     outage_.failed(error.what(), asked);
@@ -157,7 +153,7 @@ void LeaseKeeper::renew() {
     if (asked >= valid_until_) {
       valid_until_ = Clock::Steady::max();
       lapsed_ = true;
-      callbacks_.expired();
+      holder_.on_lease({}, Clock::Steady::min());
     }
   }
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -18,33 +17,35 @@
 
 namespace outbox::internal {
 
+// For whom a lease is kept. A LeaseKeeper calls these one at a time, on the thread that renews.
+class LeaseHolder {
+ public:
+  virtual ~LeaseHolder() = default;
+
+  // What is owned from now on, and until when no later renewal moves it. Another epoch than
+  // before: what was taken and not begun is to be dropped. No epoch: nothing is owned any more,
+  // because the lease could not be renewed in time, or was given up.
+  virtual void on_lease(const Lease& lease, Clock::Steady valid_until) = 0;
+
+  // Why nothing can be delivered or acknowledged in this lease although it is renewed; empty if
+  // all is well. Whatever is owned is then given up, and sought anew.
+  virtual std::string stalled() = 0;
+
+  // Whether to seek ownership at all after it was given up.
+  virtual bool able() = 0;
+
+  // Does what is due; when to be called again at the latest.
+  virtual std::optional<Clock::Steady> tick() = 0;
+};
+
 // One thread that renews the lease well before it ends and does what is due in
 // between. It gives up a lease in which nothing moves: the instance leaves, so that
 // others may take over, and registers anew, at first at once, then after pauses that
 // grow while it happens again. Thread-safe.
 class LeaseKeeper {
  public:
-  // All called on the keeper's thread, with no lock held.
-  struct Callbacks {
-    // A new lease, or the same once more, and how long it lasts.
-    std::function<void(const Lease&, Clock::Steady valid_until)> renewed{};
-
-    // It could not be renewed in time, or was given up: nothing is owned any more.
-    std::function<void()> expired{};
-
-    // Why nothing can be delivered or marked in this lease although it is renewed;
-    // empty if all is well. Whatever is owned is then given up, and sought anew.
-    std::function<std::string()> stalled{};
-
-    // Whether to seek ownership at all after it was given up.
-    std::function<bool()> able{};
-
-    // Does what is due; when to be called again at the latest.
-    std::function<std::optional<Clock::Steady>()> tick{};
-  };
-
   // Without an instance it keeps timers only.
-  LeaseKeeper(std::shared_ptr<Instance> instance, Callbacks callbacks, const Clock& clock,
+  LeaseKeeper(std::shared_ptr<Instance> instance, LeaseHolder& holder, const Clock& clock,
               Logger log);
   ~LeaseKeeper();
 
@@ -65,7 +66,7 @@ class LeaseKeeper {
   // Why the last lease was given up, until there is another one.
   const Outage& given_up() const { return given_up_; }
 
-  // Renews in this thread; the callbacks are then called on it, one at a time.
+  // Renews in this thread.
   void renew();
 
  private:
@@ -74,7 +75,7 @@ class LeaseKeeper {
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
-  const Callbacks callbacks_;
+  LeaseHolder& holder_;
   const Clock& clock_;
   const Logger log_;
 

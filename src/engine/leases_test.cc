@@ -72,7 +72,7 @@ class World {
     bool postponed = false;
   };
   struct Read {
-    PollHandler::LaneRead lane{};  // without a key: ready rows
+    LaneRead lane{};  // without a key: ready rows
     std::vector<Stored> rows{};
     bool more = false;
   };

@@ -2,28 +2,56 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "base/bounded.h"
 #include "base/mutex.h"
-#include "engine/facade_options.h"
-#include "engine/stack.h"
+#include "base/schedule.h"
+#include "base/thread.h"
+#include "engine/engine.h"
+#include "engine/engine_options.h"
+#include "engine/transaction.h"
 
 namespace outbox {
+namespace {
 
 using std::chrono::milliseconds;
+
+// Counting takes at most this part of the time.
+constexpr int kCountShare = 100;
+
+// Other processes may finish events without a word to this one.
+constexpr milliseconds kIdleCheck{20};
+
+std::shared_ptr<internal::Engine> engine_of(Store& store, Listeners listeners,
+                                            const Options& options) {
+  if (options.mode == Mode::writer_only) return nullptr;
+  const Clock& clock = store.clock();
+  return std::make_shared<internal::Engine>(
+      store.join(internal::instance_options(options)), std::move(listeners),
+      internal::dispatcher_options(options, clock), internal::poller_options(options, clock));
+}
+
+}  // namespace
 
 class Outbox::Impl {
  public:
   Impl(std::shared_ptr<Store> store, Listeners listeners, Options options)
-      : options_(internal::checked(std::move(options), listeners, *store)),
-        stack_(options_.mode == Mode::writer_only
-                   ? nullptr
-                   : std::make_unique<internal::Stack>(store, std::move(listeners), options_)),
-        writer_(store, writer_options()) {
-    if (options_.purge) purger_.emplace(store, *options_.purge);
-    if (options_.replay_dead) replay_.emplace(store, *options_.replay_dead);
+      : store_(std::move(store)),
+        options_(internal::checked(std::move(options), listeners, *store_)),
+        engine_(engine_of(*store_, std::move(listeners), options_)),
+        writer_(store_, writer_options()) {
+    if (options_.purge) purger_.emplace(store_, *options_.purge);
+    if (options_.replay_dead) replay_.emplace(store_, *options_.replay_dead);
+    if (!engine_ || !options_.metrics) return;
+    counting_.emplace(internal::ScheduleOptions{.what = "counting events",
+                                                .thread = "outbox-counts",
+                                                .interval = options_.poll_interval,
+                                                .log = options_.log},
+                      [this](const std::stop_token&) { count_events(); });
   }
 
   void start() {
@@ -34,7 +62,9 @@ class Outbox::Impl {
       if (closed_) throw MisuseError("outbox: start() after close(); make a new one");
       if (std::exchange(started_, true)) throw MisuseError("outbox: start() was called twice");
     }
-    if (stack_) stack_->start();
+    if (engine_) engine_->start();
+    if (counting_) counting_->start();
+    if (engine_) engine_->watch(*store_);
     if (purger_) purger_->start();
     if (replay_) replay_->start();
   }
@@ -55,25 +85,34 @@ class Outbox::Impl {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
     }
-    if (stack_) stack_->close(drain.value_or(options_.timeouts.drain));
+    if (counting_) counting_->close();
+    if (engine_) engine_->close(drain);
   }
 
   Writer& writer() { return writer_; }
 
   bool wait_idle(milliseconds timeout) {
     check_thread("wait_idle()");
-    return stack().wait_idle(timeout);
+    internal::Engine& engine = this->engine();
+    const auto deadline = SteadyClock::now() + internal::bounded(timeout);
+    for (;;) {
+      if (engine.unacknowledged() == 0 && !store_->has_pending()) return true;
+      const auto now = SteadyClock::now();
+      if (now >= deadline) return false;
+      const auto until = std::min(deadline, now + kIdleCheck);
+      if (engine.wait_empty(until)) engine.wait_change(until);
+    }
   }
 
-  internal::Stack& stack() const {
+  internal::Engine& engine() const {
     check_process();
-    if (!stack_) {
+    if (!engine_) {
       throw MisuseError("outbox: this one only writes (Mode::writer_only): it delivers nothing");
     }
-    return *stack_;
+    return *engine_;
   }
-  bool owner() const { return stack_ && stack_->owner(); }
-  std::size_t in_flight() const { return stack_ ? stack_->in_flight() : 0; }
+  bool owner() const { return engine_ && engine_->poller()->owner(); }
+  std::size_t in_flight() const { return engine_ ? engine_->unacknowledged() : 0; }
 
   Health health() const {
     check_process();
@@ -86,7 +125,7 @@ class Outbox::Impl {
         return health;
       }
     }
-    if (stack_) stack_->examine(health);
+    if (engine_) engine_->examine(health);
     return health;
   }
 
@@ -94,7 +133,9 @@ class Outbox::Impl {
 
  private:
   void check_thread(const std::string& call) const {
-    if (!stack_ || !stack_->on_own_thread()) return;
+    const bool own =
+        engine_ && (engine_->on_own_thread() || (counting_ && counting_->on_own_thread()));
+    if (!own) return;
     throw MisuseError("outbox: " + call +
                       " in a listener or another callback of this outbox would wait for itself: "
                       "call it on a thread of your own");
@@ -108,18 +149,32 @@ class Outbox::Impl {
 
   WriterOptions writer_options() {
     WriterOptions result{.hooks = options_.hooks, .log = options_.log};
-    if (stack_) result.hooks.push_back(stack_->hook());
+    if (engine_) result.hooks.push_back(std::make_shared<internal::CommitHook>(engine_));
     if (options_.row_claims) {
       // Only rows that this instance will be told of may be claimed for it.
-      result.claim_owner = [this] { return owner() ? stack_->owner_name() : std::string(); };
+      result.claim_owner = [this] { return owner() ? engine_->owner_name() : std::string(); };
     }
     return result;
   }
 
+  // It grows with the backlog: the longer it takes, the rarer it becomes.
+  void count_events() {
+    const auto began = SteadyClock::now();
+    if (began < next_count_) return;
+    const Counts counts = store_->counts();
+    next_count_ = began + (SteadyClock::now() - began) * kCountShare;
+    const Clock& clock = store_->clock();
+    options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
+    options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
+    const auto lag = clock.now() - counts.oldest_pending.value_or(clock.now());
+    options_.metrics->set(Gauge::oldest_lag, std::chrono::duration<double>(lag).count());
+  }
+
   // Constant after construction.
+  const std::shared_ptr<Store> store_;
   const Options options_;
   const int pid_ = getpid();
-  const std::unique_ptr<internal::Stack> stack_;  // null: it only writes
+  const std::shared_ptr<internal::Engine> engine_;  // null: it only writes
   Writer writer_;
   std::optional<Purger> purger_;
   std::optional<ScheduledReplay> replay_;
@@ -128,6 +183,9 @@ class Outbox::Impl {
   mutable Mutex mutex_;
   bool started_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool closed_ OUTBOX_GUARDED_BY(mutex_) = false;
+
+  std::chrono::steady_clock::time_point next_count_{};  // used by count_events() only
+  std::optional<internal::Schedule> counting_;          // last: its thread uses the others
 };
 
 Outbox::Outbox(std::shared_ptr<Store> store, Listeners listeners, Options options) {
@@ -144,20 +202,20 @@ Outbox::~Outbox() {
 void Outbox::start() { impl_->start(); }
 Writer& Outbox::writer() { return impl_->writer(); }
 bool Outbox::wait_idle(milliseconds timeout) { return impl_->wait_idle(timeout); }
-void Outbox::wake() { impl_->stack().wake(); }
+void Outbox::wake() { impl_->engine().wake(); }
 bool Outbox::owner() const { return impl_->owner(); }
 Health Outbox::health() const { return impl_->health(); }
 std::size_t Outbox::in_flight() const { return impl_->in_flight(); }
 void Outbox::close() { impl_->close(); }
 void Outbox::close(milliseconds drain) { impl_->close(drain); }
 
-void Outbox::pause() { impl_->stack().pause(true); }
-void Outbox::resume() { impl_->stack().pause(false); }
+void Outbox::pause() { impl_->engine().pause(true); }
+void Outbox::resume() { impl_->engine().pause(false); }
 void Outbox::pause(const Name& aggregate_type, const Name& type) {
-  impl_->stack().pause(aggregate_type, type, true);
+  impl_->engine().pause(aggregate_type.str(), type.str(), true);
 }
 void Outbox::resume(const Name& aggregate_type, const Name& type) {
-  impl_->stack().pause(aggregate_type, type, false);
+  impl_->engine().pause(aggregate_type.str(), type.str(), false);
 }
 
 }  // namespace outbox

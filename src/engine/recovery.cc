@@ -33,7 +33,7 @@ void Recovery::add(std::size_t candidates) {
   left_ += candidates;
   if (candidates == 0) return;
   under_way_ = true;
-  handler_.isolate(true);
+  intake_.isolate(true);
 }
 
 void Recovery::add_claimed(std::vector<Row> candidates) {
@@ -47,7 +47,7 @@ void Recovery::end() {
   claimed_.clear();
   probed_.clear();
   under_way_ = false;
-  handler_.isolate(false);
+  intake_.isolate(false);
 }
 
 bool Recovery::try_group(std::vector<Row> rows) {
@@ -60,7 +60,7 @@ bool Recovery::try_group(std::vector<Row> rows) {
       group.push_back(checked_for_poison(std::move(*row++)));
     }
     const std::size_t tried = group.size();
-    const std::size_t known = handler_.deliver_isolated(std::move(group));
+    const std::size_t known = intake_.deliver_isolated(std::move(group));
     left_ -= tried - known;
     if (known < tried) return true;
   }

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "base/thread.h"
-#include "outbox/spi/poller.h"
+#include "engine/intake.h"
 #include "outbox/spi/store.h"
 
 namespace outbox::internal {
@@ -19,15 +19,15 @@ namespace outbox::internal {
 //   1. A group begins only while nothing else is in flight, and nothing else begins beside it. So
 //      if the process dies again, one of the group did it.
 //   2. A group holds events that have seen equally many deaths, as classes of group_size().
-//   3. From add() on the handler isolates, until end().
+//   3. From add() on the intake isolates, until end().
 //
 // Reads nothing itself: the Reader finds the candidates, and hands them to it.
 //
 // Used by a round of the Reader; under_way() by any thread.
 class Recovery {
  public:
-  Recovery(PollHandler& handler, int max_solo_crashes)
-      : handler_(handler), max_solo_crashes_(max_solo_crashes) {}
+  Recovery(Intake& intake, int max_solo_crashes)
+      : intake_(intake), max_solo_crashes_(max_solo_crashes) {}
 
   // How many candidates are tried together at most, by the deaths that they have seen.
   static std::size_t group_size(int crashes);
@@ -66,7 +66,7 @@ class Recovery {
 
  private:
   // Constant after construction.
-  PollHandler& handler_;
+  Intake& intake_;
   const int max_solo_crashes_;
 
   std::size_t left_ = 0;      // not yet tried

@@ -10,7 +10,7 @@ namespace outbox::internal {
 namespace {
 
 // Notes which groups begin. An event of the aggregate type "Hung" is in flight already.
-class Groups final : public PollHandler {
+class Groups final : public Intake {
  public:
   std::size_t room() override { return 1'000; }
   std::size_t in_flight() override { return 0; }

@@ -1,17 +1,21 @@
 #include "outbox/transaction.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <exception>
 #include <iterator>
 #include <utility>
 
+#include "base/bounded.h"
 #include "base/mutex.h"
 #include "base/quote.h"
 #include "base/thread.h"
-#include "engine/transaction_state.h"
-#include "engine/writer_hooks.h"
+#include "engine/poller.h"
+#include "engine/transaction.h"
 #include "model/outcome.h"
 #include "outbox/error.h"
+#include "outbox/writer.h"
 
 namespace outbox {
 namespace internal {
@@ -51,7 +55,28 @@ struct OpenHere {
 
 std::string savepoint_name(std::size_t depth) { return "outbox_" + std::to_string(depth); }
 
+// Calls one member of every hook, in order; what they throw is logged, and does not reach the
+// caller.
+void call_hooks(std::span<const std::shared_ptr<WriterHook>> hooks, const Logger& log,
+                void (WriterHook::*member)(std::span<const Written>),
+                const std::vector<Written>& events) {
+  if (events.empty()) return;
+  for (const auto& hook : hooks) {
+    try {
+      ((*hook).*member)(events);
+    } catch (...) {
+      const std::string error = outcome_of(std::current_exception()).error();
+      log({LogLevel::error,
+           "writer_hook_failed",
+           "a writer hook failed: " + error,
+           {{"error", error}}});
+    }
+  }
+}
+
 }  // namespace
+
+// --- An open transaction ---
 
 TransactionState::TransactionState(Writer& writer, std::unique_ptr<Connection> connection)
     : writer_(writer),
@@ -216,7 +241,270 @@ void TransactionState::run(const std::vector<std::function<void()>>& callbacks,
   }
 }
 
+// --- What a commit sets off ---
+
+CommitHook::CommitHook(std::shared_ptr<Engine> engine, std::function<void()> wake)
+    : engine_(std::move(engine)),
+      wake_(std::move(wake)),
+      direct_(engine_->direct_path()),
+      clock_(engine_->clock()),
+      log_(engine_->log()) {}
+
+// Delayed events take no hot path; neither do those on a user's own connection,
+// of whose end we may never hear: a reservation would keep them for ever.
+bool CommitHook::takes(const Written& written) const {
+  if (direct_ == Engine::Direct::none || written.own_connection || written.row.hold != 0)
+    return false;
+  return direct_ == Engine::Direct::all || written.claimed;
+}
+
+void CommitHook::after_write(std::span<const Written> events) {
+  for (const Written& written : events) {
+    if (takes(written) && !engine_->reserve(written.event)) refuse(written.event);
+  }
+}
+
+void CommitHook::after_commit(std::span<const Written> events) {
+  bool read = false;
+  bool left = false;  // to a reader that is woken by it, if it is the engine's own
+  std::vector<Clock::Steady> rows_due;
+  for (const Written& written : events) {
+    if (written.row.hold < 0) {
+      engine_->count(Counter::hot_skipped_delayed);
+      rows_due.push_back(due(written));
+    } else if (!takes(written)) {
+      read = true;
+    } else if (was_refused(written.event)) {
+      read_left_behind(written);
+      read = true;
+    } else if (!engine_->takes_commits() ||
+               !engine_->enqueue_reserved({.ref = written.row, .event = written.event})) {
+      leave_to_reader(written);
+      left = true;
+    }
+  }
+  if (!engine_->takes_commits()) return;
+  if (Poller* poller = engine_->poller(); poller != nullptr) {
+    if (!rows_due.empty()) poller->rows_due(rows_due);
+    if (read) poller->wake();
+  } else if (wake_ && (read || left || !rows_due.empty())) {
+    wake_();
+  }
+}
+
+void CommitHook::after_rollback(std::span<const Written> events) {
+  for (const Written& written : events) {
+    if (takes(written) && !was_refused(written.event)) engine_->give_up(written.event);
+  }
+}
+
+void CommitHook::outcome_unknown(std::span<const Written> events) {
+  for (const Written& written : events) {
+    if (!takes(written)) continue;
+    if (was_refused(written.event)) {
+      read_left_behind(written);
+    } else {
+      engine_->leave_to_reader(written.event, written.row);
+    }
+  }
+  if (!engine_->takes_commits()) return;
+  if (Poller* poller = engine_->poller(); poller != nullptr) {
+    poller->look_everywhere();
+  } else if (wake_) {
+    wake_();
+  }
+}
+
+void CommitHook::leave_to_reader(const Written& written) {
+  if (!engine_->takes_commits()) {
+    // Nobody reads here: an order to the reader would be kept for ever.
+    engine_->give_up(written.event);
+    if (engine_->closing()) engine_->count(Counter::hot_dropped);
+    return;
+  }
+  engine_->leave_to_reader(written.event, written.row);
+  if (!engine_->direct(written.row.shard)) return;  // nobody takes events here now
+  engine_->count(Counter::hot_dropped);
+  if (!warnings_.allow(clock_.steady())) return;
+  const std::uint64_t suppressed = warnings_.take_suppressed();
+  log_({LogLevel::warning,
+        "hot_queue_full",
+        "the hot queue is full: event " + written.event.id() + " is left to the reader, as were " +
+            std::to_string(suppressed) +
+            " others since the last such message; listeners are slower than writers (see "
+            "hot_capacity and workers)",
+        {{"event", written.event.id()}, {"suppressed", suppressed}}});
+}
+
+void CommitHook::read_left_behind(const Written& written) {
+  if (Poller* poller = engine_->poller(); poller != nullptr) poller->leave_behind(written.row);
+}
+
+// An event of the same id is in flight: it was written before, delivered, and removed.
+void CommitHook::refuse(const Event& event) {
+  MutexLock lock(mutex_);
+  refused_.insert(event.id());
+  any_refused_ = true;
+}
+
+bool CommitHook::was_refused(const Event& event) {
+  if (!any_refused_) return false;
+  MutexLock lock(mutex_);
+  const bool refused = refused_.erase(event.id()) > 0;
+  any_refused_ = !refused_.empty();
+  return refused;
+}
+
+// Never too early: a claim that finds nothing does not say when to look again.
+Clock::Steady CommitHook::due(const Written& written) const {
+  if (written.event.delay()) return written.inserted_at + bounded(*written.event.delay());
+  const Time now = clock_.now();  // before the other clock: a pause between the two delays
+  return clock_.steady() + bounded(written.event.available_at() - now);
+}
+
 }  // namespace internal
+
+// --- Writer ---
+
+namespace {
+
+WriterOptions checked(WriterOptions options) {
+  for (const auto& hook : options.hooks) {
+    if (!hook) throw MisuseError("writer: a hook is null");
+  }
+  if (!options.log) options.log = standard_error_log();
+  return options;
+}
+
+std::vector<Draft> only(Draft draft) {
+  std::vector<Draft> drafts;
+  drafts.push_back(std::move(draft));
+  return drafts;
+}
+
+std::vector<std::string> ids_of(std::span<const Written> events) {
+  std::vector<std::string> ids;
+  ids.reserve(events.size());
+  for (const Written& written : events) ids.push_back(written.event.id());
+  return ids;
+}
+
+}  // namespace
+
+Writer::Writer(std::shared_ptr<Store> store, WriterOptions options)
+    : store_(std::move(store)), options_(checked(std::move(options))), pid_(getpid()) {
+  if (!store_) throw MisuseError("writer: the store is null");
+}
+
+Writer::~Writer() = default;
+
+Transaction Writer::begin() {
+  check_process();
+  if (in_transaction()) {
+    throw MisuseError(
+        "this thread has an open transaction of this writer already: commit it or roll it back "
+        "first, or use a savepoint");
+  }
+  return Transaction(std::make_unique<internal::TransactionState>(*this, store_->connect()));
+}
+
+Transaction Writer::begin_new() {
+  check_process();
+  if (in_transaction() && store_->capabilities().one_writer) {
+    throw MisuseError("this thread has an open transaction of this writer, and the " +
+                      store_->description() +
+                      " has one writer at a time: a new one would wait for it in vain; commit it "
+                      "or roll it back first");
+  }
+  return Transaction(std::make_unique<internal::TransactionState>(*this, store_->connect()));
+}
+
+void Writer::check_process() const {
+  if (pid_ == getpid()) return;
+  throw MisuseError("this writer belongs to the parent process: make a new one after fork()");
+}
+
+bool Writer::in_transaction() const { return internal::TransactionState::find(*this) != nullptr; }
+
+std::string Writer::write(Draft draft) {
+  std::vector<std::string> ids = write_in(open_transaction("write"), only(std::move(draft)));
+  return ids.empty() ? std::string() : std::move(ids.front());
+}
+
+std::string Writer::write(const Name& type, std::string json_payload) {
+  return write({.type = type, .payload = json(std::move(json_payload))});
+}
+
+std::vector<std::string> Writer::write_all(std::vector<Draft> drafts) {
+  return write_in(open_transaction("write_all"), std::move(drafts));
+}
+
+WriteToken Writer::write(Connection& own, Draft draft) {
+  return write_all(own, only(std::move(draft)));
+}
+
+WriteToken Writer::write_all(Connection& own, std::vector<Draft> drafts) {
+  if (!own.in_transaction()) {
+    own.insert({}, {});  // refuses, and knows why: that there is none, or that it has failed
+    throw MisuseError("write on your own connection needs an open transaction on it: BEGIN first");
+  }
+  return WriteToken(insert(own, std::move(drafts), true), options_.hooks, options_.log);
+}
+
+internal::TransactionState& Writer::open_transaction(const char* call) const {
+  internal::TransactionState* state = internal::TransactionState::find(*this);
+  if (state != nullptr) return *state;
+  throw MisuseError(std::string(call) +
+                    " needs an open transaction on this thread: call begin() first");
+}
+
+std::vector<std::string> Writer::write_in(internal::TransactionState& state,
+                                          std::vector<Draft> drafts) {
+  std::vector<Written> events = insert(state.connection(), std::move(drafts), false);
+  std::vector<std::string> ids = ids_of(events);
+  if (!options_.hooks.empty()) state.wrote(std::move(events));
+  return ids;
+}
+
+std::vector<Written> Writer::insert(Connection& connection, std::vector<Draft> drafts,
+                                    bool own_connection) {
+  for (const auto& hook : options_.hooks) hook->before_write(drafts);
+  if (drafts.empty()) return {};
+  std::vector<Event> events;
+  events.reserve(drafts.size());
+  for (Draft& draft : drafts) events.push_back(make_event(std::move(draft), store_->clock()));
+  // A row that is claimed for us but never told of would wait for its lock to
+  // expire.
+  InsertOptions how;
+  if (options_.claim_owner && !own_connection) how.owner = options_.claim_owner();
+  const std::vector<RowRef> rows = connection.insert(events, how);
+  const Clock::Steady inserted_at = store_->clock().steady();
+  std::vector<Written> written;
+  written.reserve(events.size());
+  for (std::size_t i = 0; i < events.size(); ++i) {
+    written.push_back({.event = std::move(events[i]),
+                       .row = rows[i],
+                       .own_connection = own_connection,
+                       .claimed = !how.owner.empty(),
+                       .inserted_at = inserted_at});
+  }
+  internal::call_hooks(options_.hooks, options_.log, &WriterHook::after_write, written);
+  return written;
+}
+
+// --- WriteToken ---
+
+WriteToken::WriteToken(std::vector<Written> events, std::vector<std::shared_ptr<WriterHook>> hooks,
+                       Logger log)
+    : ids_(ids_of(events)),
+      events_(std::move(events)),
+      hooks_(std::move(hooks)),
+      log_(std::move(log)) {}
+
+void WriteToken::committed() {
+  const std::vector<Written> events = std::exchange(events_, {});
+  internal::call_hooks(hooks_, log_, &WriterHook::after_commit, events);
+}
 
 // --- Savepoint ---
 

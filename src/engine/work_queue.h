@@ -13,12 +13,10 @@
 #include <vector>
 
 #include "base/mutex.h"
-#include "engine/in_flight.h"
-#include "engine/lane.h"
+#include "engine/lanes.h"
 #include "model/breaker.h"
 #include "model/job.h"
 #include "outbox/options.h"
-#include "outbox/spi/poller.h"
 
 namespace outbox::internal {
 
@@ -122,7 +120,7 @@ class WorkQueue {
   // --- Lanes with rows held (see Lanes) ---
 
   void restore(const HeldLane& lane, Clock::Steady now);
-  PollHandler::LaneRead next_lane(std::span<const Seq> read_through, Clock::Steady now);
+  LaneRead next_lane(std::span<const Seq> read_through, Clock::Steady now);
 
   // The rows of a lane, as read from the lowest on.
   struct LanePage {

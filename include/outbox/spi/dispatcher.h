@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <string>
@@ -19,6 +20,7 @@
 #include "outbox/retry.h"
 #include "outbox/spi/poller.h"
 #include "outbox/spi/store.h"
+#include "outbox/writer.h"
 
 namespace outbox {
 
@@ -95,6 +97,16 @@ class OUTBOX_EXPORT Dispatcher {
   // For a Poller: rows go to the cold queue. Ask for it before start(): the
   // poller then keeps the lease, which the dispatcher does by itself otherwise.
   std::shared_ptr<PollHandler> poll_handler();
+
+  // For a Writer, among WriterOptions::hooks: with Ordering::none its events go straight from
+  // memory into the hot queue when their transaction commits, and nobody else takes them from the
+  // table. With order only a reader may admit them, and for what finds no room it is needed as
+  // well: `wake` is called, on the committing thread, when it should read, e.g. Poller::wake().
+  // The hook may outlive the dispatcher; then, and before start(), it does nothing.
+  //
+  //   Dispatcher dispatcher(instance, listeners, {.ordering = Ordering::none});
+  //   Writer writer(store, {.hooks = {dispatcher.writer_hook()}});
+  std::shared_ptr<WriterHook> writer_hook(std::function<void()> wake = {});
 
   // Throws MisuseError, and changes nothing, in a listener or another callback of its
   // own, which it would wait for. With a Poller, close the dispatcher first: the poller

@@ -1,11 +1,18 @@
-// The open transaction behind Transaction and Savepoint.
+// From the draft to the commit: an open transaction, and what its end sets off.
 #pragma once
 
+#include <cstddef>
 #include <functional>
 #include <memory>
+#include <set>
+#include <span>
 #include <string>
 #include <vector>
 
+#include "base/mutex.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
+#include "engine/engine.h"
 #include "outbox/spi/store.h"
 #include "outbox/writer.h"
 
@@ -61,6 +68,44 @@ class TransactionState {
   const std::shared_ptr<OpenTransactions> open_;  // of the thread that began it
   std::vector<Level> levels_{1};                  // the first is the transaction itself
   bool over_ = false;
+};
+
+// With order a commit merely wakes the reader, which alone admits events. Without, the event goes
+// from memory into the hot queue; it is reserved before its row can be visible, so that the reader
+// cannot take it as well.
+//
+// Thread-safe.
+class CommitHook final : public WriterHook {
+ public:
+  // `wake`, which may be empty, wakes whoever reads for an engine without a poller of its own.
+  explicit CommitHook(std::shared_ptr<Engine> engine, std::function<void()> wake = {});
+
+  void after_write(std::span<const Written> events) override;
+  void after_commit(std::span<const Written> events) override;
+  void after_rollback(std::span<const Written> events) override;
+  void outcome_unknown(std::span<const Written> events) override;
+
+ private:
+  bool takes(const Written& written) const;
+  void leave_to_reader(const Written& written);
+  void read_left_behind(const Written& written);
+  void refuse(const Event& event);
+  bool was_refused(const Event& event);
+  Clock::Steady due(const Written& written) const;
+
+  // Constant after construction.
+  const std::shared_ptr<Engine> engine_;
+  const std::function<void()> wake_;
+  const Engine::Direct direct_;
+  const Clock& clock_;
+  const Logger log_;
+
+  RateLimit warnings_{std::chrono::seconds{10}};
+
+  // Of open transactions: those that could not be reserved. Hardly ever any.
+  Atomic<bool> any_refused_{false};
+  Mutex mutex_;
+  std::set<std::string> refused_ OUTBOX_GUARDED_BY(mutex_);
 };
 
 }  // namespace outbox::internal

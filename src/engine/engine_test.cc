@@ -1,5 +1,5 @@
-// The core by itself, with a test in the place of reader and keeper.
-#include "engine/core.h"
+// The engine by itself, with a test in the place of poller and lease keeper.
+#include "engine/engine.h"
 
 #include <limits>
 #include <set>
@@ -34,43 +34,43 @@ class TellingTracker final : public InFlightTracker {
   std::set<std::string> ids_;
 };
 
-class CoreTest : public testing::EngineTest {
+class EngineAloneTest : public testing::EngineTest {
  protected:
-  // However the test ends: the core, which outlives the test's own variables, waits for its call.
+  // However the test ends: the engine, which outlives the test's own variables, waits for its call.
   void TearDown() override {
     hang.open();
-    if (core) core->close();
+    if (engine) engine->close();
   }
 
   void start(std::shared_ptr<Listener> listener) {
     Listeners on;
     on.add("Order", "Happened", std::move(listener));
-    core = std::make_unique<Core>(instance, on,
-                                  DispatcherOptions{.workers = 1,
-                                                    .timeouts = {.hung = 30s},
-                                                    .tracker = tracker,
-                                                    .log = log.log(),
-                                                    .clock = &clock},
-                                  50);
-    core->start();
+    engine = std::make_unique<Engine>(instance, on,
+                                      DispatcherOptions{.workers = 1,
+                                                        .timeouts = {.hung = 30s},
+                                                        .tracker = tracker,
+                                                        .log = log.log(),
+                                                        .clock = &clock});
+    engine->leave_lease_to_others();
+    engine->start();
     lease = instance->renew();
-    core->on_lease(lease, Clock::Steady::max());
+    engine->on_lease(lease, Clock::Steady::max());
     read_through.assign(lease.shards.size(), kEverything);
   }
 
   void read_ready() {
-    core->read_begins(lease.epoch);
-    for (Row& row : instance->ready(lease.shards, 0, 50).rows) core->handle(std::move(row));
-    core->read_ends();
+    engine->read_begins(lease.epoch);
+    for (Row& row : instance->ready(lease.shards, 0, 50).rows) engine->handle(std::move(row));
+    engine->read_ends();
   }
 
   void read_lanes() {
     for (;;) {
-      const auto lane = core->next_lane(read_through);
+      const auto lane = engine->next_lane(read_through);
       if (lane.key == kNoLane) return;
-      core->read_begins(lease.epoch);
-      core->load_lane(lane, instance->held(lane.shard, lane.key, lane.limit), false);
-      core->read_ends();
+      engine->read_begins(lease.epoch);
+      engine->load_lane(lane, instance->held(lane.shard, lane.key, lane.limit), false);
+      engine->read_ends();
     }
   }
 
@@ -79,12 +79,12 @@ class CoreTest : public testing::EngineTest {
   Lease lease;
   std::vector<Seq> read_through;
   testing::Barrier hang;
-  std::unique_ptr<Core> core;
+  std::unique_ptr<Engine> engine;
 };
 
 // The lane must not be read before the event has ceased to be in flight: it would be passed over,
 // and with the lane forgotten nobody would look for it again.
-TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
+TEST_F(EngineAloneTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
   std::atomic<bool> quick{false};
   auto hanging = std::make_shared<testing::RecordingListener>([&](const Event&, const Delivery&) {
     hang.pass();
@@ -95,17 +95,17 @@ TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
   read_ready();
   ASSERT_TRUE(hang.reached());
   clock.advance(31s);
-  core->tick();
+  engine->tick();
 
   // Its shard is given up, and comes back.
   const int shard = store->find(id)->row.ref.shard;
   Lease without = lease;
   std::erase(without.shards, shard);
   without.draining.push_back(shard);
-  core->on_lease(without, Clock::Steady::max());
-  ASSERT_TRUE(testing::eventually([&] { return core->drained(shard); }));
-  core->on_lease(lease, Clock::Steady::max());
-  for (const HeldLane& lane : instance->held_lanes(shard, 0, 10)) core->restore(lane);
+  engine->on_lease(without, Clock::Steady::max());
+  ASSERT_TRUE(testing::eventually([&] { return engine->drained(shard); }));
+  engine->on_lease(lease, Clock::Steady::max());
+  for (const HeldLane& lane : instance->held_lanes(shard, 0, 10)) engine->restore(lane);
   clock.advance(60s);
   read_lanes();
   EXPECT_EQ(hanging->count(), 1u) << "its lane waits for the call";
@@ -119,11 +119,11 @@ TEST_F(CoreTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns) {
     if (quick) read_lanes();
     return status(id) == Status::done;
   }));
-  core->close();  // before on_release uses what is on the stack here
+  engine->close();  // before on_release uses what is on the stack here
 }
 
 // A listener that needs so long, and not for ever, gets there in the end.
-TEST_F(CoreTest, EachTimeAllWorkersHangTheyGetTwiceAsLong) {
+TEST_F(EngineAloneTest, EachTimeAllWorkersHangTheyGetTwiceAsLong) {
   auto hanging = std::make_shared<testing::RecordingListener>([&](const Event&, const Delivery&) {
     hang.pass();
     return Outcome::done();
@@ -136,40 +136,45 @@ TEST_F(CoreTest, EachTimeAllWorkersHangTheyGetTwiceAsLong) {
   for (const auto longer : {60s, 120s, 240s}) {
     read_ready();                                          // there is something to do
     clock.advance(longer == 60s ? 89s : longer / 2 - 1s);  // since the call began
-    core->tick();
-    EXPECT_EQ(core->stalled(), "") << longer.count();
+    engine->tick();
+    EXPECT_EQ(engine->stalled(), "") << longer.count();
     clock.advance(1s);
-    EXPECT_TRUE(testing::eventually([&] { return !core->stalled().empty(); })) << longer.count();
-    core->on_lease({}, Clock::Steady::min());
+    EXPECT_TRUE(testing::eventually([&] { return !engine->stalled().empty(); })) << longer.count();
+    engine->on_lease({}, Clock::Steady::min());
     instance->leave();
     lease = instance->renew();
-    core->on_lease(lease, Clock::Steady::max());
+    engine->on_lease(lease, Clock::Steady::max());
   }
 }
 
-// Of a dispatcher and a poller only the poller gives up; were the other one asked first, it
-// would take the answer for the poller's, and double the time until the next.
-TEST_F(CoreTest, ALeaseKeeperWithoutAnInstanceDoesNotAskWhetherItHasStalled) {
+class HolderThatHasStalled final : public LeaseHolder {
+ public:
   std::atomic<int> asked{0};
   testing::Signal ticks;
-  LeaseKeeper keeper(nullptr,
-                     {.stalled =
-                          [&] {
-                            ++asked;
-                            return std::string("why");
-                          },
-                      .tick =
-                          [&] {
-                            ticks.raise();
-                            return std::optional<Clock::Steady>();
-                          }},
-                     clock, log.log());
+
+  void on_lease(const Lease& /*lease*/, Clock::Steady /*valid_until*/) override {}
+  std::string stalled() override {
+    ++asked;
+    return "why";
+  }
+  bool able() override { return true; }
+  std::optional<Clock::Steady> tick() override {
+    ticks.raise();
+    return std::nullopt;
+  }
+};
+
+// Of a dispatcher and a poller only the poller gives up; were the other one asked first, it
+// would take the answer for the poller's, and double the time until the next.
+TEST_F(EngineAloneTest, ALeaseKeeperWithoutAnInstanceDoesNotAskWhetherItHasStalled) {
+  HolderThatHasStalled holder;
+  LeaseKeeper keeper(nullptr, holder, clock, log.log());
   keeper.start();
-  ASSERT_TRUE(ticks.wait(1));
+  ASSERT_TRUE(holder.ticks.wait(1));
   keeper.wake();
-  ASSERT_TRUE(ticks.wait(2));
+  ASSERT_TRUE(holder.ticks.wait(2));
   keeper.stop();
-  EXPECT_EQ(asked, 0);
+  EXPECT_EQ(holder.asked, 0);
 }
 
 }  // namespace

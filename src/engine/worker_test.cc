@@ -1,4 +1,4 @@
-#include "engine/delivery.h"
+#include "engine/worker.h"
 
 #include <gtest/gtest.h>
 

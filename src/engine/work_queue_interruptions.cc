@@ -1,5 +1,5 @@
-// What becomes of events in flight when leases begin and end, and shards are given up; and of
-// calls that hang meanwhile.
+// What interrupts the work: leases that begin and end, shards that are given up, calls that hang,
+// listeners that are unavailable or paused; and the end.
 #include <algorithm>
 #include <utility>
 
@@ -184,6 +184,138 @@ bool WorkQueue::forget_shard(int shard) {
   lanes_.forget_shard(shard);
   shard_held_.erase(shard);
   return true;
+}
+
+// --- Listeners that get no calls for a while ---
+
+void WorkQueue::take_back(Job& job) {
+  check_in(job);
+  ++load(job).queued;
+  Breaker* route = job.route;
+  Lane* lane = current_lane(job);
+  if (lane == nullptr) {
+    parked_[route].push_front({.job = std::move(job)});
+    return;
+  }
+  lane->push_first(std::move(job));
+  // Another job of the batch has parked it already; or waits for its update, after which the lane
+  // goes on with this one.
+  if (!lane->idle()) return;
+  lane->stand_in_line();
+  parked_[route].push_front({.lane = lane});
+}
+
+void WorkQueue::unpark(Breaker* route) {
+  const auto found = parked_.find(route);
+  if (found == parked_.end()) return;
+  // They stood in line before; start() parks again what is too many.
+  for (auto ticket = found->second.rbegin(); ticket != found->second.rend(); ++ticket) {
+    (ticket->first().hot ? hot_ : cold_).push_front(std::move(*ticket));
+  }
+  parked_.erase(found);
+  waking_ = idle_;
+  work_.notify_all();
+}
+
+std::optional<Clock::Steady> WorkQueue::tick(Clock::Steady now) {
+  MutexLock lock(mutex_);
+  std::optional<Clock::Steady> next;
+  std::vector<Breaker*> open;
+  for (const auto& [route, tickets] : parked_) {
+    if (route->held()) continue;
+    route->tick(now);
+    const auto until = route->paused_until();
+    if (!until) open.push_back(route);
+    if (until && (!next || *until < *next)) next = until;
+  }
+  for (Breaker* route : open) unpark(route);
+  return next;
+}
+
+// --- Operators ---
+
+void WorkQueue::pause(bool on) {
+  MutexLock lock(mutex_);
+  paused_ = on;
+  if (on) return;
+  poll_requested_ = true;
+  waking_ = idle_;
+  work_.notify_all();
+}
+
+void WorkQueue::pause(Breaker& route, bool on, Clock::Steady now) {
+  MutexLock lock(mutex_);
+  if (on) {
+    route.hold(now);
+  } else {
+    route.let_go();
+    unpark(&route);
+    if (route.paused_until()) parked_.try_emplace(&route);  // tick() ends that pause
+  }
+}
+
+bool WorkQueue::paused() const {
+  MutexLock lock(mutex_);
+  return paused_;
+}
+
+std::chrono::nanoseconds WorkQueue::open_for(const Breaker& route, Clock::Steady now) const {
+  MutexLock lock(mutex_);
+  return route.open_for(now);
+}
+
+// --- The end ---
+
+bool WorkQueue::drain(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  draining_ = true;
+  while (running_ > 0 || polling_ || (in_line() > 0 && !paused_)) {
+    if (!quiet_.wait_until(mutex_, deadline)) return false;
+  }
+  return true;
+}
+
+bool WorkQueue::wait_empty(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  while (hot_load_.held + cold_load_.held > 0) {
+    if (!empty_.wait_until(mutex_, deadline)) return false;
+  }
+  return true;
+}
+
+void WorkQueue::wait_change(std::chrono::steady_clock::time_point deadline) {
+  MutexLock lock(mutex_);
+  empty_.wait_until(mutex_, deadline);
+}
+
+std::vector<Job> WorkQueue::drop_all() {
+  MutexLock lock(mutex_);
+  lanes_forgotten_ = true;
+  return drop_all_locked();
+}
+
+std::vector<Job> WorkQueue::drop_all_locked() {
+  std::vector<Job> jobs = lanes_.clear();
+  const auto take_loose = [&jobs](std::deque<Ticket>& queue) {
+    for (Ticket& ticket : queue) {
+      if (ticket.job) jobs.push_back(std::move(*ticket.job));
+    }
+    queue.clear();
+  };
+  take_loose(hot_);
+  take_loose(cold_);
+  for (auto& [route, tickets] : parked_) take_loose(tickets);
+  for (const Job& job : jobs) account(job, false);
+  hot_load_.queued = 0;
+  cold_load_.queued = 0;
+  announce_quiet();
+  return jobs;
+}
+
+void WorkQueue::stop() {
+  MutexLock lock(mutex_);
+  stopped_ = true;
+  work_.notify_all();
 }
 
 }  // namespace outbox::internal

@@ -1,17 +1,23 @@
-// One round of reading: what the store has is handed to a PollHandler.
+// When to read, and what: rows of the store go to an Intake.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
 #include <set>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/mutex.h"
+#include "base/outage.h"
+#include "base/rate_limit.h"
+#include "base/thread.h"
+#include "engine/intake.h"
+#include "engine/lease_keeper.h"
 #include "engine/recovery.h"
 #include "outbox/spi/poller.h"
 #include "outbox/spi/store.h"
@@ -25,18 +31,13 @@ namespace outbox::internal {
 // round() is called by one thread at a time; all else is thread-safe.
 class Reader {
  public:
-  // Rows that the handler did not take because their events were in flight, and that are to be
-  // read again after all.
-  using LeftBehind = std::function<std::vector<RowRef>()>;
-
-  Reader(std::shared_ptr<Instance> instance, PollHandler& handler, const PollerOptions& options,
-         LeftBehind left_behind = {});
+  Reader(std::shared_ptr<Instance> instance, Intake& intake, const PollerOptions& options);
 
   // True if there may be more to read at once. Errors of the store reach the
   // caller; nothing is lost by them.
   bool round();
 
-  // Whether the handler refused a row in the last round; for who called that.
+  // Whether the intake refused a row in the last round; for who called that.
   bool refused() const { return refused_; }
 
   // From the next round on. True if it brings something new to read.
@@ -90,8 +91,8 @@ class Reader {
   bool read_due();
   bool look_for_unblocked();
   bool read_lanes();
-  PollHandler::LaneRead next_lane();
-  void read_lane(const PollHandler::LaneRead& lane, bool candidate);
+  LaneRead next_lane();
+  void read_lane(const LaneRead& lane, bool candidate);
   bool is_fenced() const;
   bool read_claims();
   bool hand_over_claims(Rows read);
@@ -111,8 +112,7 @@ class Reader {
 
   // Constant after construction.
   const std::shared_ptr<Instance> instance_;
-  PollHandler& handler_;
-  const LeftBehind left_behind_by_handler_;
+  Intake& intake_;
   const PollerOptions options_;
   const Clock& clock_;
 
@@ -131,6 +131,86 @@ class Reader {
   std::map<int, Seq> left_behind_ OUTBOX_GUARDED_BY(mutex_);     // the first, by shard
   std::set<Clock::Steady> due_times_ OUTBOX_GUARDED_BY(mutex_);  // the earliest
   Clock::Steady look_for_unblocked_at_ OUTBOX_GUARDED_BY(mutex_){};
+};
+
+// Decides when to read: after commits, when something is due, now and then; and keeps the lease,
+// which says what. Where an engine's workers read, they are told that a read is wanted, and call
+// read(); else the thread of the lease keeper does. Thread-safe.
+class Poller final : public LeaseHolder {
+ public:
+  // `options` as checked() returned them.
+  Poller(std::shared_ptr<Instance> instance, Intake& intake, PollerOptions options);
+
+  void start() { keeper_.start(); }
+  void stop() {
+    keeper_.stop();
+    owner_ = false;
+  }
+
+  // Reads once, if nobody else is reading, and says whether there may be more
+  // at once. Never throws: an error is logged, and another read follows.
+  bool read();
+
+  // The same, but errors reach the caller, and ownership is sought first.
+  bool read_now();
+
+  // Something was committed here: new rows are ready.
+  void wake();
+
+  // Somebody has committed something.
+  void committed();
+
+  // Anything may have happened.
+  void look_everywhere();
+
+  void rows_due(std::span<const Clock::Steady> due);
+  void leave_behind(const RowRef& row) { reader_.leave_behind(row); }
+  void emptied();
+  void timer_changed() { keeper_.wake(); }
+  void fenced(std::int64_t epoch);
+
+  bool owner() const { return owner_; }
+  bool on_own_thread() const { return keeper_.on_own_thread(); }
+
+  // That events cannot be read, or the lease not be renewed.
+  const Outage& reading() const { return reading_; }
+  const Outage& renewing() const { return keeper_.outage(); }
+  const Outage& given_up() const { return keeper_.given_up(); }
+
+  // --- For its lease keeper ---
+
+  void on_lease(const Lease& lease, Clock::Steady valid_until) override;
+  std::string stalled() override;
+  bool able() override { return intake_.able(); }
+  std::optional<Clock::Steady> tick() override;
+
+ private:
+  std::optional<Clock::Steady> do_what_is_due();
+  bool request_read();
+
+  // Constant after construction.
+  const std::shared_ptr<Instance> instance_;
+  Intake& intake_;
+  const PollerOptions options_;
+  const Clock& clock_;
+
+  Mutex round_;
+  bool more_ = false;  // what read_now() said last; guarded by round_
+  Reader reader_;
+  RateLimit warnings_{std::chrono::seconds{10}};
+  Outage reading_;
+  Atomic<Clock::Steady> read_began_{Clock::Steady::max()};  // of the one under way
+  Atomic<bool> owner_{false};
+  Atomic<bool> wanted_{false};  // by the keeper's thread
+  Atomic<Clock::Steady> retry_at_{Clock::Steady::max()};
+  Atomic<Clock::Steady> scheduled_{Clock::Steady::max()};  // when tick() is called again
+
+  Atomic<Clock::Steady> owner_since_{Clock::Steady{}};
+
+  // Used by the keeper's thread only.
+  Clock::Steady next_sweep_{};
+
+  LeaseKeeper keeper_;  // last: its thread uses all of the above
 };
 
 }  // namespace outbox::internal

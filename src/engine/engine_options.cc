@@ -1,9 +1,11 @@
-#include "engine/facade_options.h"
+#include "engine/engine_options.h"
 
+#include <algorithm>
+#include <memory>
 #include <string>
+#include <utility>
 
 #include "base/bounded.h"
-#include "engine/driver.h"
 #include "outbox/error.h"
 
 namespace outbox::internal {
@@ -92,6 +94,60 @@ Options checked(Options options, const Listeners& listeners, const Store& store)
   return options;
 }
 
+DispatcherOptions checked(DispatcherOptions options) {
+  const auto refuse = [](const std::string& what) { throw MisuseError("dispatcher: " + what); };
+  if (options.workers < 1)
+    refuse("workers must be at least 1, got " + std::to_string(options.workers));
+  if (options.queue.hot_capacity == 0) refuse("queue.hot_capacity must be at least 1");
+  if (options.queue.cold_capacity == 0) refuse("queue.cold_capacity must be at least 1");
+  if (options.queue.capacity_bytes == 0) refuse("queue.capacity_bytes must be at least 1");
+  if (options.retry.max_attempts < 1) {
+    refuse("retry.max_attempts must be at least 1, got " +
+           std::to_string(options.retry.max_attempts));
+  }
+  if (options.timeouts.drain.count() < 0) refuse("timeouts.drain must not be negative");
+  if (options.timeouts.hung.count() <= 0) refuse("timeouts.hung must be positive");
+  if (options.timeouts.stalled.count() <= 0) refuse("timeouts.stalled must be positive");
+  if (options.breaker.pause.count() <= 0 || options.breaker.pause > options.breaker.max_pause) {
+    refuse("breaker needs 0 < pause <= max_pause, got breaker.pause = " +
+           std::to_string(options.breaker.pause.count()) +
+           " ms, breaker.max_pause = " + std::to_string(options.breaker.max_pause.count()) + " ms");
+  }
+  options.timeouts.drain = bounded(options.timeouts.drain);
+  options.timeouts.hung = bounded(options.timeouts.hung);
+  options.timeouts.stalled = bounded(options.timeouts.stalled);
+  options.breaker.pause = bounded(options.breaker.pause);
+  options.breaker.max_pause = bounded(options.breaker.max_pause);
+  if (options.lock_timeout) options.lock_timeout = bounded(*options.lock_timeout);
+  if (!options.retry.policy) options.retry.policy = std::make_shared<ExponentialBackoff>();
+  if (!options.log) options.log = standard_error_log();
+  if (options.clock == nullptr) options.clock = &host_clock();
+  return options;
+}
+
+PollerOptions checked(PollerOptions options) {
+  if (options.batch == 0) throw MisuseError("batch must be at least 1");
+  if (options.interval.count() <= 0) {
+    throw MisuseError("the poll interval must be positive, got " +
+                      std::to_string(options.interval.count()) + " ms");
+  }
+  if (options.skip_recent.count() < 0) {
+    throw MisuseError("skip_recent must not be negative, got " +
+                      std::to_string(options.skip_recent.count()) + " ms");
+  }
+  if (options.max_solo_crashes < 1) {
+    throw MisuseError("max_solo_crashes must be at least 1, got " +
+                      std::to_string(options.max_solo_crashes));
+  }
+  if (options.stalled_after.count() <= 0) throw MisuseError("stalled_after must be positive");
+  options.stalled_after = bounded(options.stalled_after);
+  options.interval = bounded(options.interval);
+  options.skip_recent = bounded(options.skip_recent);
+  if (!options.log) options.log = standard_error_log();
+  if (options.clock == nullptr) options.clock = &host_clock();
+  return options;
+}
+
 InstanceOptions instance_options(const Options& options) {
   return {.name = options.name,
           .capacity = options.queue.hot_capacity + options.queue.cold_capacity,
@@ -119,14 +175,33 @@ DispatcherOptions dispatcher_options(const Options& options, const Clock& clock)
 }
 
 PollerOptions poller_options(const Options& options, const Clock& clock) {
-  return Driver::checked_options({.batch = options.queue.batch,
-                                  .interval = options.poll_interval,
-                                  .skip_recent = options.skip_recent,
-                                  .row_claims = options.row_claims,
-                                  .max_solo_crashes = options.max_solo_crashes,
-                                  .stalled_after = options.timeouts.stalled,
-                                  .log = options.log,
-                                  .clock = &clock});
+  return checked(PollerOptions{.batch = options.queue.batch,
+                               .interval = options.poll_interval,
+                               .skip_recent = options.skip_recent,
+                               .row_claims = options.row_claims,
+                               .max_solo_crashes = options.max_solo_crashes,
+                               .stalled_after = options.timeouts.stalled,
+                               .log = options.log,
+                               .clock = &clock});
+}
+
+WorkQueueOptions queue_options(const DispatcherOptions& options,
+                               const std::optional<PollerOptions>& polling, std::size_t routes) {
+  // The queue judges by it when a worker should read; without a poller none does.
+  const std::size_t batch = polling ? polling->batch : 1;
+  WorkQueueOptions result{.workers = options.workers,
+                          .hot_capacity = options.queue.hot_capacity,
+                          .cold_capacity = options.queue.cold_capacity,
+                          .capacity_bytes = options.queue.capacity_bytes,
+                          .batch = std::min(batch, options.queue.cold_capacity),
+                          .park = options.dead.then == OnDead::park,
+                          .routes = routes,
+                          .track_ids = options.tracker == nullptr};
+  // There is nobody that the only lane could keep out.
+  if (options.ordering == Ordering::total) {
+    result.lane_limit = options.queue.hot_capacity + options.queue.cold_capacity;
+  }
+  return result;
 }
 
 }  // namespace outbox::internal

@@ -1,59 +1,78 @@
-// The engine behind Dispatcher and Outbox: workers, queue and completion.
+// What brings events to their listeners and their updates back to the store.
 #pragma once
 
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <span>
-#include <stop_token>
 #include <string>
+#include <string_view>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "base/mutex.h"
-#include "base/outage.h"
 #include "base/own_thread.h"
 #include "base/thread.h"
 #include "engine/completer.h"
-#include "engine/delivery.h"
-#include "engine/unrouted.h"
+#include "engine/intake.h"
+#include "engine/lease_keeper.h"
+#include "engine/poller.h"
 #include "engine/work_queue.h"
+#include "engine/worker.h"
 #include "model/breaker.h"
 #include "model/job.h"
+#include "outbox/outbox.h"
 #include "outbox/spi/dispatcher.h"
+#include "outbox/spi/store.h"
 
 namespace outbox::internal {
 
-// What whoever drives the engine wants to know. Called from any thread, with
-// no lock held.
-struct CoreEvents {
-  // Reads the store once; true if there may be more at once.
-  std::function<bool()> read{};
-  // Rows wait alone until then.
-  std::function<void(std::span<const Clock::Steady>)> rows_due{};
-  // tick() or next_lane_due() may now say something earlier.
-  std::function<void()> timer_changed{};
-  // Another instance owns what this one marked: this epoch is over.
-  std::function<void(std::int64_t epoch)> fenced{};
-  // Nothing is in flight any more, but for what hangs or is refused.
-  std::function<void()> emptied{};
-};
-
-// Thread-safe.
-class Core final : public PollHandler {
+// Owns and wires its parts: WorkQueue, Workers, Completer, and a Poller, or, where rows are brought
+// from outside, a LeaseKeeper alone. Admits what a poller and commits bring, keeps to the lease,
+// and hears what has been acknowledged.
+//
+// Thread-safe, but for what an Intake says; start() is called at most once.
+class Engine final : public Intake, private Completer::Events {
  public:
-  Core(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOptions options,
-       std::size_t batch);
-  ~Core() override;
+  // With options to poll, its own workers read. `instance` is left when it is closed then.
+  Engine(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOptions options,
+         const std::optional<PollerOptions>& polling = std::nullopt);
+  ~Engine() override;
 
-  // Before start(). Without `read`, nobody reads.
-  void set_events(CoreEvents events);
+  // Before start(), without a poller of its own: another one renews the lease, and tells.
+  void leave_lease_to_others();
+
   void start();
 
+  // Wakes the poller whenever another process commits, if the store can tell.
+  void watch(Store& store);
+
+  // Stops taking events, works off what is queued within the limit (nullopt: as the options say),
+  // flushes the updates and ends the threads. Idempotent; fine without start().
+  void close(std::optional<std::chrono::milliseconds> limit = std::nullopt);
+
+  // Null: rows are brought from outside.
+  Poller* poller() { return poller_.get(); }
+  const Poller* poller() const { return poller_.get(); }
+
+  // Whether this is a thread of its own, which close() would wait for.
+  bool on_own_thread() const {
+    return OwnThread::works_for(this) || completer_.on_own_thread() ||
+           (poller_ ? poller_->on_own_thread() : keeper_->on_own_thread());
+  }
+
   // --- The direct hot path ---
+
+  // Which events of a writer go straight into the hot queue: none, all, or those whose row was
+  // inserted as claimed (another instance may claim any other).
+  enum class Direct { none, all, claimed };
+  Direct direct_path() const;
+
+  // Whether commits are of interest: not before start(), nor after close().
+  bool takes_commits() const { return takes_commits_; }
 
   // Reserves an event before its row can be visible. It is then enqueued, given
   // up because there is no row, or left to the reader. False if an event of that id
@@ -71,7 +90,7 @@ class Core final : public PollHandler {
 
   bool enqueue(Row row, bool hot);
 
-  // --- What the reader brings (PollHandler) ---
+  // --- What a poller brings (Intake) ---
 
   std::size_t room() override;
   std::size_t room_bytes() override;
@@ -79,7 +98,8 @@ class Core final : public PollHandler {
   std::size_t active() override { return queue_.active(completer_.apart()); }
   bool has(std::string_view event_id) override { return queue_.knows(event_id); }
   bool handle(Row row) override;
-  std::vector<RowRef> take_left_behind() { return queue_.take_left_behind(); }
+  std::vector<RowRef> take_left_behind() override { return queue_.take_left_behind(); }
+  bool request_poll() override;
   std::size_t deliver_isolated(std::vector<Row> rows) override;
   void isolate(bool on) override { isolating_ = on; }
   void read_begins(std::int64_t epoch) override;
@@ -87,40 +107,56 @@ class Core final : public PollHandler {
   void restore(const HeldLane& lane) override;
   LaneRead next_lane(std::span<const Seq> read_through) override;
   std::optional<Clock::Steady> next_lane_due() override { return queue_.next_due(); }
-  void on_lease(const Lease& lease, Clock::Steady valid_until) override;
-  bool drained(int shard) override;
-  std::string stalled() override;
-  bool able() override;
-
   bool any_blocked() override { return queue_.any_blocked(); }
   void unblocked(std::span<const LaneRef> lanes) override { queue_.unblock(lanes); }
   void recheck_blocked() override;
   void load_lane(const LaneRead& lane, Rows rows, bool candidate) override;
 
-  // --- What the driver does ---
+  // --- The lease ---
 
-  void request_poll() { queue_.request_poll(); }
+  void on_lease(const Lease& lease, Clock::Steady valid_until) override;
+  bool drained(int shard) override;
+  std::string stalled() override;
+  bool able() override;
+  std::optional<Clock::Steady> tick() override;
 
-  // Does what is due: ends pauses, reports calls that hang. When to come back.
-  std::optional<Clock::Steady> tick();
+  // --- What the workers need of it ---
+
+  // Whether all of these are still ours; waits while that is not clear.
+  bool may_deliver(const std::vector<Job>& jobs);
+
+  // Submit the update that holds a row behind others of its lane, or makes it DEAD as well.
+  void hold(Job job);
+  void park(Job job);
+
+  // They are not ours any more, or not to be delivered: they are not updated.
+  void give_back(std::vector<Job> jobs);
+
+  // Tells the tracker of the user, which is asked without any lock.
+  void release(const Job& job);
+
+  // tick() or next_lane_due() may now say something earlier.
+  void timer_changed();
+
+  void count(Counter counter, std::uint64_t n = 1) const;
 
   // --- Operators ---
 
   // Deliver nothing (or nothing to one listener; MisuseError if there is none)
   // until resumed. What is running goes on.
-  void pause(bool on) { queue_.pause(on); }
+  void pause(bool on);
   void pause(std::string_view aggregate_type, std::string_view type, bool on);
 
-  // What is not as usual, one sentence each; whether any worker is left.
-  struct Condition {
-    std::vector<std::string> notes{};
-    bool workers_left = true;
-  };
-  Condition condition() const;
-  const Outage& marking() const { return completer_.outage(); }
+  // Whatever has changed in the store: looks at all of it.
+  void wake();
 
+  // What is not as it should be, added to `health`.
+  void examine(Health& health) const;
+
+  const Clock& clock() const { return clock_; }
+  const Logger& log() const { return log_; }
   bool closing() const { return closing_; }
-  std::int64_t epoch() const { return epoch_; }
+  const std::string& owner_name() const { return instance_->owner(); }
   std::size_t unacknowledged() const { return queue_.in_flight(); }
   std::size_t hot_room() const { return closing_ ? 0 : queue_.room(true); }
   std::size_t cold_room() const { return closing_ ? 0 : queue_.room(false); }
@@ -129,86 +165,38 @@ class Core final : public PollHandler {
   }
   void wait_change(std::chrono::steady_clock::time_point deadline) { queue_.wait_change(deadline); }
 
-  // Whether this is a thread of its own, which close() would wait for.
-  bool on_own_thread() const { return OwnThread::works_for(this) || completer_.on_own_thread(); }
-
-  // Returns the rows that were claimed and not started.
-  std::vector<RowRef> close(std::optional<std::chrono::milliseconds> limit = std::nullopt);
-
-  void count(Counter counter, std::uint64_t n = 1) const;
-
  private:
-  // What one worker is doing, for those who watch over it.
-  struct Call {
-    Clock::Steady since{};
-    std::optional<Event> event{};  // its first; absent: nothing is running
-    const std::vector<Job>* jobs = nullptr;
-    std::vector<std::string> progress{};  // of each, when the call began
-    const Breaker* route = nullptr;
-    bool reported = false;
-  };
-  struct Worker {
-    Mutex mutex;
-    Call call OUTBOX_GUARDED_BY(mutex);
-
-    // Its thread's alone: their memory serves one delivery after the other.
-    std::vector<Decision> decisions{};
-    std::vector<Completion> finished{};
-
-    Thread thread;
-  };
-
-  void work(Worker& worker);
-  void deliver(Worker& worker, std::vector<Job>& jobs);
-  void postpone(Worker& worker, std::vector<Job>& jobs);
-  bool waits_for_listener(const Job& job) const;
-  std::chrono::milliseconds postponement(const Job& job);
-  std::vector<Outcome> call(Worker& worker, std::vector<Job>& jobs);
-  void settle(Worker& worker, WorkQueue::Followers followers);
-  void write_dead_letter(Job& job, Decision& decision) const;
-  Decision decide(const Job& job, const Outcome& outcome) const;
-  std::chrono::milliseconds delay_of(const RetryPolicy& policy, int attempts) const;
-  bool may_deliver(const std::vector<Job>& jobs);
-
   Job job_of(Row row, bool hot, std::int64_t epoch) const;
   bool acquire(const Row& row);
   bool meet_in_flight(const Row& row);
   void give_back_claims();
   // False: no room, and the job is left as it was.
   bool admitted(Job& job, WorkQueue::Admission admission);
-  void hold(Job job);
-  void park(Job job);
-  void release(const Job& job);
-  void on_ack(std::span<Completion> completions);
-  void on_fenced(std::int64_t epoch);
-  void tell_if_emptied();
-  bool report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::Steady>& next);
-  void hand_over_hung(std::optional<int> shard);
-  std::size_t hung_workers(std::chrono::milliseconds longer) const;
-  bool has_waiting();
-  void give_back(std::vector<Job> jobs);
   void begin_isolated(Job job);
   bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);
+
+  void on_acked(std::span<Completion> completions) override;
+  void on_fenced(std::int64_t epoch) override;
+  void on_refused() override { tell_if_emptied(); }
+  void tell_if_emptied();
+  bool has_waiting();
+  std::vector<RowRef> drain(std::chrono::milliseconds limit);
   void report(const Completion& completion) const;
-  void report_paused(const Breaker* route, const std::string& why) const;
   void report_dead(const Completion& completion) const;
   void publish_gauges() const;
 
-  // Constant after construction (events_: after start()).
+  // Constant after construction.
   const std::shared_ptr<Instance> instance_;
   const Listeners listeners_;
   const DispatcherOptions options_;
   const Logger log_;
   const Clock& clock_;
   const std::shared_ptr<InFlightTracker> tracker_;  // of the user; null: the queue knows
-  CoreEvents events_;
 
   // The map is constant; the breakers are guarded by the queue's lock.
   std::unordered_map<const Route*, std::unique_ptr<Breaker>> breakers_;
 
   WorkQueue queue_;
-  Unrouted unrouted_;
-  Deliverer deliverer_;
   Completer completer_;
 
   Mutex lease_mutex_;
@@ -216,6 +204,7 @@ class Core final : public PollHandler {
   Clock::Steady deadline_ OUTBOX_GUARDED_BY(lease_mutex_) = Clock::Steady::max();
   bool fenced_ OUTBOX_GUARDED_BY(lease_mutex_) = false;  // the store has said so of epoch_
   bool stopping_ OUTBOX_GUARDED_BY(lease_mutex_) = false;
+  Atomic<bool> takes_commits_{false};
   Atomic<bool> closing_{false};
   Atomic<std::int64_t> epoch_{0};  // changed under lease_mutex_
   Atomic<bool> isolating_{false};
@@ -225,8 +214,12 @@ class Core final : public PollHandler {
   // With row claims: by the id. Whoever reads uses it.
   std::vector<std::pair<std::string, RowRef>> claimed_in_flight_;
   Atomic<bool> reading_{false};  // between read_begins() and read_ends()
-  std::stop_source stop_calls_;
-  std::vector<std::unique_ptr<Worker>> workers_;
+
+  // Last: their threads use the rest. One of these two keeps the lease, and all timers.
+  Workers workers_;
+  std::unique_ptr<Poller> poller_;
+  std::unique_ptr<LeaseKeeper> keeper_;
+  std::unique_ptr<Watch> watch_;
 };
 
 }  // namespace outbox::internal
