@@ -1,12 +1,11 @@
 // Rules of writing and of transactions, on the store in memory.
-#include "outbox/writer.h"
-
 #include <gtest/gtest.h>
 
 #include <thread>
 
 #include "engine/test_fixture.h"
 #include "outbox/error.h"
+#include "outbox/writer.h"
 
 namespace outbox::testing {
 namespace {

@@ -8,7 +8,6 @@
 #include <exception>
 #include <memory>
 #include <mutex>
-#include <thread>
 
 #include "outbox/metrics.h"
 #include "outbox/outbox.h"
@@ -20,27 +19,34 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// Counts what was acknowledged, and lets others wait for it.
+// Counts what was acknowledged, and lets others wait for it; and for the lanes to hear of it, which
+// is microseconds later.
 class Acknowledged final : public Metrics {
  public:
   void add(Counter counter, std::uint64_t n) noexcept override {
     if (counter != Counter::success) return;
     const std::lock_guard lock(mutex_);
     count_ += n;
+    idle_ = false;
+  }
+  void set(Gauge gauge, double value) noexcept override {
+    if (gauge != Gauge::in_flight) return;
+    const std::lock_guard lock(mutex_);
+    idle_ = value == 0;
     changed_.notify_all();
   }
-  void set(Gauge, double) noexcept override {}
   void observe(Timing, std::chrono::nanoseconds) noexcept override {}
 
   bool wait_for(std::uint64_t count) {
     std::unique_lock lock(mutex_);
-    return changed_.wait_for(lock, 60s, [&] { return count_ >= count; });
+    return changed_.wait_for(lock, 60s, [&] { return count_ >= count && idle_; });
   }
 
  private:
   std::mutex mutex_;
   std::condition_variable changed_;
   std::uint64_t count_ = 0;
+  bool idle_ = false;  // nothing is in flight
 };
 
 void deliver_one(Outbox& box, Acknowledged& acknowledged, std::uint64_t number, bool watched) {
@@ -53,8 +59,6 @@ void deliver_one(Outbox& box, Acknowledged& acknowledged, std::uint64_t number, 
   tx.commit();
   if (!acknowledged.wait_for(number))
     throw RetryableError("the event was not delivered in a minute");
-  // Until the lane, too, has heard of it, which takes microseconds more.
-  while (box.in_flight() > 0) std::this_thread::yield();
   if (watched) CALLGRIND_DUMP_STATS;
 }
 
