@@ -321,7 +321,7 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
         "cannot update " + std::to_string(batch.size()) + " events, will try again: " + last_error_,
         {{"events", batch.size()}, {"error", last_error_}}});
   if (batch.size() == 1 && batch.front().failed_alone) {
-    if (!refuse_suspicion(batch)) refuse({.head = std::move(batch.front())});
+    if (!refuse_candidate(batch)) refuse({.head = std::move(batch.front())});
     return true;  // others land
   }
   if (batch.size() == 1) {
@@ -340,7 +340,7 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
 }
 
 // Nothing else is delivered before its group is: it must not wait.
-bool Completer::refuse_suspicion(std::vector<Completion>& batch) {
+bool Completer::refuse_candidate(std::vector<Completion>& batch) {
   if (batch.front().decision.update.kind != StatusUpdate::Kind::crashes) return false;
   log_({LogLevel::error,
         "crash_count_refused",

@@ -38,8 +38,8 @@ namespace outbox::internal {
 // it is reported, retried ever more rarely, and the others go on without it. Only
 // the later updates of its lane wait, so that a crash cannot leave followers held
 // without the head that they wait for. (A refused DONE holds nobody: its lane has
-// gone on already. And a suspicion that is refused counts as acked: the event is
-// delivered without it.)
+// gone on already. And a candidate whose count of deaths is refused counts as acked: its
+// event is delivered without it.)
 //
 // Thread-safe.
 class Completer {
@@ -117,7 +117,7 @@ class Completer {
   Flushed flush(std::vector<Completion>& batch, std::int64_t epoch);
   void succeeded(Flushed flushed);
   bool failed(std::vector<Completion>& batch, std::int64_t epoch);
-  bool refuse_suspicion(std::vector<Completion>& batch);
+  bool refuse_candidate(std::vector<Completion>& batch);
   void refuse(Apart apart);
   void count_apart();
   void requeue(Aparts& aparts);

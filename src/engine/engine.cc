@@ -143,7 +143,7 @@ std::vector<RowRef> Engine::drain(std::chrono::milliseconds limit) {
   } catch (const std::exception& error) {
     log_({LogLevel::warning,
           "crash_count_not_reset",
-          std::string("closing: cannot clear the suspicion from ") +
+          std::string("closing: cannot reset the count of deaths of ") +
               std::to_string(innocent.size()) + " events: " + error.what(),
           {{"events", innocent.size()}, {"error", error.what()}}});
   }
@@ -596,7 +596,7 @@ void Engine::on_acked(std::span<Completion> completions) {
   for (Completion& completion : completions) {
     const StatusUpdate& update = completion.decision.update;
     if (completion.decision.kind == Kind::hand_over) {
-      // Its call is still running, or has returned and marked it by itself.
+      // Its call is still running, or has returned and updated it by itself.
       queue_.handed_over(completion.job, true);
       continue;
     }
@@ -777,7 +777,7 @@ void Engine::examine(Health& health) const {
     const auto& [route, breaker] = entry;
     if (breaker->held()) {
       health.reasons.push_back("the listener of " + route->name + " is paused by an operator");
-    } else if (!breaker->well()) {
+    } else if (!breaker->closed()) {
       health.reasons.push_back("the listener of " + route->name + " is unavailable");
     }
   });

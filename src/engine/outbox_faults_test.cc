@@ -45,7 +45,8 @@ TEST_F(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
   ASSERT_TRUE(box->wait_idle(20s));
   for (const auto& id : ids) EXPECT_EQ(status(id), Status::done);
   EXPECT_TRUE(log.contains("Order/Happened is unavailable, its events wait: no broker"));
-  EXPECT_TRUE(eventually([&] { return log.contains("the listener of Order/Happened is available again"); }));
+  EXPECT_TRUE(eventually(
+      [&] { return log.contains("the listener of Order/Happened is available again"); }));
 }
 
 // --- A database that is unreachable (rules 20, 36) ---

@@ -157,7 +157,7 @@ void Poller::rows_due(std::span<const Clock::Steady> due) {
   keeper_.wake();
 }
 
-// What the reader would find now could not be marked, and would be found again and again.
+// What the reader would find now could not be updated, and would be found again and again.
 void Poller::fenced(std::int64_t epoch) {
   reader_.fence(epoch);
   keeper_.wake();

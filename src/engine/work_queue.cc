@@ -273,7 +273,7 @@ LaneRead WorkQueue::next_lane(std::span<const Seq> read_through, Clock::Steady n
   if (room == 0) return {};
   const Lane* lane = lanes_.next_readable(read_through, now);
   if (lane == nullptr) return {};
-  // Rows that it gave back earlier and that are not marked yet come first. Of a lane whose
+  // Rows that it gave back earlier and that are not acknowledged yet come first. Of a lane whose
   // head has failed only the head is fetched: the others would be thrown away again if it
   // fails once more. One row more tells whether there are any.
   return {.key = lane->key(),
@@ -465,23 +465,24 @@ void WorkQueue::end_call(std::span<const Completion> finished, Followers& follow
                          Clock::Steady now) {
   Breaker* route = finished.front().job.route;
   if (route == nullptr) return;
-  const bool away = std::any_of(finished.begin(), finished.end(),
-                                [](const Completion& one) { return one.decision.unavailable; });
-  const bool was_well = route->well();
+  const bool unavailable = std::any_of(finished.begin(), finished.end(), [](const Completion& one) {
+    return one.decision.unavailable;
+  });
+  const bool was_closed = route->closed();
   if (in_flight_.is_hung(finished.front().job.row.event.id())) route->returns();
   const bool called = std::any_of(finished.begin(), finished.end(), [](const Completion& one) {
     return one.decision.kind != Kind::drop;
   });
   if (!called) {
     route->not_called();
-  } else if (away) {
+  } else if (unavailable) {
     route->unavailable(now);
     parked_.try_emplace(route);  // tick() ends the pause, whoever waits by then
-    followers.paused = was_well;
+    followers.paused = was_closed;
   } else {
     route->answered();
-    if (!was_well) unpark(route);
-    followers.closed_again = !was_well && route->well();
+    if (!was_closed) unpark(route);
+    followers.closed_again = !was_closed && route->closed();
   }
 }
 

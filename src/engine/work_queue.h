@@ -95,7 +95,7 @@ class WorkQueue {
   void read_begins();
   void read_ends();
 
-  // The same in two steps, for a job that is marked in between: `queued` if it is announced. Then
+  // The same in two steps, for a job that is updated in between: `queued` if it is announced. Then
   // begin(), which says `full` if its lease has ended meanwhile: see reclaim(). A lane set
   // held is not read before its row has come: through begin(), or through
   // acked() with Decision::Kind::begin.
@@ -154,12 +154,12 @@ class WorkQueue {
   // and what became of the listener.
   struct Followers {
     std::vector<Job> held{};     // to be held,
-    std::vector<Job> park{};     // to be marked DEAD as well,
+    std::vector<Job> park{};     // to become DEAD as well,
     std::vector<Job> dropped{};  // to be read again: held in the store already
 
     std::size_t stale = 0;  // updates that came to nothing, because their lease has ended
 
-    // The listener has just been paused, or is well again.
+    // The listener has just become unavailable, or is available again.
     bool paused = false;
     bool closed_again = false;
   };
@@ -227,7 +227,7 @@ class WorkQueue {
   std::vector<Job> drop_all();
 
   // The same at the beginning of a new lease: from now on jobs of another
-  // epoch are not admitted, and those that are away are no longer ours. Their
+  // epoch are not admitted, and those in flight are no longer ours. Their
   // lanes wait for them all the same, and then deliver them again first.
   //
   // The completer learns of it in the same step, with the lock held: what it finds to be stale
@@ -260,7 +260,7 @@ class WorkQueue {
   // Whether nothing of a shard is in flight, but for what was handed over.
   bool shard_idle(int shard) const;
 
-  // The shard, if it is idle, is not ours any more. What was handed over is not marked when
+  // The shard, if it is idle, is not ours any more. What was handed over is not updated when
   // it returns; should the shard come back before that, its lane waits for it; see reclaim().
   bool forget_shard(int shard);
 
@@ -276,7 +276,7 @@ class WorkQueue {
     Job& first() { return lane != nullptr ? lane->first() : *job; }
   };
 
-  // Admitted and not yet marked; of these, not yet taken by a worker.
+  // Admitted and not yet acknowledged; of these, not yet taken by a worker.
   struct Load {
     std::size_t held = 0;
     std::size_t queued = 0;

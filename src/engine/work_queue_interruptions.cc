@@ -90,7 +90,7 @@ void WorkQueue::hangs(std::span<const Job> call) {
   Breaker* route = call.front().route;
   if (route == nullptr) return;
   route->hangs();
-  if (!route->well() && route->may_start()) unpark(route);
+  if (!route->closed() && route->may_start()) unpark(route);
 }
 
 // The call has come to an end after all.

@@ -580,7 +580,7 @@ TEST_F(WorkQueueTest, ACallThatHangsKeepsNoProbeFromItsListener) {
   finish(queue, Kind::done);
   work_ = std::move(none);
   finish(queue, Kind::done);
-  EXPECT_TRUE(plain_.well() || plain_.may_start());
+  EXPECT_TRUE(plain_.closed() || plain_.may_start());
 }
 
 TEST_F(WorkQueueTest, ABatchThatHangsHidesNothingElse) {

@@ -283,14 +283,14 @@ void Workers::deliver(Worker& worker, std::vector<Job>& jobs) {
   std::vector<Outcome> outcomes;
   if (ours) outcomes = call(worker, jobs);
 
-  std::string away;  // why it paused
+  std::string why;  // its listener is unavailable
   const Breaker* route = jobs.front().route;
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     Decision decision{.kind = Kind::drop};
     if (ours) decision = decide(jobs[i], outcomes[i]);
     if (decision.update.kind == StatusUpdate::Kind::dead && options_.dead.letter)
       write_dead_letter(jobs[i], decision);
-    if (decision.unavailable) away = outcomes[i].error();
+    if (decision.unavailable) why = outcomes[i].error();
     worker.decisions.push_back(std::move(decision));
   }
   {
@@ -310,7 +310,7 @@ void Workers::deliver(Worker& worker, std::vector<Job>& jobs) {
   const bool closed_again = followers.closed_again;
   settle(worker, std::move(followers));
 
-  if (just_paused) report_paused(route, away);
+  if (just_paused) report_unavailable(route, why);
   if (closed_again) {
     log_({LogLevel::info,
           "listener_available",
@@ -415,7 +415,7 @@ void Workers::settle(Worker& worker, WorkQueue::Followers followers) {
   worker.finished.clear();
 }
 
-void Workers::report_paused(const Breaker* route, const std::string& why) const {
+void Workers::report_unavailable(const Breaker* route, const std::string& why) const {
   log_({LogLevel::warning,
         "listener_unavailable",
         "the listener of " + route->route().name +

@@ -159,7 +159,7 @@ class Workers {
   Decision decide(const Job& job, const Outcome& outcome) const;
   std::chrono::milliseconds delay_of(const RetryPolicy& policy, int attempts) const;
   bool report_hung(Worker& worker, Clock::Steady now, std::optional<Clock::Steady>& next);
-  void report_paused(const Breaker* route, const std::string& why) const;
+  void report_unavailable(const Breaker* route, const std::string& why) const;
 
   // Constant after construction (workers_: after start()).
   Engine& engine_;

@@ -11,8 +11,8 @@
 namespace outbox::internal {
 
 // One listener and how it is doing. After a call that found the other side
-// away no call starts for a pause; then one does, to probe; then twice as many
-// at once with every success, until `workers` may and all is well again.
+// unavailable no call starts for a pause; then one does, to probe; then twice as many
+// at once with every success, until `workers` may and it is closed again.
 //
 // Not thread-safe: guarded by the WorkQueue.
 class Breaker {
@@ -23,7 +23,7 @@ class Breaker {
   const Route& route() const { return *route_; }
 
   bool may_start() const { return !held_ && (!limit_ || running_ < *limit_); }
-  bool well() const { return !limit_; }
+  bool closed() const { return !limit_; }
 
   // An operator's pause: no call starts until let_go().
   void hold(Clock::Steady now);

@@ -23,7 +23,7 @@ class BreakerTest : public ::testing::Test {
 };
 
 TEST_F(BreakerTest, AHealthyListenerGetsAnyNumberOfCalls) {
-  EXPECT_TRUE(breaker.well());
+  EXPECT_TRUE(breaker.closed());
   EXPECT_EQ(starts(), 100);
 }
 
@@ -76,10 +76,10 @@ TEST_F(BreakerTest, ItComesBackGently) {
   breaker.tick(kNow + 200ms);
   ASSERT_EQ(starts(), 1);
   breaker.answered();
-  EXPECT_FALSE(breaker.well());
+  EXPECT_FALSE(breaker.closed());
   ASSERT_EQ(starts(), 2);
   breaker.answered();
-  EXPECT_TRUE(breaker.well()) << "as many as there are workers: all is well";
+  EXPECT_TRUE(breaker.closed()) << "as many as there are workers: all is well";
 }
 
 TEST_F(BreakerTest, ASuccessEndsTheGrowthOfThePauses) {

@@ -21,7 +21,7 @@ struct Job {
   // Handlers of a fan-out have it, and its row does not say so yet.
   bool unsaved_progress = false;
 
-  // The epoch it was read in; what was read in an earlier one is not marked.
+  // The epoch it was read in; what was read in an earlier one is not updated.
   std::int64_t epoch = 0;
 
   // With row claims: the claim may be somebody else's after this.
