@@ -4,8 +4,8 @@
 #include <optional>
 #include <utility>
 
-#include "base/url.h"
 #include "base/quote.h"
+#include "base/url.h"
 #include "base/utf8.h"
 
 namespace outbox::http {
