@@ -89,7 +89,7 @@ void deliver_each_once(const std::shared_ptr<Store>& store, std::size_t events) 
   Outbox box{
       store,
       on,
-      {.ordering = Ordering::none, .queue = {.hot_capacity = 200}, .log = [](auto, auto) {}}};
+      {.ordering = Ordering::none, .queue = {.hot_capacity = 200}, .log = [](const LogRecord&) {}}};
   box.start();
   constexpr std::size_t kWriters = 3;
   constexpr std::size_t kAtOnce = 10;
@@ -154,7 +154,7 @@ void keep_order_on_sqlite(std::size_t events) {
                         .retry = {.policy = std::make_shared<ExponentialBackoff>(
                                       ExponentialBackoffOptions{.base = 1ms, .max = 5ms}),
                                   .max_attempts = 1'000'000},
-                        .log = [](auto, auto) {}};
+                        .log = [](const LogRecord&) {}};
   constexpr std::size_t kLives = 5;
   const std::size_t mine = events - events / 2;
   for (std::size_t life = 0; life < kLives; ++life) {

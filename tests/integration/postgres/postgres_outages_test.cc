@@ -34,8 +34,8 @@ class PostgresCutTest : public ::testing::Test {
     schema_.emplace();
     proxy_.emplace("127.0.0.1", test::port_of(test::postgres_url()));
     const std::string url = test::with_port(test::postgres_url(), proxy_->port());
-    store_ =
-        postgres::open(url, {.table = schema_->name() + ".outbox_event", .log = [](auto, auto) {}});
+    store_ = postgres::open(
+        url, {.table = schema_->name() + ".outbox_event", .log = [](const LogRecord&) {}});
     instance_ = store_->join({.lease = 60s});
     lease_ = instance_->renew();
     ASSERT_NE(lease_.epoch, 0);
@@ -115,9 +115,9 @@ class PostgresStoppedTest : public ::testing::Test {
   }
 
   std::shared_ptr<Store> open(const std::string& url) const {
-    return postgres::open(
-        url,
-        {.table = schema_->name() + ".outbox_event", .notify = false, .log = [](auto, auto) {}});
+    return postgres::open(url, {.table = schema_->name() + ".outbox_event",
+                                .notify = false,
+                                .log = [](const LogRecord&) {}});
   }
 
   // In another process: 0 if the update has changed nothing in the end.
