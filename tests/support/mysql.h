@@ -32,6 +32,9 @@ class Mysql {
   // The only value of the only row; throws if it is anything else, or NULL.
   std::string value(const std::string& statements);
 
+  static MadeEarlier made_earlier(const std::string& table, std::chrono::microseconds by,
+                                  bool also_what_is_due = true);
+
   st_mysql* handle() const { return connection_.get(); }
 
  private:

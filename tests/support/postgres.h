@@ -1,6 +1,7 @@
 // What tests do on a PostgreSQL server besides what they test.
 #pragma once
 
+#include <chrono>
 #include <memory>
 #include <string>
 #include <vector>
@@ -26,6 +27,9 @@ class Sql {
 
   // The only value of the only row; throws if it is anything else, or NULL.
   std::string value(const std::string& statements);
+
+  static MadeEarlier made_earlier(const std::string& table, std::chrono::microseconds by,
+                                  bool also_what_is_due = true);
 
   pg_conn* handle() const { return connection_.get(); }
 

@@ -16,4 +16,12 @@ std::string only_value(const std::vector<Row>& rows, const std::string& statemen
 // A name that nothing on the server has yet: tests run side by side, and share it.
 std::string fresh_name();
 
+// Statements that make all times in a store's tables earlier: nobody can move a server's clock. One
+// for the events, one for the instances. An engine knows a row by what it waits for, so rows that
+// are due, which may be in flight, can be left to wait for what they do.
+struct MadeEarlier {
+  std::string events;
+  std::string instances;
+};
+
 }  // namespace outbox::test

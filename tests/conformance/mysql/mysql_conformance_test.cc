@@ -72,14 +72,10 @@ class MysqlBackend : public Backend {
 
   // Nobody can move the server's clock, so everything in the tables moves back.
   void advance(std::chrono::microseconds by) override {
-    const std::string interval = "INTERVAL " + std::to_string(by.count()) + " MICROSECOND";
+    const auto [events, instances] = test::Mysql::made_earlier(table_, by);
     test::Mysql sql(database_->url());
-    sql.execute("UPDATE " + table_ + " SET available_at = available_at - " + interval +
-                ", created_at = created_at - " + interval + ", done_at = done_at - " + interval +
-                ", locked_at = locked_at - " + interval + ", hold = if(hold < 0, hold + " +
-                std::to_string(by.count()) + ", hold)");
-    sql.execute("UPDATE " + table_ + "_instance SET beat_at = beat_at - " + interval +
-                ", registered_at = registered_at - " + interval);
+    sql.execute(events);
+    sql.execute(instances);
   }
 
   bool moves_rows() const override { return true; }

@@ -82,15 +82,10 @@ class PostgresBackend : public Backend {
 
   // Nobody can move the server's clock, so everything in the tables moves back.
   void advance(std::chrono::microseconds by) override {
-    const std::string interval = "interval '" + std::to_string(by.count()) + " microseconds'";
+    const auto [events, instances] = test::Sql::made_earlier(table_, by);
     test::Sql sql(test::postgres_url());
-    sql.execute("UPDATE " + table_ + " SET available_at = available_at - " + interval +
-                ", created_at = created_at - " + interval + ", done_at = done_at - " + interval +
-                ", locked_at = locked_at - " + interval +
-                ", hold = CASE WHEN hold < 0 THEN hold + " + std::to_string(by.count()) +
-                " ELSE hold END");
-    sql.execute("UPDATE " + table_ + "_instance SET beat_at = beat_at - " + interval +
-                ", registered_at = registered_at - " + interval);
+    sql.execute(events);
+    sql.execute(instances);
   }
 
   std::string user_table(const std::string& name) const override {

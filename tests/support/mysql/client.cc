@@ -81,6 +81,20 @@ std::string Mysql::value(const std::string& statements) {
   return only_value(query(statements), statements);
 }
 
+MadeEarlier Mysql::made_earlier(const std::string& table, std::chrono::microseconds by,
+                                bool also_what_is_due) {
+  const std::string before =
+      also_what_is_due ? "0" : "-timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))";
+  const std::string micros = std::to_string(by.count());
+  const std::string interval = "INTERVAL " + micros + " MICROSECOND";
+  return {.events = "UPDATE " + table + " SET available_at = available_at - " + interval +
+                    ", created_at = created_at - " + interval + ", done_at = done_at - " +
+                    interval + ", locked_at = locked_at - " + interval + ", hold = if(hold < " +
+                    before + ", hold + " + micros + ", hold)",
+          .instances = "UPDATE " + table + "_instance SET beat_at = beat_at - " + interval +
+                       ", registered_at = registered_at - " + interval};
+}
+
 int waiting_transactions(Mysql& sql) {
   // Those who ask take turns.
   sql.value("SELECT get_lock('outbox tests look for waiters', 60)");

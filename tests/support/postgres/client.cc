@@ -55,6 +55,21 @@ std::string Sql::value(const std::string& statements) {
   return only_value(query(statements), statements);
 }
 
+MadeEarlier Sql::made_earlier(const std::string& table, std::chrono::microseconds by,
+                              bool also_what_is_due) {
+  const std::string before =
+      also_what_is_due ? "0" : "-(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+  const std::string micros = std::to_string(by.count());
+  const std::string interval = "interval '" + micros + " microseconds'";
+  return {.events = "UPDATE " + table + " SET available_at = available_at - " + interval +
+                    ", created_at = created_at - " + interval + ", done_at = done_at - " +
+                    interval + ", locked_at = locked_at - " + interval +
+                    ", hold = CASE WHEN hold < " + before + " THEN hold + " + micros +
+                    " ELSE hold END",
+          .instances = "UPDATE " + table + "_instance SET beat_at = beat_at - " + interval +
+                       ", registered_at = registered_at - " + interval};
+}
+
 bool is_waited_for(Sql& onlooker, Sql& holder) {
   return onlooker.value("SELECT EXISTS (SELECT FROM pg_stat_activity WHERE " +
                         std::to_string(PQbackendPID(holder.handle())) +
