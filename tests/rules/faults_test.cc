@@ -3,44 +3,45 @@
 #include <set>
 #include <stop_token>
 
-#include "engine/test_fixture.h"
-#include "model/lane_key.h"
+#include "every_store.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {
 namespace {
 
 using Texts = std::vector<std::string>;
-using FaultsTest = EngineTest;
+
+class FaultsTest : public OnEveryStore {};
+OUTBOX_ON_EVERY_STORE(FaultsTest);
 
 // --- Listeners that are away (rule 36) ---
 
-TEST_F(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
+TEST_P(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
   std::atomic<bool> away{true};
   auto broker = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
     if (away) throw UnavailableError("no broker");
     return Outcome::done();
   });
-  auto box =
-      open({.workers = 1, .retry = {.max_attempts = 1}, .breaker = {.pause = 1s, .max_pause = 4s}},
-           broker);
+  auto box = open(
+      {.workers = 1, .retry = {.max_attempts = 1}, .breaker = {.pause = 10min, .max_pause = 40min}},
+      broker);
   Texts ids;
   for (int n = 0; n < 20; ++n) ids.push_back(write(*box, order_event(std::to_string(n % 3), "1")));
   ASSERT_TRUE(broker->wait_for(1));
   std::size_t calls = 1;
-  for (const auto pause : {1s, 2s, 4s, 4s}) {
+  for (const auto pause : {10min, 20min, 40min, 40min}) {
     ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::deferred] == calls; }));
-    clock.advance(pause - 1ms);
+    advance_almost(pause);
     box->wake();
     EXPECT_FALSE(broker->wait_for(calls + 1, 20ms));
-    clock.advance(1ms);
+    advance_rest();
     box->wake();
     ASSERT_TRUE(broker->wait_for(++calls)) << "one probe after each pause";
   }
   ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::deferred] == calls; }));
   for (const auto& id : ids) EXPECT_EQ(attempts(id), 0);
   away = false;
-  clock.advance(4s);
+  advance(40min);
   box->wake();
   ASSERT_TRUE(box->wait_idle(20s));
   for (const auto& id : ids) EXPECT_EQ(status(id), Status::done);
@@ -51,11 +52,13 @@ TEST_F(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
 
 // --- A database that is unreachable (rules 20, 36) ---
 
-class DatabaseAwayTest : public FaultsTest, public ::testing::WithParamInterface<const char*> {};
+class DatabaseAwayTest : public FaultsTest {
+ protected:
+  void fail_now_and_then(std::string_view kind);
+};
+OUTBOX_ON_EVERY_STORE(DatabaseAwayTest);
 
-TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
-  bare_store = memory::open();
-  store = faulty(bare_store, faults);
+void DatabaseAwayTest::fail_now_and_then(std::string_view kind) {
   std::atomic<int> calls{0};
   std::mutex mutex;
   std::map<std::string, int> failed;
@@ -70,7 +73,6 @@ TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
       });
   // Two of three calls of this kind fail, for a while. (Before the box: its threads use them.)
   std::atomic<int> count{0};
-  const std::string_view kind = GetParam();
   const auto fail = [&](std::string_view call) {
     if (call != kind) return;
     const int n = count++;
@@ -91,11 +93,15 @@ TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Calls, DatabaseAwayTest,
-                         ::testing::Values("ready", "due", "held", "held_lanes", "update", "renew"),
-                         [](const auto& test) { return std::string(test.param); });
+TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
+  use_store({.host_clock = true});
+  for (const char* kind : {"ready", "due", "held", "held_lanes", "update", "renew"}) {
+    SCOPED_TRACE(kind);
+    fail_now_and_then(kind);
+  }
+}
 
-TEST_F(FaultsTest, AMarkThatFailsIsNeitherASuccessNorDeliveredAgain) {
+TEST_P(FaultsTest, AMarkThatFailsIsNeitherASuccessNorDeliveredAgain) {
   faults->before(failing({"update"}));
   auto box = open();
   write(*box, order_event("1", "1"));
@@ -111,22 +117,23 @@ TEST_F(FaultsTest, AMarkThatFailsIsNeitherASuccessNorDeliveredAgain) {
 
 // --- A lost lease (rules 22, 27) ---
 
-TEST_F(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
+TEST_P(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
   Barrier inside;
   auto stuck = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
     inside.pass();
     throw PermanentError("the zombie's opinion");
   });
   auto zombie_faults = faults;
-  auto zombie = open({.lease = {.duration = 15s}}, stuck);
+  auto zombie = open({.lease = {.duration = 20s}}, stuck);
   const auto id = write(*zombie, order_event("1", "1"));
   ASSERT_TRUE(inside.reached());
 
   zombie_faults->before(failing({"renew"}));
   faults = std::make_shared<Faults>();
   store = faulty(bare_store, faults);
-  auto next = make({.lease = {.duration = 15s}});
-  clock.advance(16s);
+  auto next = make({.lease = {.duration = 20s}});
+  advance(21s);
   next->start();
   ASSERT_TRUE(recorder->wait_for(1)) << "taken over";
   ASSERT_TRUE(next->wait_idle(20s));
@@ -147,7 +154,8 @@ TEST_F(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
   EXPECT_EQ((*metrics)[Counter::stale_updates], 1u);
 }
 
-TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
+TEST_P(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
   Barrier inside;
   auto stuck = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
     inside.pass();
@@ -159,13 +167,13 @@ TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
   faults->before([&](std::string_view call) {
     if (call == "renew" && sleeps) asleep.pass();
   });
-  auto zombie = open({.lease = {.duration = 15s}}, stuck);
+  auto zombie = open({.lease = {.duration = 20s}}, stuck);
   const auto id = write(*zombie, order_event("1", "1"));
   ASSERT_TRUE(inside.reached());
   sleeps = true;
   store = bare_store;
-  auto next = make({.lease = {.duration = 15s}});
-  clock.advance(16s);
+  auto next = make({.lease = {.duration = 20s}});
+  advance(21s);
   next->start();
   ASSERT_TRUE(next->wait_idle(20s));
   inside.open();
@@ -175,9 +183,8 @@ TEST_F(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
   asleep.open();
 }
 
-TEST_F(FaultsTest, ASecondInstanceOnOneShardStandsByAndTakesOverWhenTheFirstLeaves) {
-  bare_store = memory::open({.shards = 1, .clock = &clock});
-  store = faulty(bare_store, faults);
+TEST_P(FaultsTest, ASecondInstanceOnOneShardStandsByAndTakesOverWhenTheFirstLeaves) {
+  use_store({.shards = 1});
   auto first = open();
   ASSERT_TRUE(eventually([&] { return first->owner(); }));
   auto second = open();
@@ -186,11 +193,7 @@ TEST_F(FaultsTest, ASecondInstanceOnOneShardStandsByAndTakesOverWhenTheFirstLeav
   EXPECT_FALSE(second->owner());
   EXPECT_EQ(recorder->count(), 50u);
   first->close();
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(50ms);
-    second->wake();
-    return second->owner();
-  }));
+  ASSERT_TRUE(soon([&] { return second->owner(); }, *second));
   write(*second, order_event("1", "50"));
   ASSERT_TRUE(second->wait_idle(20s));
   const auto payloads = recorder->payloads();
@@ -201,7 +204,8 @@ TEST_F(FaultsTest, ASecondInstanceOnOneShardStandsByAndTakesOverWhenTheFirstLeav
 // The database is unreachable for longer than the engine trusts its lease, but nobody
 // else takes over: while the head of an aggregate is inside its listener, the
 // events behind it must not be delivered.
-TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
+TEST_P(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
   Barrier inside;
   std::atomic<bool> head_runs{false};
   std::atomic<bool> overtaken{false};
@@ -215,27 +219,31 @@ TEST_F(FaultsTest, AfterALapseOfTheLeaseFollowersStillWaitForAHeadThatRuns) {
     }
     return Outcome::done();
   });
-  auto box = open({.lease = {.duration = 15s}}, slow);
+  auto box = open({.lease = {.duration = 20s}}, slow);
   write(*box, order_event("a", "1"));
   ASSERT_TRUE(inside.reached());
   faults->before(failing({"renew"}));
-  clock.advance(13s);
+  advance(17s);
   box->wake();
   ASSERT_TRUE(eventually([&] { return !box->owner(); }));
   faults->clear();
   write_elsewhere(order_event("a", "2"));
-  ASSERT_TRUE(in_time(*box, [&] { return box->owner(); }));
+  ASSERT_TRUE(soon([&] { return box->owner(); }, *box));
   EXPECT_FALSE(slow->wait_for(2, 100ms)) << "delivered while the head is inside its listener";
   inside.open();
-  ASSERT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
+  ASSERT_TRUE(soon([&] { return !store->has_pending(); }, *box));
   EXPECT_FALSE(overtaken);
 }
 
 // The same where the listener has answered, and its answer has not reached the store.
-class LapseTest : public FaultsTest, public ::testing::WithParamInterface<const char*> {};
+class LapseTest : public FaultsTest {
+ protected:
+  void lapse_during_update(bool fails);
+};
+OUTBOX_ON_EVERY_STORE(LapseTest);
 
-TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
-  const bool fails = std::string_view(GetParam()) == "retry";
+void LapseTest::lapse_during_update(bool fails) {
+  OUTBOX_NEEDS(capabilities().expiring_leases);
   std::atomic<bool> failed{false};
   auto listener = std::make_shared<RecordingListener>([&](const Event& event, const Delivery&) {
     const bool now = fails && event.payload() == "1" && !failed.exchange(true);
@@ -247,27 +255,28 @@ TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) {
     if (call == "update") marking.pass();
     if (call == "renew" && away) throw RetryableError("away");
   });
-  auto box = open({.lease = {.duration = 15s}}, listener);
+  auto box = open({.lease = {.duration = 20s}}, listener);
   write(*box, order_event("a", "1"));
   ASSERT_TRUE(marking.reached());
   away = true;
-  clock.advance(13s);
+  advance(17s);
   ASSERT_TRUE(eventually([&] {
     box->wake();
     return !box->owner();
   }));
   away = false;
   write_elsewhere(order_event("a", "2"));
-  ASSERT_TRUE(in_time(*box, [&] { return box->owner(); }));
+  ASSERT_TRUE(soon([&] { return box->owner(); }, *box));
   EXPECT_FALSE(listener->wait_for(2, 100ms))
       << "delivered while an update of its aggregate is sent";
   marking.open();
-  ASSERT_TRUE(in_time(*box, [&] { return !store->has_pending(); }));
+  ASSERT_TRUE(soon([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(listener->payloads(), (Texts{"1", "1", "2"}));
 }
 
-INSTANTIATE_TEST_SUITE_P(Updates, LapseTest, ::testing::Values("done", "retry"),
-                         [](const auto& test) { return std::string(test.param); });
+TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) { lapse_during_update(false); }
+
+TEST_P(LapseTest, FollowersWaitForTheUpdateOfARetryThatIsUnderWay) { lapse_during_update(true); }
 
 // --- Events that kill the process (rule 37) ---
 
@@ -275,6 +284,7 @@ class KillerTest : public FaultsTest {
  protected:
   void live_with_a_killer(const Options& options);
 };
+OUTBOX_ON_EVERY_STORE(KillerTest);
 
 void KillerTest::live_with_a_killer(const Options& options) {
   Texts ids;
@@ -308,20 +318,20 @@ void KillerTest::live_with_a_killer(const Options& options) {
       done.insert(event.id());
     });
     Options own = options;
-    own.timeouts.drain = 0ms;
+    own.timeouts = {.drain = 0ms, .stalled = 100'000h};
     own.log = log.log();
     Outbox box{faulty(bare_store, crash), on, own};
     box.start();
     finished = eventually(
                    [&] {
-                     clock.advance(50ms);
+                     advance(50ms);
                      if (!*dead) box.wake();
                      return *dead || !bare_store->has_pending();
                    },
                    15s) &&
                !*dead;
     deaths += *dead ? 1 : 0;
-    if (*dead) clock.advance(11min);
+    if (*dead) advance(11min);
   }
   EXPECT_TRUE(finished);
   EXPECT_EQ(deaths, 4 + 1) << "once innocent, then among 64, among 8, and twice alone";
@@ -330,11 +340,11 @@ void KillerTest::live_with_a_killer(const Options& options) {
   EXPECT_EQ(done.size(), 99u);
 }
 
-TEST_F(KillerTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDelivered) {
+TEST_P(KillerTest, AnEventThatKillsTheProcessBecomesDeadAndItsNeighboursAreDelivered) {
   live_with_a_killer({});
 }
 
-TEST_F(KillerTest, SoItIsWithRowClaims) {
+TEST_P(KillerTest, SoItIsWithRowClaims) {
   live_with_a_killer({.mode = Mode::multi_node,
                       .ordering = Ordering::none,
                       .row_claims = true,
@@ -347,7 +357,7 @@ class IsolationTest : public FaultsTest {
  protected:
   // Somebody died with these events in its hands, and not for the first time.
   void die_with(const Texts& ids, int deaths_before) {
-    const auto owner = bare_store->join({.lease = 1s, .exclusive = true});
+    const auto owner = bare_store->join({.lease = 1min, .exclusive = true});
     const Lease lease = owner->renew();
     for (const std::string& id : ids) {
       const StatusUpdate candidate{.row = bare_store->find(id)->row.ref,
@@ -356,15 +366,16 @@ class IsolationTest : public FaultsTest {
                                    .crashes = deaths_before};
       ASSERT_TRUE(owner->apply(lease.epoch, {&candidate, 1}).stale.empty());
     }
-    clock.advance(2s);
+    advance(2min);
   }
   int deaths(const std::string& id) { return bare_store->find(id)->row.crashes; }
 
   void close_with_candidates_in_the_queue(Options options);
 };
+OUTBOX_ON_EVERY_STORE(IsolationTest);
 
 // Else it would be DEAD after five answers, and none of them a death.
-TEST_F(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
+TEST_P(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
   const std::vector<std::function<Outcome()>> answers{
       [] { return Outcome::retry_after(1h); },
       []() -> Outcome { throw UnavailableError("no broker"); },
@@ -378,7 +389,7 @@ TEST_F(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
     auto box =
         open({.retry = {.policy = retry_every(1h)}, .breaker = {.pause = 1h, .max_pause = 1h}},
              listener);
-    ASSERT_TRUE(in_time(*box, [&] { return bare_store->find(id)->hold.value_or(0) != 0; }));
+    ASSERT_TRUE(in_time([&] { return bare_store->find(id)->hold.value_or(0) != 0; }, *box));
     EXPECT_EQ(listener->count(), 1u);
     EXPECT_EQ(deaths(id), 0) << "answer " << &answer - answers.data();
     box->close();
@@ -390,7 +401,7 @@ TEST_F(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
 }
 
 // A row of its lane was held by the owner that died, so this one goes there first.
-TEST_F(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
+TEST_P(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
   const std::string first = write_elsewhere(order_event("1", "1"));
   const std::string second = write_elsewhere(order_event("1", "2"));
   {
@@ -398,7 +409,7 @@ TEST_F(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
     const StatusUpdate aside{.row = bare_store->find(second)->row.ref,
                              .event_id = second,
                              .kind = StatusUpdate::Kind::hold,
-                             .lane = lane_key("Order", "1")};
+                             .lane = lane_of("1")};
     ASSERT_TRUE(owner->apply(owner->renew().epoch, {&aside, 1}).stale.empty());
     owner->leave();
   }
@@ -410,7 +421,7 @@ TEST_F(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
         return Outcome::done();
       });
   auto box = open({}, listener);
-  ASSERT_TRUE(in_time(*box, [&] { return listener->count() == 2; }));
+  ASSERT_TRUE(in_time([&] { return listener->count() == 2; }, *box));
   EXPECT_EQ(counted, 2) << "one death before, and one that would be of this delivery";
 }
 
@@ -447,11 +458,11 @@ void IsolationTest::close_with_candidates_in_the_queue(Options options) {
   EXPECT_EQ(pending, 2);
 }
 
-TEST_F(IsolationTest, ACleanCloseIsNoDeathForThoseThatWereNotStarted) {
+TEST_P(IsolationTest, ACleanCloseIsNoDeathForThoseThatWereNotStarted) {
   close_with_candidates_in_the_queue({});
 }
 
-TEST_F(IsolationTest, NorIsItWithRowClaims) {
+TEST_P(IsolationTest, NorIsItWithRowClaims) {
   close_with_candidates_in_the_queue(
       {.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true});
 }

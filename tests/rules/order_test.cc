@@ -1,8 +1,7 @@
 // Order within an aggregate, and what happens behind a dead event.
 #include <set>
 
-#include "engine/test_fixture.h"
-#include "model/lane_key.h"
+#include "every_store.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {
@@ -11,7 +10,7 @@ namespace {
 using Texts = std::vector<std::string>;
 
 // Fails events by their payload until told otherwise.
-class OrderTest : public EngineTest {
+class OrderTest : public OnEveryStore {
  protected:
   std::shared_ptr<RecordingListener> picky =
       std::make_shared<RecordingListener>([this](const Event& event, const Delivery&) -> Outcome {
@@ -37,11 +36,11 @@ class OrderTest : public EngineTest {
     return good_;
   }
   bool wait_delivered(const Texts& all) {
-    return eventually([&] { return delivered() == all; }, 10s);
+    return eventually([&] { return delivered() == all; });
   }
-  // Wakes until nothing can happen any more without a new fact.
+  // Until nothing can happen any more without a new fact.
   bool wait_pending(Outbox& box, std::int64_t n) {
-    return eventually([&] { return box.in_flight() == 0 && store->counts().pending == n; }, 10s);
+    return eventually([&] { return box.in_flight() == 0 && store->counts().pending == n; });
   }
 
  private:
@@ -49,16 +48,17 @@ class OrderTest : public EngineTest {
   std::map<std::string, Outcome> bad_;
   Texts good_;
 };
+OUTBOX_ON_EVERY_STORE(OrderTest);
 
-TEST_F(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
+TEST_P(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
   answer("1", Outcome::failed("not yet"));
-  auto box = open({.retry = {.policy = retry_every(10s)}}, picky);
+  auto box = open({.retry = {.policy = retry_every(10min)}}, picky);
   for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
   write(*box, order_event("b", "\"other\""));
   ASSERT_TRUE(wait_delivered({"\"other\""}));
   ASSERT_TRUE(picky->wait_for(2));
   ASSERT_TRUE(wait_pending(*box, 3));
-  clock.advance(9s);
+  advance_almost(10min);
   box->wake();
   write(*box, order_event("a", "4"));
   ASSERT_TRUE(wait_pending(*box, 4));
@@ -66,7 +66,7 @@ TEST_F(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
   ASSERT_EQ(store->held_aggregates(10).size(), 1u);
   EXPECT_EQ(store->held_aggregates(10)[0].aggregate_id, "a");
   heal();
-  clock.advance(1s);
+  advance_rest();
   box->wake();
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_EQ(delivered(), (Texts{"\"other\"", "1", "2", "3", "4"}));
@@ -74,8 +74,8 @@ TEST_F(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
 
 // As a crash leaves it while a lane is too long and still has rows in memory that it
 // has read back: some aside, then ready ones, then some aside again.
-TEST_F(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
-  bare_store = store = memory::open({.shards = 1, .clock = &clock});
+TEST_P(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
+  use_store({.shards = 1});
   std::vector<StatusUpdate> aside;
   for (const char* n : {"1", "2", "3", "4", "5"}) {
     const bool between = n[0] == '2' || n[0] == '3';
@@ -84,7 +84,7 @@ TEST_F(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
     aside.push_back({.row = store->find(id)->row.ref,
                      .event_id = id,
                      .kind = StatusUpdate::Kind::hold,
-                     .lane = lane_key("Order", "a")});
+                     .lane = lane_of("a")});
   }
   const auto before = store->join({});
   ASSERT_TRUE(before->apply(before->renew().epoch, aside).stale.empty());
@@ -96,10 +96,10 @@ TEST_F(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
   EXPECT_EQ(of_a, (Texts{"1", "4", "5"}));
 }
 
-TEST_F(OrderTest, ARestartInBetweenKeepsTheOrder) {
+TEST_P(OrderTest, ARestartInBetweenKeepsTheOrder) {
   answer("1", Outcome::failed("not yet"));
   {
-    auto box = open({.retry = {.policy = retry_every(10s)}}, picky);
+    auto box = open({.retry = {.policy = retry_every(10min)}}, picky);
     for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
     ASSERT_TRUE(picky->wait_for(1));
     ASSERT_TRUE(wait_pending(*box, 3));
@@ -110,14 +110,14 @@ TEST_F(OrderTest, ARestartInBetweenKeepsTheOrder) {
   write(*box, order_event("b", "\"other\""));
   ASSERT_TRUE(wait_delivered({"\"other\""}));
   EXPECT_FALSE(eventually([&] { return delivered().size() > 1; }, 30ms)) << "not yet due";
-  clock.advance(10s);
+  advance(10min);
   box->wake();
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_EQ(delivered(), (Texts{"\"other\"", "1", "2", "3", "4"}));
 }
 
 // Rule 43: memory is bounded in bytes on every path.
-TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
+TEST_P(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
   constexpr std::size_t kEvents = 300;
   constexpr std::size_t kSize = 20'000;
   constexpr std::size_t kCapacity = 10 * kSize;
@@ -126,8 +126,8 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
     return "\"" + std::string(kSize - 2 - text.size(), 'x') + text + "\"";
   };
   answer(payload(0), Outcome::failed("not yet"));
-  auto box =
-      open({.queue = {.capacity_bytes = kCapacity}, .retry = {.policy = retry_every(10s)}}, picky);
+  auto box = open({.queue = {.capacity_bytes = kCapacity}, .retry = {.policy = retry_every(10min)}},
+                  picky);
   for (std::size_t n = 0; n < kEvents; ++n) write(*box, order_event("a", payload(n)));
   const auto all_held = [&] { return box->in_flight() == 0 && store->counts().held == kEvents; };
   ASSERT_TRUE(eventually(all_held));
@@ -135,7 +135,7 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
 
   constexpr std::size_t kRetries = 5;
   for (std::size_t retry = 1; retry <= kRetries; ++retry) {
-    clock.advance(10s);
+    advance(10min);
     box->wake();
     ASSERT_TRUE(picky->wait_for(1 + retry));
     ASSERT_TRUE(eventually(all_held));
@@ -143,7 +143,7 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
   EXPECT_LE(faults->bytes_read() - before, kRetries * 2 * kSize) << "the head, and not the others";
 
   heal();
-  clock.advance(10s);
+  advance(10min);
   box->wake();
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_LE(faults->largest_read(), kCapacity + kSize);
@@ -154,7 +154,7 @@ TEST_F(OrderTest, LargeEventsBehindAFailingHeadAreReadBackNoFasterThanTheyFit) {
   for (std::size_t n = 0; n < kEvents; ++n) ASSERT_TRUE(got[n] == payload(n)) << n;
 }
 
-TEST_F(OrderTest, SkipGoesOnWithTheNext) {
+TEST_P(OrderTest, SkipGoesOnWithTheNext) {
   answer("1", Outcome::permanent("bad"));
   auto box = open({.dead = {.then = OnDead::skip}}, picky);
   for (const char* n : {"1", "2", "3"}) write(*box, order_event("a", n));
@@ -162,7 +162,7 @@ TEST_F(OrderTest, SkipGoesOnWithTheNext) {
   EXPECT_EQ(delivered(), (Texts{"2", "3"}));
 }
 
-TEST_F(OrderTest, BlockWaitsForAnOperatorWhoReplays) {
+TEST_P(OrderTest, BlockWaitsForAnOperatorWhoReplays) {
   answer("1", Outcome::permanent("bad"));
   auto box = open({.dead = {.then = OnDead::block}}, picky);
   const auto head = write(*box, order_event("a", "1"));
@@ -176,15 +176,11 @@ TEST_F(OrderTest, BlockWaitsForAnOperatorWhoReplays) {
   heal();
   ASSERT_TRUE(store->replay(head));
   box->wake();
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(1s);
-    box->wake();
-    return !store->has_pending();
-  }));
+  ASSERT_TRUE(in_time([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(delivered(), (Texts{"1", "2", "3"}));
 }
 
-TEST_F(OrderTest, BlockWaitsForAnOperatorWhoDiscardsAlsoAfterARestart) {
+TEST_P(OrderTest, BlockWaitsForAnOperatorWhoDiscardsAlsoAfterARestart) {
   answer("1", Outcome::permanent("bad"));
   std::string head;
   {
@@ -201,49 +197,45 @@ TEST_F(OrderTest, BlockWaitsForAnOperatorWhoDiscardsAlsoAfterARestart) {
   ASSERT_TRUE(wait_pending(*box, 3));
   EXPECT_EQ(delivered(), Texts{"\"other\""});
   ASSERT_TRUE(store->discard(head));
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(1s);
-    box->wake();
-    return !store->has_pending();
-  }));
+  ASSERT_TRUE(in_time([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(delivered(), (Texts{"\"other\"", "2", "3", "4"}));
 }
 
-TEST_F(OrderTest, AFreedHeadIsFoundAtOnceHoweverManyAreBlocked) {
-  constexpr int kBlocked = 2'000;
+TEST_P(OrderTest, AFreedHeadIsFoundAtOnceHoweverManyAreBlocked) {
+  const int blocked = many(2'000, 200);
   answer("1", Outcome::permanent("bad"));
   std::map<std::string, std::string> heads;
-  auto box = open({.dead = {.then = OnDead::block}}, picky);
-  for (int n = 0; n < kBlocked; ++n) {
+  auto box = open({.poll_interval = 1h, .dead = {.then = OnDead::block}}, picky);
+  for (int n = 0; n < blocked; ++n) {
     const std::string aggregate = std::to_string(n);
     heads[aggregate] = write(*box, order_event(aggregate, "1"));
     write(*box, order_event(aggregate, "\"behind " + aggregate + "\""));
   }
-  ASSERT_TRUE(wait_pending(*box, kBlocked));
+  ASSERT_TRUE(wait_pending(*box, blocked));
   heal();
 
-  // Nobody moves the clock: no poll interval ends.
-  ASSERT_TRUE(store->replay(heads["1500"]));
-  EXPECT_TRUE(wait_delivered({"1", "\"behind 1500\""}));
-  ASSERT_TRUE(store->discard(heads["700"]));
-  EXPECT_FALSE(store->replay(heads["700"]));
-  ASSERT_TRUE(store->replay(heads["701"]));
-  EXPECT_TRUE(eventually([&] { return store->counts().pending == kBlocked - 3; }, 10s));
+  // No poll interval ends.
+  ASSERT_TRUE(store->replay(heads["150"]));
+  EXPECT_TRUE(wait_delivered({"1", "\"behind 150\""}));
+  ASSERT_TRUE(store->discard(heads["70"]));
+  EXPECT_FALSE(store->replay(heads["70"]));
+  ASSERT_TRUE(store->replay(heads["71"]));
+  EXPECT_TRUE(eventually([&] { return store->counts().pending == blocked - 3; }));
   EXPECT_EQ(delivered().size(), 5u);
 }
 
-TEST_F(OrderTest, AFreedHeadIsFoundSoonWithoutNewsOfCommits) {
+TEST_P(OrderTest, AFreedHeadIsFoundSoonWithoutNewsOfCommits) {
   answer("1", Outcome::permanent("bad"));
   auto box = open({.poll_interval = std::chrono::hours{1}, .dead = {.then = OnDead::block}}, picky);
   const auto head = write(*box, order_event("a", "1"));
   write(*box, order_event("a", "2"));
   ASSERT_TRUE(wait_pending(*box, 1));
   ASSERT_TRUE(store->discard(head));  // which this store tells nobody
-  clock.advance(1s);
+  advance(1s);
   EXPECT_TRUE(wait_delivered({"2"}));
 }
 
-TEST_F(OrderTest, AfterABlockASwitchToSkipLetsTheOthersGo) {
+TEST_P(OrderTest, AfterABlockASwitchToSkipLetsTheOthersGo) {
   answer("1", Outcome::permanent("bad"));
   {
     auto box = open({.dead = {.then = OnDead::block}}, picky);
@@ -255,7 +247,7 @@ TEST_F(OrderTest, AfterABlockASwitchToSkipLetsTheOthersGo) {
   EXPECT_EQ(delivered(), (Texts{"2", "3"}));
 }
 
-TEST_F(OrderTest, ParkHoldsTheLaterOnesUntilTheyAreReplayedInOrder) {
+TEST_P(OrderTest, ParkHoldsTheLaterOnesUntilTheyAreReplayedInOrder) {
   answer("1", Outcome::permanent("bad"));
   auto box = open({.dead = {.then = OnDead::park}}, picky);
   Texts ids;
@@ -270,22 +262,14 @@ TEST_F(OrderTest, ParkHoldsTheLaterOnesUntilTheyAreReplayedInOrder) {
 
   heal();
   ASSERT_TRUE(store->replay(ids[0]));
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(1s);
-    box->wake();
-    return delivered() == Texts{"1"};
-  }));
+  ASSERT_TRUE(in_time([&] { return delivered() == Texts{"1"}; }, *box));
   EXPECT_EQ(status(ids[1]), Status::dead) << "only what was replayed";
   for (std::size_t n : {1u, 2u, 3u}) ASSERT_TRUE(store->replay(ids[n]));
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(1s);
-    box->wake();
-    return !store->has_pending();
-  }));
+  ASSERT_TRUE(in_time([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(delivered(), (Texts{"1", "2", "3", "4"})) << "in the order of their rows";
 }
 
-TEST_F(OrderTest, AfterAParkASwitchToSkipFreesAllDeadOnesHoweverMany) {
+TEST_P(OrderTest, AfterAParkASwitchToSkipFreesAllDeadOnesHoweverMany) {
   answer("0", Outcome::permanent("bad"));
   Texts ids;
   {
@@ -310,9 +294,9 @@ TEST_F(OrderTest, AfterAParkASwitchToSkipFreesAllDeadOnesHoweverMany) {
   EXPECT_EQ(delivered(), (Texts{"99", "20"}));
 }
 
-TEST_F(OrderTest, TinyQueuesAndBatchesKeepTheOrder) {
-  bare_store = memory::open();
-  store = faulty(bare_store, faults);
+TEST_P(OrderTest, TinyQueuesAndBatchesKeepTheOrder) {
+  use_store({.host_clock = true});
+  const int a_round = many(60, 20);
   std::atomic<int> calls{0};
   std::mutex mutex;
   std::map<std::string, std::vector<int>> seen;
@@ -329,9 +313,9 @@ TEST_F(OrderTest, TinyQueuesAndBatchesKeepTheOrder) {
                      .retry = {.policy = retry_every(1ms), .max_attempts = 1'000'000}};
   for (int round = 0; round < 3; ++round) {  // with a restart after each
     auto box = open(tiny, flaky);
-    for (int n = 0; n < 60; ++n) {
+    for (int n = 0; n < a_round; ++n) {
       for (const char* a : {"a", "b", "c"}) {
-        write(*box, order_event(a, std::to_string(round * 60 + n)));
+        write(*box, order_event(a, std::to_string(round * a_round + n)));
       }
     }
     if (round == 2) {
@@ -339,8 +323,9 @@ TEST_F(OrderTest, TinyQueuesAndBatchesKeepTheOrder) {
     }
   }
   for (const auto& [aggregate, numbers] : seen) {
-    ASSERT_EQ(numbers.size(), 180u) << aggregate;
-    for (int n = 0; n < 180; ++n) ASSERT_EQ(numbers[static_cast<std::size_t>(n)], n) << aggregate;
+    ASSERT_EQ(numbers.size(), static_cast<std::size_t>(3 * a_round)) << aggregate;
+    for (int n = 0; n < 3 * a_round; ++n)
+      ASSERT_EQ(numbers[static_cast<std::size_t>(n)], n) << aggregate;
   }
 }
 
@@ -371,99 +356,27 @@ class FlakyBatches final : public BatchListener {
   std::map<std::string, std::vector<int>> seen;
 };
 
-TEST_F(OrderTest, BatchesKeepTheOrderOverFailures) {
-  bare_store = memory::open();
-  store = faulty(bare_store, faults);
+TEST_P(OrderTest, BatchesKeepTheOrderOverFailures) {
+  use_store({.host_clock = true});
+  const int transactions = many(200, 60);
   auto batches = std::make_shared<FlakyBatches>();
   Listeners on;
   on.add_batch("Order", "Happened", batches, {.max_batch = 7});
-  Outbox box{store,
-             on,
-             {.poll_interval = 60s,
-              .retry = {.policy = retry_every(1ms), .max_attempts = 1'000'000},
-              .log = log.log()}};
+  Outbox box{store, on,
+             with_defaults({.poll_interval = 60s,
+                            .retry = {.policy = retry_every(1ms), .max_attempts = 1'000'000}})};
   box.start();
-  for (int n = 0; n < 200; ++n) {
+  for (int n = 0; n < transactions; ++n) {
     auto tx = box.begin();
     for (const char* a : {"a", "b", "c"}) tx.write(order_event(a, std::to_string(n)));
     tx.commit();
   }
   ASSERT_TRUE(box.wait_idle(60s));
   for (const auto& [aggregate, numbers] : batches->seen) {
-    ASSERT_EQ(numbers.size(), 200u) << aggregate;
-    for (int n = 0; n < 200; ++n) ASSERT_EQ(numbers[static_cast<std::size_t>(n)], n) << aggregate;
+    ASSERT_EQ(numbers.size(), static_cast<std::size_t>(transactions)) << aggregate;
+    for (int n = 0; n < transactions; ++n)
+      ASSERT_EQ(numbers[static_cast<std::size_t>(n)], n) << aggregate;
   }
-}
-
-// --- Several instances on one store: who delivers what, and that nobody else does ---
-
-using InstancesTest = EngineTest;
-
-// Both own part of the table, and whatever was to be handed over has been: in
-// steps well below the lease, so that neither takes the other for dead.
-void settle(ManualClock& clock, Outbox& a, Outbox& b) {
-  int steps = 0;
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(100ms);
-    a.wake();
-    b.wake();
-    return ++steps > 200 && a.owner() && b.owner();
-  }));
-}
-
-TEST_F(InstancesTest, EachEventIsDeliveredOnceByTwoInstancesWithoutOrder) {
-  auto a = open({.mode = Mode::multi_node, .ordering = Ordering::none});
-  auto b = open({.mode = Mode::multi_node, .ordering = Ordering::none});
-  settle(clock, *a, *b);
-  for (int n = 0; n < 200; ++n) {
-    write(n % 2 ? *a : *b, order_event(std::to_string(n), std::to_string(n)));
-  }
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(5ms);  // slowly: a keeper that stands still must not lose its lease
-    a->wake();
-    b->wake();
-    return !store->has_pending();
-  }));
-  const auto ids = recorder->ids();
-  EXPECT_EQ(std::set(ids.begin(), ids.end()).size(), 200u);
-  EXPECT_EQ(ids.size(), 200u) << "the owner of a shard delivers, not the one that wrote";
-  EXPECT_EQ((*metrics)[Counter::stale_updates], 0u);
-}
-
-TEST_F(InstancesTest, AShardIsNotHandedOverWhileItsOldOwnerReadsIt) {
-  Barrier read;
-  std::atomic<bool> stop_here{false};
-  faults->after([&](std::string_view call) {
-    if (call == "ready" && stop_here.exchange(false)) read.pass();
-  });
-  auto first_faults = std::exchange(faults, std::make_shared<Faults>());
-  auto a = open({.mode = Mode::multi_node});
-  store = faulty(bare_store, faults);
-  ASSERT_TRUE(eventually([&] { return a->owner(); }));
-  ASSERT_TRUE(a->wait_idle(20s));
-
-  for (int n = 0; n < 40; ++n) write_elsewhere(order_event(std::to_string(n), std::to_string(n)));
-  stop_here = true;
-  a->wake();
-  ASSERT_TRUE(read.reached());
-  auto b = open({.mode = Mode::multi_node});
-  int steps = 0;
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(1s);
-    a->wake();
-    b->wake();
-    return ++steps == 10;
-  }));
-  read.open();
-  ASSERT_TRUE(eventually([&] {
-    clock.advance(5ms);  // slowly: a keeper that stands still must not lose its lease
-    a->wake();
-    b->wake();
-    return !store->has_pending() && b->owner();
-  }));
-  const auto ids = recorder->ids();
-  EXPECT_EQ(ids.size(), std::set(ids.begin(), ids.end()).size()) << "delivered twice";
-  EXPECT_EQ(ids.size(), 40u);
 }
 
 }  // namespace
