@@ -130,7 +130,7 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapLeavesExactlyOneCreationToTheNext) {
     }
     const Creation made = create.run(request("k"), make);
     EXPECT_EQ(made.created(), !committed);
-    EXPECT_EQ(*create.run(request("k"), never).result, *made.result);
+    EXPECT_EQ(create.run(request("k"), never).result, made.result);
     expect_one(made);
   }
 }
@@ -163,7 +163,7 @@ TEST_P(CreateFaultsTest, WhoIsKilledInAnyGapOfAJoinLeavesExactlyOneCreationToThe
     const bool committed = gap.name == std::string_view("after the commit");
     const Creation made = join(*writer_, make);
     EXPECT_EQ(made.created(), !committed);
-    EXPECT_EQ(*join(*writer_, never).result, *made.result);
+    EXPECT_EQ(join(*writer_, never).result, made.result);
     expect_one(made);
   }
 }

@@ -66,7 +66,7 @@ TEST_P(CreateTest, TheSameRequestAgainGetsTheFirstResult) {
   EXPECT_EQ(first.ids.public_id.substr(0, 4), "ord_");
   const Creation second = create.run(request("k"), never);
   EXPECT_TRUE(second.repeated());
-  EXPECT_EQ(*second.result, *first.result);
+  EXPECT_EQ(second.result, first.result);
   EXPECT_EQ(second.ids.internal_id, first.ids.internal_id);
   EXPECT_EQ(second.ids.public_id, first.ids.public_id);
   expect_one(first);
@@ -184,7 +184,7 @@ TEST_P(CreateTest, ASecondCallIsToldThatTheFirstIsAtItAndWhenToAskAgain) {
   first.go_on();
   const Creation made = first.result();
   EXPECT_TRUE(made.created());
-  EXPECT_EQ(*create.run(request("k"), never).result, *made.result);
+  EXPECT_EQ(create.run(request("k"), never).result, made.result);
   expect_one(made);
 }
 
@@ -197,7 +197,7 @@ TEST_P(CreateTest, ASecondCallWaitsForTheFirstOnesResult) {
   const Creation made = first.result();
   const Creation repeated = second.get();
   EXPECT_TRUE(repeated.repeated());
-  EXPECT_EQ(*repeated.result, *made.result);
+  EXPECT_EQ(repeated.result, made.result);
   expect_one(made);
 }
 
@@ -315,7 +315,7 @@ TEST_P(CreateTest, AResultThatCannotBeKeptFailsBeforeTheCommit) {
   for (const std::string& good : {std::string(255, 'r'), std::string()}) {
     const std::string key = "k" + std::to_string(good.size());
     create.run(request(key), [&](Transaction&, const NewIds&) { return good; });
-    EXPECT_EQ(*create.run(request(key), never).result, good);
+    EXPECT_EQ(create.run(request(key), never).result, good);
   }
 }
 
