@@ -202,7 +202,7 @@ void Completer::take_queued(std::vector<Completion>& batch) {
     (apart != nullptr ? apart->behind : batch).push_back(std::move(next));
     queue_.pop_front();
   }
-  if (!refused_.empty()) count_apart();
+  if (!refused_.empty() || apart_ > 0) count_apart();
 }
 
 // Without the one that is being tried, and calls that hang: those have updates of their own.
@@ -211,8 +211,10 @@ void Completer::count_apart() {
   const auto add = [&](const Completion& one) {
     if (one.decision.kind != Decision::Kind::hand_over) ++count;
   };
-  for (const Apart& apart : refused_) add(apart.head);
-  for (const Aparts* aparts : {&refused_, &retried_}) {
+  for (const Aparts* aparts : {&unsure_, &refused_}) {
+    for (const Apart& apart : *aparts) add(apart.head);
+  }
+  for (const Aparts* aparts : {&unsure_, &refused_, &retried_}) {
     for (const Apart& apart : *aparts) {
       std::for_each(apart.behind.begin(), apart.behind.end(), add);
     }
@@ -289,6 +291,7 @@ void Completer::succeeded(Flushed flushed) {
     // If one of these fails alone once more, it is to blame, and not the store.
     for (Apart& apart : unsure_) apart.head.failed_alone = true;
     requeue(unsure_);
+    if (apart_ > 0) count_apart();
   }
   MutexLock lock(mutex_);
   if (queue_.empty() && unsure_.empty() && pending_.empty()) {
@@ -326,6 +329,8 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
   }
   if (batch.size() == 1) {
     unsure_.push_back({.head = std::move(batch.front())});
+    count_apart();
+    events_.on_set_apart();
   } else {
     limit_ = batch.size() / 2;
     queue_.insert(queue_.begin(), std::move_iterator(batch.begin()),
@@ -374,7 +379,7 @@ void Completer::refuse(Apart apart) {
   });
   refused_.insert(later, std::move(apart));
   count_apart();
-  events_.on_refused();
+  events_.on_set_apart();
 }
 
 // In front of the queue, in their order.

@@ -37,7 +37,10 @@ namespace outbox::internal {
 // halved, down to one. An update that fails alone, although others land, is refused:
 // it is reported, retried ever more rarely, and the others go on without it. Only
 // the later updates of its lane wait, so that a crash cannot leave followers held
-// without the head that they wait for. (A refused DONE holds nobody: its lane has
+// without the head that they wait for. While nothing else is there to land, nobody can tell
+// whether the store is at fault or the row: so poison candidates, which wait for all that is
+// under way, do not wait for an update that has failed alone either (apart()); theirs is the
+// next to try the store. (A refused DONE holds nobody: its lane has
 // gone on already. And a candidate whose count of deaths is refused counts as acked: its
 // event is delivered without it.)
 //
@@ -52,8 +55,8 @@ class Completer {
     virtual void on_acked(std::span<Completion> completions) = 0;
     // The store refused because another instance owns what was updated in this epoch.
     virtual void on_fenced(std::int64_t epoch) = 0;
-    // The store refuses another update.
-    virtual void on_refused() = 0;
+    // An update has failed alone: what is under way need not be waited for because of it.
+    virtual void on_set_apart() = 0;
   };
 
   Completer(std::shared_ptr<Instance> instance, Events& events, const Clock& clock, Logger log);

@@ -81,7 +81,7 @@ class CompleterTest : public ::testing::Test, protected Completer::Events {
     for (const Completion& one : all) (one.stale ? stale : acked).raise();
   }
   void on_fenced(std::int64_t /*epoch*/) override { fenced.raise(); }
-  void on_refused() override {}
+  void on_set_apart() override {}
 };
 
 TEST_F(CompleterTest, AnIdleOneMarksAtOnce) {

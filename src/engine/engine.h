@@ -177,7 +177,7 @@ class Engine final : public Intake, private Completer::Events {
 
   void on_acked(std::span<Completion> completions) override;
   void on_fenced(std::int64_t epoch) override;
-  void on_refused() override { tell_if_emptied(); }
+  void on_set_apart() override { tell_if_emptied(); }
   void tell_if_emptied();
   bool has_waiting();
   std::vector<RowRef> drain(std::chrono::milliseconds limit);

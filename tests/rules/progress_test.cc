@@ -245,6 +245,31 @@ TEST_P(ProgressTest, APoisonCandidateWhoseRowSomebodyKeepsLockedStopsOnlyItself)
   EXPECT_EQ(recorder->count(), 200u) << "each once";
 }
 
+// Nothing else is there to land, which would show that the store is not at fault: the candidates
+// behind it wait for all that is under way, and it for them.
+TEST_P(ProgressTest, TheLastOfAGroupOfCandidatesWhoseRowSomebodyKeepsLockedStopsOnlyItself) {
+  constexpr std::size_t kGroup = 64;
+  Texts ids;
+  for (std::size_t n = 0; n < 2 * kGroup; ++n) {
+    ids.push_back(write_elsewhere(order_event(std::to_string(n), std::to_string(n))));
+  }
+  ASSERT_NO_FATAL_FAILURE(die_with(2 * kGroup));
+  std::atomic<bool> locked{true};
+  faults->on_update([&](std::span<const StatusUpdate> updates) -> std::optional<UpdateResult> {
+    for (const StatusUpdate& update : updates) {
+      if (locked && update.event_id == ids[kGroup - 1]) {
+        throw RetryableError("lock wait timeout exceeded");
+      }
+    }
+    return std::nullopt;
+  });
+  auto box = open({.workers = 1});  // what it delivers last is updated last
+  EXPECT_TRUE(in_time([&] { return bare_store->counts().pending == 1; }, *box));
+  locked = false;
+  EXPECT_TRUE(in_time([&] { return !store->has_pending(); }, *box));
+  EXPECT_EQ(recorder->count(), 2 * kGroup) << "each once";
+}
+
 // While a dead letter is written, what the call has delivered is still the worker's.
 TEST_P(ProgressTest, AHangAfterTheCallIsSeenAsWell) {
   class FirstOnly final : public BatchListener {
