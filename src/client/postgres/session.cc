@@ -422,8 +422,8 @@ void Session::check_encoding(std::span<const Parameter> values) const {
            });
   });
   if (ascii) return;
-  const char* set = PQparameterStatus(connection_, "client_encoding");
-  const std::string_view encoding = set == nullptr ? "UTF8" : set;
+  // Whatever alias it was set by: UNICODE is UTF8.
+  const std::string_view encoding = pg_encoding_to_char(PQclientEncoding(connection_));
   if (encoding == "UTF8" || encoding == "SQL_ASCII") return;  // the latter changes nothing
   throw MisuseError("the encoding of the connection (" + context_->where() + ") is " +
                     std::string(encoding) +

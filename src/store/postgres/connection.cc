@@ -33,7 +33,9 @@ Parameters parameters_of(const Event& event, std::int64_t hold, OptionalText own
 
 InUtf8::InUtf8(Session& session) : session_(session) {
   const char* set = PQparameterStatus(session.handle(), "client_encoding");
-  if (set == nullptr || std::string_view(set) == "UTF8") return;
+  if (set == nullptr) return;
+  // Whatever alias it was set by: UNICODE is UTF8.
+  if (std::string_view(pg_encoding_to_char(PQclientEncoding(session.handle()))) == "UTF8") return;
   before_ = set;
   session.run_script("SET LOCAL client_encoding TO 'UTF8'", "switch to UTF-8");
 }
