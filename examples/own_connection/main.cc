@@ -49,16 +49,16 @@ void run(const std::string& path) {
 
   const Database db = connect(path);
   execute(db.get(), "CREATE TABLE IF NOT EXISTS shipments (order_id TEXT, parcels INTEGER)");
-  outbox::sqlite::ExternalConnection mine{db.get(), *store};  // goes before the connection does
+  const auto mine = outbox::wrap(db.get(), *store);  // goes before the connection does
 
   // IMMEDIATE: the order of the events is the order in which the transactions
   // got hold of the database.
   execute(db.get(), "BEGIN IMMEDIATE");
   execute(db.get(), "INSERT INTO shipments VALUES ('7', 2)");
-  auto token = box.writer().write(mine, {.type = "OrderShipped",
-                                         .aggregate_type = "Order",
-                                         .aggregate_id = "7",
-                                         .payload = outbox::json(R"({"parcels":2})")});
+  auto token = box.writer().write(*mine, {.type = "OrderShipped",
+                                          .aggregate_type = "Order",
+                                          .aggregate_id = "7",
+                                          .payload = outbox::json(R"({"parcels":2})")});
   execute(db.get(), "COMMIT");
   // The library cannot see that COMMIT. Told of it, it delivers at once;
   // untold, it would find the event a little later.
@@ -66,7 +66,7 @@ void run(const std::string& path) {
 
   // Outside a transaction nothing is written, and the error says why.
   try {
-    box.writer().write(mine, {.type = "OrderShipped", .payload = outbox::json("{}")});
+    box.writer().write(*mine, {.type = "OrderShipped", .payload = outbox::json("{}")});
     throw std::logic_error("wrote an event without a transaction");
   } catch (const outbox::MisuseError& error) {
     std::cout << "refused: " << error.what() << '\n';

@@ -84,13 +84,13 @@ void execute(PGconn* connection, const std::string& sql) {
 }
 
 void refund(outbox::Writer& writer, outbox::Store& db, PGconn* connection) {
-  outbox::postgres::ExternalConnection mine{connection, db};  // keep it beside the connection
+  const auto mine = outbox::wrap(connection, db);  // keep it beside the connection
   execute(connection, "BEGIN");
   execute(connection, "UPDATE payment SET cents = 0 WHERE id = 'p-43'");
-  auto token = writer.write(mine, {.type = "PaymentRefunded",
-                                   .aggregate_type = "Payment",
-                                   .aggregate_id = "p-43",
-                                   .payload = outbox::json(R"({"cents":-500})")});
+  auto token = writer.write(*mine, {.type = "PaymentRefunded",
+                                    .aggregate_type = "Payment",
+                                    .aggregate_id = "p-43",
+                                    .payload = outbox::json(R"({"cents":-500})")});
   execute(connection, "COMMIT");
   token.committed();  // the library cannot see that COMMIT
 }

@@ -56,11 +56,11 @@ void own_connection(const Scratch& scratch) {
   execute(db.get(), "CREATE TABLE orders (id INTEGER PRIMARY KEY, cents INTEGER)");
 
   // [own-connection]
-  outbox::sqlite::ExternalConnection mine{db.get(), *store};  // keep it beside your sqlite3*
+  auto mine = outbox::wrap(db.get(), *store);  // keep it beside your sqlite3*
 
   execute(db.get(), "BEGIN IMMEDIATE");
   execute(db.get(), "INSERT INTO orders VALUES (42, 1999)");
-  auto token = box.writer().write(mine, order_placed("42"));
+  auto token = box.writer().write(*mine, order_placed("42"));
   execute(db.get(), "COMMIT");
   token.committed();  // the library cannot see your COMMIT: tell it
   // [/own-connection]

@@ -99,45 +99,28 @@ OUTBOX_EXPORT SchemaStatus schema_status(const std::string& url,
 OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
                                    const std::string& table = "outbox_event");
 
-// A connection of the user's own, for Writer::write(connection, draft):
-//
-//   outbox::mysql::ExternalConnection mine{conn, *store};    // beside your connection
-//   mysql_query(conn, "BEGIN");  mysql_query(conn, "UPDATE ...");
-//   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
-//   mysql_commit(conn);
-//   token.committed();
-//
-// Leaves the connection's settings alone, whatever its character set, SQL mode and time
-// zone are, and nothing behind on it. Used by one thread at a time.
-class OUTBOX_EXPORT ExternalConnection final : public Connection {
- public:
-  // Throws MisuseError if `conn` is no open connection, or `store` is not a MySQL store.
-  ExternalConnection(st_mysql* conn, Store& store);
-  ~ExternalConnection() override;
-  ExternalConnection(const ExternalConnection&) = delete;
-  ExternalConnection& operator=(const ExternalConnection&) = delete;
-
-  bool in_transaction() const override;
-  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
-
-  // The transaction is the user's: these throw MisuseError.
-  void begin() override;
-  void commit() override;
-  void rollback() override;
-  void savepoint(const std::string& name) override;
-  void release(const std::string& name) override;
-  void rollback_to(const std::string& name) override;
-
-  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override;
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
 // The handle under a pooled connection of a MySQL store (tx.connection()), for calling
 // libmariadb inside the transaction. Throws MisuseError for connections of other stores.
 OUTBOX_EXPORT st_mysql* handle(Connection& connection);
 
 }  // namespace outbox::mysql
+
+namespace outbox {
+
+// A connection of the user's own, for Writer::write(connection, draft) and the consumer patterns:
+//
+//   const auto mine = outbox::wrap(conn, *store);    // beside your MYSQL
+//   mysql_query(conn, "BEGIN");  mysql_query(conn, "UPDATE ...");
+//   auto token = writer.write(*mine, {.type = "OrderPlaced", ...});
+//   mysql_commit(conn);
+//   token.committed();
+//
+// Leaves the connection's settings alone, whatever its character set, SQL mode and time
+// zone are, and nothing behind on it. Used by one thread at a time.
+//
+// Throws MisuseError if `conn` is no open connection, or `store` is not a MySQL store; a write
+// throws it outside a transaction, or if the connection leads to another server. A connection of
+// Oracle's client library is none of libmariadb's: use an executor (adapter/executor.h).
+inline std::unique_ptr<Connection> wrap(st_mysql* conn, Store& store) { return store.wrap(conn); }
+
+}  // namespace outbox

@@ -1,14 +1,11 @@
 // The store on PostgreSQL: shared by many instances on many hosts.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "outbox/admin/schema.h"
 #include "outbox/clock.h"
@@ -108,57 +105,28 @@ OUTBOX_EXPORT SchemaStatus schema_status(const std::string& url,
 OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
                                    const std::string& table = "outbox_event");
 
-// A connection of the user's own, for Writer::write(connection, draft):
-//
-//   outbox::postgres::ExternalConnection mine{conn, *store};    // beside your connection
-//   PQexec(conn, "BEGIN");  PQexec(conn, "UPDATE ...");
-//   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
-//   PQexec(conn, "COMMIT");
-//   token.committed();
-//
-// Leaves the connection's settings alone, and nothing behind on it but a prepared
-// statement (none with Options::prepare off). Used by one thread at a time.
-class OUTBOX_EXPORT ExternalConnection final : public Connection {
- public:
-  // Throws MisuseError if `conn` is no open connection, or `store` is not a
-  // PostgreSQL store.
-  ExternalConnection(pg_conn* conn, Store& store);
-  ~ExternalConnection() override;
-  ExternalConnection(const ExternalConnection&) = delete;
-  ExternalConnection& operator=(const ExternalConnection&) = delete;
-
-  bool in_transaction() const override;
-  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
-
-  // The transaction is the user's: these throw MisuseError.
-  void begin() override;
-  void commit() override;
-  void rollback() override;
-  void savepoint(const std::string& name) override;
-  void release(const std::string& name) override;
-  void rollback_to(const std::string& name) override;
-
-  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override;
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
-// How a client library that hides its PGconn writes events: it runs a statement in its
-// open transaction, as it would run one of its user's. The statement is plain ASCII and
-// has no parameters; each row that comes back is two integers.
-using SqlExecutor = std::function<std::vector<std::array<std::int64_t, 2>>(const std::string& sql)>;
-
-// A transaction of such a library as a Connection, to write events on and for nothing
-// else; see outbox/adapter/pqxx.h. What `executor` throws goes through. Throws MisuseError if
-// `store` is not a PostgreSQL store.
-OUTBOX_EXPORT std::unique_ptr<Connection> via_executor(Store& store, SqlExecutor executor);
-
 // The handle under a pooled connection of a PostgreSQL store (tx.connection()),
 // for calling libpq inside the transaction. Throws MisuseError for connections
 // of other stores.
 OUTBOX_EXPORT pg_conn* handle(Connection& connection);
 
 }  // namespace outbox::postgres
+
+namespace outbox {
+
+// A connection of the user's own, for Writer::write(connection, draft) and the consumer patterns:
+//
+//   const auto mine = outbox::wrap(conn, *store);    // beside your PGconn
+//   PQexec(conn, "BEGIN");  PQexec(conn, "UPDATE ...");
+//   auto token = writer.write(*mine, {.type = "OrderPlaced", ...});
+//   PQexec(conn, "COMMIT");
+//   token.committed();
+//
+// Leaves the connection's settings alone, and nothing behind on it but a prepared
+// statement (none with Options::prepare off). Used by one thread at a time.
+//
+// Throws MisuseError if `conn` is no open connection, or `store` is not a PostgreSQL store; a write
+// throws it outside a transaction, or if the connection leads to another database.
+inline std::unique_ptr<Connection> wrap(pg_conn* conn, Store& store) { return store.wrap(conn); }
+
+}  // namespace outbox

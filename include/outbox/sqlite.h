@@ -81,47 +81,28 @@ OUTBOX_EXPORT SchemaStatus schema_status(const std::string& path,
 OUTBOX_EXPORT SchemaStatus migrate(const std::string& path,
                                    const std::string& table = "outbox_event");
 
-// A connection of the user's own, for Writer::write(connection, draft):
-//
-//   outbox::sqlite::ExternalConnection mine{db, *store};        // beside your connection
-//   sqlite3_exec(db, "BEGIN IMMEDIATE; UPDATE ...", ...);
-//   auto token = writer.write(mine, {.type = "OrderPlaced", ...});
-//   sqlite3_exec(db, "COMMIT", ...);
-//   token.committed();
-//
-// Keeps a prepared statement: destroy it before sqlite3_close(). Touches no
-// setting and no hook of the connection. Used by one thread at a time.
-class OUTBOX_EXPORT ExternalConnection final : public Connection {
- public:
-  // Throws MisuseError if `db` has not opened the store's database, or `store`
-  // is not an SQLite store.
-  ExternalConnection(sqlite3* db, Store& store);
-  ~ExternalConnection() override;
-  ExternalConnection(const ExternalConnection&) = delete;
-  ExternalConnection& operator=(const ExternalConnection&) = delete;
-
-  bool in_transaction() const override;
-  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override;
-
-  // The transaction is the user's: these throw MisuseError.
-  void begin() override;
-  void commit() override;
-  void rollback() override;
-  void savepoint(const std::string& name) override;
-  void release(const std::string& name) override;
-  void rollback_to(const std::string& name) override;
-
-  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override;
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override;
-
- private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
-};
-
 // The handle under a pooled connection of an SQLite store (tx.connection()),
 // for calling SQLite's own API inside the transaction. Throws MisuseError for
 // connections of other stores.
 OUTBOX_EXPORT sqlite3* handle(Connection& connection);
 
 }  // namespace outbox::sqlite
+
+namespace outbox {
+
+// A connection of the user's own, for Writer::write(connection, draft) and the consumer patterns:
+//
+//   const auto mine = outbox::wrap(db, *store);        // beside your sqlite3
+//   sqlite3_exec(db, "BEGIN IMMEDIATE; UPDATE ...", ...);
+//   auto token = writer.write(*mine, {.type = "OrderPlaced", ...});
+//   sqlite3_exec(db, "COMMIT", ...);
+//   token.committed();
+//
+// Keeps a prepared statement: destroy it before sqlite3_close(). Touches no
+// setting and no hook of the connection. Used by one thread at a time.
+//
+// Throws MisuseError if `db` has not opened the store's database, or `store`
+// is not an SQLite store; a write throws it outside a transaction.
+inline std::unique_ptr<Connection> wrap(sqlite3* db, Store& store) { return store.wrap(db); }
+
+}  // namespace outbox

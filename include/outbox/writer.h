@@ -16,6 +16,10 @@
 
 namespace outbox {
 
+namespace internal {
+class AsyncWrite;
+}
+
 // An event and the row that holds it.
 struct Written {
   Event event;
@@ -51,9 +55,11 @@ class OUTBOX_EXPORT WriterHook {
   virtual void outcome_unknown(std::span<const Written> /*events*/) {}
 };
 
-// What write() on a connection of the user's own gives: the library cannot see
-// that commit, so tell it. Saying nothing is safe too: the reader finds the
-// events a little later.
+// What write() on a connection of the user's own gives: the library cannot see how that
+// transaction ends, so tell it. Saying nothing means that nobody knows, and is safe: if the rows
+// exist, the reader finds them a little later. Hooks hear of an end only by these calls.
+//
+// Copies tell of the same events: use one. Not thread-safe, but free to travel.
 class OUTBOX_EXPORT WriteToken {
  public:
   WriteToken(std::vector<Written> events, std::vector<std::shared_ptr<WriterHook>> hooks,
@@ -61,10 +67,19 @@ class OUTBOX_EXPORT WriteToken {
 
   const std::vector<std::string>& ids() const noexcept { return ids_; }
 
-  // Call after COMMIT has returned: delivery starts at once.
+  // Call after COMMIT has returned: delivery starts at once, and WriterHook::after_commit() is
+  // called. If it has failed and nobody can tell whether it happened, call neither.
   void committed();
 
+  // Call after a rollback, of the transaction or of the savepoint that the events were written in:
+  // WriterHook::after_rollback() is called.
+  //
+  // Of several calls the first one counts.
+  void rolled_back();
+
  private:
+  void tell(void (WriterHook::*member)(std::span<const Written>));
+
   std::vector<std::string> ids_;
   std::vector<Written> events_;
   std::vector<std::shared_ptr<WriterHook>> hooks_;
@@ -115,8 +130,9 @@ class OUTBOX_EXPORT Writer {
   std::string write(const Name& type, std::string json_payload);
   std::vector<std::string> write_all(std::vector<Draft> drafts);
 
-  // The same in a transaction on a connection of the user's own (see the
-  // adapters in sqlite.h and its likes), which this never begins or ends.
+  // The same in a transaction on a connection of the user's own, which this never begins or ends:
+  // see outbox::wrap() in postgres.h, mysql.h, sqlite.h and the headers of adapter/, and
+  // write_async() in adapter/executor.h.
   WriteToken write(Connection& own, Draft draft);
   WriteToken write_all(Connection& own, std::vector<Draft> drafts);
 
@@ -124,8 +140,11 @@ class OUTBOX_EXPORT Writer {
 
  private:
   friend class internal::TransactionState;
+  friend class internal::AsyncWrite;
   friend class Transaction;
 
+  // What is left of the drafts by the hooks.
+  std::vector<Event> events_of(std::vector<Draft> drafts) const;
   std::vector<Written> insert(Connection& connection, std::vector<Draft> drafts,
                               bool own_connection);
   std::vector<std::string> write_in(internal::TransactionState& state, std::vector<Draft> drafts);

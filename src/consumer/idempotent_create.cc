@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +18,7 @@
 #include "base/utf8.h"
 #include "consumer/creation_table.h"
 #include "consumer/old_rows.h"
+#include "consumer/replay.h"
 #include "outbox/event.h"
 
 namespace outbox {
@@ -208,9 +210,62 @@ class IdempotentCreate::Impl {
     }
   }
 
+  // What has happened before an error goes on to the caller, who rolls it back.
+  Creation<> join(Connection& own, const CreateRequest& request, const OwnWork& work) {
+    const CreationKey key = checked(request);
+    check_work(work);
+    if (!own.in_transaction()) {
+      throw MisuseError("IdempotentCreate::join() was called outside a transaction (" +
+                        store_->description() +
+                        ", an external connection): begin the one that it is to join");
+    }
+    check_not_held(key, &own);
+    const Found found = claim(own, key, new_claim(), {.in_transaction = true});
+    if (const auto* known = std::get_if<Creation<>>(&found)) return *known;
+    const auto& claim = std::get<CreationClaim>(found);
+    std::string result = work(claim.ids);
+    check_open(own.in_transaction(), key);
+    return recorded(own, key, claim, std::move(result));
+  }
+
+  void join_async(const AsyncExecutor& executor, const CreateRequest& request,
+                  const AsyncWork& work, const CreateDone& done) {
+    const CreationKey key = checked(request);
+    check_work(work);
+    const auto record = [this, executor, key, done](const CreationClaim& claim,
+                                                    std::string result) {
+      internal::replay<Creation<>>(
+          executor, *store_, kJoinAsync,
+          [this, key, claim, result = std::move(result)](Connection& on) {
+            return recorded(on, key, claim, result);
+          },
+          [done](std::exception_ptr error, std::optional<Creation<>> creation) {
+            done(std::move(error), std::move(creation).value_or(Creation<>{}));
+          });
+    };
+    // Made once: the claim is run anew with each answer.
+    internal::replay<Found>(
+        executor, *store_, kJoinAsync,
+        [this, key, mine = new_claim()](Connection& on) {
+          return claim(on, key, mine, {.in_transaction = true});
+        },
+        [work, done, record](std::exception_ptr error, std::optional<Found> found) {
+          if (error) return done(std::move(error), {});
+          if (auto* known = std::get_if<Creation<>>(&*found))
+            return done(nullptr, std::move(*known));
+          const auto& claim = std::get<CreationClaim>(*found);
+          work(claim.ids, [claim, done, record](std::exception_ptr failed, std::string result) {
+            if (failed) return done(std::move(failed), {});
+            record(claim, std::move(result));
+          });
+        });
+  }
+
   internal::OldRows& old_rows() { return old_rows_; }
 
  private:
+  static constexpr const char* kJoinAsync = "IdempotentCreate::join_async()";
+
   // The right to create, or what has come of the request.
   using Found = std::variant<CreationClaim, Creation<>>;
 
@@ -259,7 +314,8 @@ class IdempotentCreate::Impl {
     }
   }
 
-  static void check_work(const Work& work) {
+  template <class AnyWork>
+  static void check_work(const AnyWork& work) {
     if (!work) throw MisuseError("IdempotentCreate: the work is empty: give it a function");
   }
 
@@ -331,8 +387,8 @@ class IdempotentCreate::Impl {
   }
 
   // What it has committed cannot be taken back, and the next call may create it again.
-  static void check_open(const Transaction& tx, const CreationKey& key) {
-    if (tx.open()) return;
+  static void check_open(bool open, const CreationKey& key) {
+    if (open) return;
     throw MisuseError("IdempotentCreate: the work for the key " + quote(key.key) +
                       " ended the transaction, so that its result cannot be recorded: leave the "
                       "commit to run(), or to the caller of join()");
@@ -342,9 +398,14 @@ class IdempotentCreate::Impl {
   // the claim cannot commit.
   Creation<> finished(Transaction& tx, const CreationKey& key, const CreationClaim& claim,
                       std::string result) const {
+    check_open(tx.open(), key);
+    return recorded(tx.connection(), key, claim, std::move(result));
+  }
+
+  Creation<> recorded(Connection& on, const CreationKey& key, const CreationClaim& claim,
+                      std::string result) const {
     check_text("result", result, kMaxResultLength);
-    check_open(tx, key);
-    if (!table_.succeed(tx.connection(), key, claim, result)) {
+    if (!table_.succeed(on, key, claim, result)) {
       throw RetryableError("the request with key " + quote(key.key) +
                            " was taken over by another call (" + store_->description() +
                            "), because this one did not end within CreateOptions::lease, " +
@@ -412,6 +473,16 @@ Creation<> IdempotentCreate::run_recorded(const CreateRequest& request, const Wo
 Creation<> IdempotentCreate::join_recorded(Transaction& tx, const CreateRequest& request,
                                            const Work& work) {
   return impl_->join(tx, request, work);
+}
+
+Creation<> IdempotentCreate::join_recorded(Connection& own, const CreateRequest& request,
+                                           const OwnWork& work) {
+  return impl_->join(own, request, work);
+}
+
+void IdempotentCreate::join_async(AsyncExecutor executor, const CreateRequest& request,
+                                  AsyncWork work, CreateDone done) {
+  impl_->join_async(executor, request, work, done);
 }
 
 std::int64_t IdempotentCreate::purge(std::stop_token stop) { return impl_->old_rows().purge(stop); }

@@ -1,5 +1,6 @@
 #include "outbox/consumer/inbox.h"
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -8,6 +9,7 @@
 #include "base/utf8.h"
 #include "consumer/dialect.h"
 #include "consumer/old_rows.h"
+#include "consumer/replay.h"
 #include "model/group_listener.h"
 #include "outbox/error.h"
 
@@ -178,6 +180,18 @@ Inbox::~Inbox() {
 
 bool Inbox::first(Connection& own, std::string_view group, std::string_view event_id) {
   return impl_->first(own, group, event_id);
+}
+
+void Inbox::first_async(AsyncExecutor executor, std::string_view group, std::string_view event_id,
+                        Answered done) {
+  internal::replay<bool>(
+      std::move(executor), impl_->store(), "Inbox::first_async()",
+      [this, group = std::string(group), id = std::string(event_id)](Connection& on) {
+        return impl_->first(on, group, id);
+      },
+      [done = std::move(done)](std::exception_ptr error, std::optional<bool> first) {
+        done(std::move(error), first.value_or(false));
+      });
 }
 
 void Inbox::give_up(Transaction& tx) noexcept {

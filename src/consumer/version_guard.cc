@@ -1,10 +1,12 @@
 #include <limits>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "base/utf8.h"
 #include "consumer/dialect.h"
+#include "consumer/replay.h"
 #include "outbox/consumer/inbox.h"
 #include "outbox/error.h"
 
@@ -67,6 +69,8 @@ class VersionGuard::Impl {
                update_, std::vector<Parameter>{version, key[0], key[1], key[2], version}) == 1;
   }
 
+  const Store& store() const { return *store_; }
+
  private:
   // Constant after construction.
   const std::shared_ptr<Store> store_;
@@ -90,6 +94,19 @@ bool VersionGuard::advance(Transaction& tx, std::string_view group, std::string_
 bool VersionGuard::advance(Connection& own, std::string_view group, std::string_view aggregate_type,
                            std::string_view aggregate_id, std::int64_t version) {
   return impl_->advance(own, group, aggregate_type, aggregate_id, version);
+}
+
+void VersionGuard::advance_async(AsyncExecutor executor, std::string_view group,
+                                 std::string_view aggregate_type, std::string_view aggregate_id,
+                                 std::int64_t version, Answered done) {
+  internal::replay<bool>(
+      std::move(executor), impl_->store(), "VersionGuard::advance_async()",
+      [this, group = std::string(group), type = std::string(aggregate_type),
+       id = std::string(aggregate_id),
+       version](Connection& on) { return impl_->advance(on, group, type, id, version); },
+      [done = std::move(done)](std::exception_ptr error, std::optional<bool> newer) {
+        done(std::move(error), newer.value_or(false));
+      });
 }
 
 }  // namespace outbox

@@ -55,8 +55,8 @@ struct OpenHere {
 
 std::string savepoint_name(std::size_t depth) { return "outbox_" + std::to_string(depth); }
 
-// Calls one member of every hook, in order; what they throw is logged, and does not reach the
-// caller.
+}  // namespace
+
 void call_hooks(std::span<const std::shared_ptr<WriterHook>> hooks, const Logger& log,
                 void (WriterHook::*member)(std::span<const Written>),
                 const std::vector<Written>& events) {
@@ -73,8 +73,6 @@ void call_hooks(std::span<const std::shared_ptr<WriterHook>> hooks, const Logger
     }
   }
 }
-
-}  // namespace
 
 // --- An open transaction ---
 
@@ -466,13 +464,18 @@ std::vector<std::string> Writer::write_in(internal::TransactionState& state,
   return ids;
 }
 
-std::vector<Written> Writer::insert(Connection& connection, std::vector<Draft> drafts,
-                                    bool own_connection) {
+std::vector<Event> Writer::events_of(std::vector<Draft> drafts) const {
   for (const auto& hook : options_.hooks) hook->before_write(drafts);
-  if (drafts.empty()) return {};
   std::vector<Event> events;
   events.reserve(drafts.size());
   for (Draft& draft : drafts) events.push_back(make_event(std::move(draft), store_->clock()));
+  return events;
+}
+
+std::vector<Written> Writer::insert(Connection& connection, std::vector<Draft> drafts,
+                                    bool own_connection) {
+  std::vector<Event> events = events_of(std::move(drafts));
+  if (events.empty()) return {};
   // A row that is claimed for us but never told of would wait for its lock to
   // expire.
   InsertOptions how;
@@ -501,9 +504,12 @@ WriteToken::WriteToken(std::vector<Written> events, std::vector<std::shared_ptr<
       hooks_(std::move(hooks)),
       log_(std::move(log)) {}
 
-void WriteToken::committed() {
+void WriteToken::committed() { tell(&WriterHook::after_commit); }
+void WriteToken::rolled_back() { tell(&WriterHook::after_rollback); }
+
+void WriteToken::tell(void (WriterHook::*member)(std::span<const Written>)) {
   const std::vector<Written> events = std::exchange(events_, {});
-  internal::call_hooks(hooks_, log_, &WriterHook::after_commit, events);
+  internal::call_hooks(hooks_, log_, member, events);
 }
 
 // --- Savepoint ---

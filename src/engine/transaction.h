@@ -13,10 +13,17 @@
 #include "base/rate_limit.h"
 #include "base/thread.h"
 #include "engine/engine.h"
+#include "outbox/log.h"
 #include "outbox/spi/store.h"
 #include "outbox/writer.h"
 
 namespace outbox::internal {
+
+// Calls one member of every hook, in order; what they throw is logged, and does not reach the
+// caller.
+void call_hooks(std::span<const std::shared_ptr<WriterHook>> hooks, const Logger& log,
+                void (WriterHook::*member)(std::span<const Written>),
+                const std::vector<Written>& events);
 
 class OpenTransactions;
 

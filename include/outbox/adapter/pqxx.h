@@ -1,22 +1,22 @@
-// Events in transactions of libpqxx, 6.4 or later.
+// Events in transactions of libpqxx, 6.4 or later, and 7.
 //
 // Includes <pqxx/pqxx>, and so needs that library; link it beside outbox::postgres.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <pqxx/pqxx>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "outbox/adapter/executor.h"
 #include "outbox/error.h"
-#include "outbox/postgres.h"
 #include "outbox/spi/store.h"
 
 namespace outbox {
 
-// A transaction of the user's own, for Writer::write(connection, draft):
+// A transaction of the user's own, for Writer::write(connection, draft) and the consumer patterns:
 //
 //   pqxx::work tx{connection};
 //   tx.exec("UPDATE ...");
@@ -32,28 +32,42 @@ namespace outbox {
 // itself, and when it is used after the transaction's end. Other errors are pqxx's
 // own, which its users know how to tell apart: pqxx::unique_violation for an id that is
 // taken, pqxx::broken_connection; and pqxx::in_doubt_error, from tx.commit(), for an
-// outcome that is unknown: then leave token.committed() out.
+// outcome that is unknown: then leave token.committed() out. The rest is as
+// adapter/executor.h says, because libpqxx hides its PGconn.
 inline std::unique_ptr<Connection> wrap(pqxx::transaction_base& tx, Store& store) {
   if (dynamic_cast<pqxx::nontransaction*>(&tx) != nullptr) {
     throw MisuseError(
         "an event was to be written in a pqxx::nontransaction, which is no transaction: use "
         "pqxx::work");
   }
-  return postgres::via_executor(store, [&tx](const std::string& sql) {
+  Executor executor = [&tx](const std::string& sql) {
     try {
       // Not by parameters: in libpqxx 6 those go past the transaction, which then neither
       // begins nor notices that it has ended.
       const pqxx::result result = tx.exec(sql);
-      std::vector<std::array<std::int64_t, 2>> rows;
-      for (const auto& row : result) {
-        rows.push_back({row[0].as<std::int64_t>(), row[1].as<std::int64_t>()});
+      ExecutorResult answer{.changed = static_cast<std::int64_t>(result.affected_rows())};
+      const auto columns = result.columns();
+      for (auto column = columns; column > 0; --column) {
+        answer.columns.insert(answer.columns.begin(), result.column_name(column - 1));
       }
-      return rows;
+      for (const auto& row : result) {
+        std::vector<Value> values;
+        for (const auto& field : row) {
+          if (field.is_null()) {
+            values.emplace_back(nullptr);
+          } else {
+            values.emplace_back(std::string(field.c_str(), field.size()));
+          }
+        }
+        answer.rows.push_back(std::move(values));
+      }
+      return answer;
     } catch (const pqxx::usage_error& error) {
-      throw MisuseError(std::string("an event was to be written outside a transaction: ") +
+      throw MisuseError(std::string("a statement was to be run outside a transaction: ") +
                         error.what());
     }
-  });
+  };
+  return wrap(std::move(executor), store);
 }
 
 }  // namespace outbox

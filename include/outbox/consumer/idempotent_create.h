@@ -22,6 +22,7 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -32,6 +33,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "outbox/adapter/executor.h"
 #include "outbox/error.h"
 #include "outbox/export.h"
 #include "outbox/listener.h"
@@ -178,8 +180,8 @@ class OUTBOX_EXPORT IdempotentCreate {
   // does: repeat the request, and it will tell.
   template <class F>
   auto run(const CreateRequest& request, F work) {
-    using T = ResultOf<F>;
-    return typed<T>(run_recorded(request, recorded<T>(std::move(work))));
+    using T = ResultOf<F, Transaction&, const NewIds&>;
+    return typed<T>(run_recorded(request, recorded<Work, T>(std::move(work))));
   }
 
   // In the caller's transaction, of the same writer (of another database: MisuseError), which
@@ -196,9 +198,36 @@ class OUTBOX_EXPORT IdempotentCreate {
   // is stricter than READ COMMITTED, a change that it cannot see.
   template <class F>
   auto join(Transaction& tx, const CreateRequest& request, F work) {
-    using T = ResultOf<F>;
-    return typed<T>(join_recorded(tx, request, recorded<T>(std::move(work))));
+    using T = ResultOf<F, Transaction&, const NewIds&>;
+    return typed<T>(join_recorded(tx, request, recorded<Work, T>(std::move(work))));
   }
+
+  // The same in a transaction of the user's own (see outbox::wrap() in postgres.h and its likes),
+  // on the writer's database. Whatever it throws, what the work throws included, roll that
+  // transaction back: nothing is recorded then, and the next call may create, with other ids. If it
+  // was committed nevertheless, the request stays in progress until its lease is over. That this
+  // thread has joined a key there is not known: a second call with it waits for its own thread,
+  // until the database gives up.
+  //
+  // Throws MisuseError if no transaction is open, as far as the connection can tell.
+  //
+  // `work` is called as work(const NewIds& ids).
+  template <class F>
+  auto join(Connection& own, const CreateRequest& request, F work) {
+    using T = ResultOf<F, const NewIds&>;
+    return typed<T>(join_recorded(own, request, recorded<OwnWork, T>(std::move(work))));
+  }
+
+  // The same without waiting, by an executor (adapter/executor.h). If the request is this call's to
+  // create, `work` is called with the ids, and calls `finish`, once, with what it failed of or with
+  // the result as it is recorded. `done` is called once, with the error, after which the
+  // transaction is to be rolled back, or with what came of the request. This object must live until
+  // then.
+  using Finish = std::function<void(std::exception_ptr error, std::string result)>;
+  using AsyncWork = std::function<void(const NewIds& ids, Finish finish)>;
+  using CreateDone = std::function<void(std::exception_ptr error, Creation<> creation)>;
+  void join_async(AsyncExecutor executor, const CreateRequest& request, AsyncWork work,
+                  CreateDone done);
 
   // As Inbox::purge() and its likes. Requests in progress are kept until their lease
   // is over.
@@ -212,28 +241,31 @@ class OUTBOX_EXPORT IdempotentCreate {
   // With the result as it is recorded.
   using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
   Creation<> run_recorded(const CreateRequest& request, const Work& work);
+  using OwnWork = std::function<std::string(const NewIds& ids)>;
   Creation<> join_recorded(Transaction& tx, const CreateRequest& request, const Work& work);
+  Creation<> join_recorded(Connection& own, const CreateRequest& request, const OwnWork& work);
 
-  template <class F>
+  template <class F, class... Args>
   struct ResultOfWork {
     static_assert(
-        std::is_invocable_v<F&, Transaction&, const NewIds&>,
-        "the work of IdempotentCreate takes (outbox::Transaction&, const outbox::NewIds&)");
-    using Returned = std::remove_cvref_t<std::invoke_result_t<F&, Transaction&, const NewIds&>>;
+        std::is_invocable_v<F&, Args...>,
+        "the work of IdempotentCreate takes (outbox::Transaction&, const outbox::NewIds&), or on a "
+        "connection of the user's own (const outbox::NewIds&)");
+    using Returned = std::remove_cvref_t<std::invoke_result_t<F&, Args...>>;
     static_assert(!std::is_void_v<Returned>,
                   "the work of IdempotentCreate returns its result: text, an integer, or a type "
                   "with an outbox::ResultText");
     using Type = std::conditional_t<std::is_convertible_v<Returned, std::string_view>, std::string,
                                     Returned>;
   };
-  template <class F>
-  using ResultOf = typename ResultOfWork<F>::Type;
+  template <class F, class... Args>
+  using ResultOf = typename ResultOfWork<F, Args...>::Type;
 
-  template <class T, class F>
-  static Work recorded(F work) {
+  template <class AnyWork, class T, class F>
+  static AnyWork recorded(F work) {
     if (internal::is_null(work)) return nullptr;
-    return [work = std::move(work)](Transaction& tx, const NewIds& ids) mutable {
-      return ResultText<T>::to_text(T(work(tx, ids)));
+    return [work = std::move(work)](auto&... args) mutable {
+      return ResultText<T>::to_text(T(work(args...)));
     };
   }
 

@@ -25,12 +25,14 @@
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <stop_token>
 #include <string_view>
 #include <utility>
 
+#include "outbox/adapter/executor.h"
 #include "outbox/event.h"
 #include "outbox/export.h"
 #include "outbox/listener.h"
@@ -82,10 +84,17 @@ class OUTBOX_EXPORT Inbox {
   template <std::invocable Effect>
   bool once(Transaction& tx, std::string_view group, std::string_view event_id, Effect&& effect);
 
-  // The same in a transaction of the user's own (see the adapters in sqlite.h and its
+  // The same in a transaction of the user's own (see outbox::wrap() in postgres.h and its
   // likes): true the first time, when the effect is up to the caller. If the effect
   // fails, roll back. Throws MisuseError if no transaction is open.
   [[nodiscard]] bool first(Connection& own, std::string_view group, std::string_view event_id);
+
+  // The same without waiting, by an executor (adapter/executor.h): `done` is called once, when the
+  // database has answered, with what failed, or with whether this is the first time. The inbox must
+  // live until then.
+  using Answered = std::function<void(std::exception_ptr error, bool first)>;
+  void first_async(AsyncExecutor executor, std::string_view group, std::string_view event_id,
+                   Answered done);
 
   // A listener that begins a transaction of the writer, calls `effect` once for each
   // event, and commits. The effect must not end the transaction; it may write events in
@@ -140,6 +149,12 @@ class OUTBOX_EXPORT VersionGuard {
   [[nodiscard]] bool advance(Connection& own, std::string_view group,
                              std::string_view aggregate_type, std::string_view aggregate_id,
                              std::int64_t version);
+
+  // The same without waiting, as Inbox::first_async().
+  using Answered = std::function<void(std::exception_ptr error, bool newer)>;
+  void advance_async(AsyncExecutor executor, std::string_view group,
+                     std::string_view aggregate_type, std::string_view aggregate_id,
+                     std::int64_t version, Answered done);
 
  private:
   class Impl;

@@ -33,6 +33,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "outbox/event.h"
@@ -40,7 +41,13 @@
 #include "outbox/options.h"
 #include "outbox/row.h"
 
+struct pg_conn;   // libpq's PGconn
+struct st_mysql;  // libmariadb's MYSQL
+struct sqlite3;
+
 namespace outbox {
+
+class ExecutorDialect;
 
 enum class Status : std::uint8_t { pending = 0, done = 1, retry = 2, dead = 3 };
 
@@ -469,6 +476,9 @@ class OUTBOX_EXPORT Watch {
   virtual ~Watch() = default;
 };
 
+// A connection of the user's own.
+using ExternalHandle = std::variant<pg_conn*, st_mysql*, sqlite3*>;
+
 // One table of events in one database. Thread-safe.
 class OUTBOX_EXPORT Store {
  public:
@@ -487,6 +497,15 @@ class OUTBOX_EXPORT Store {
   // A connection from the pool. Waits while all are in use, up to a deadline;
   // then throws RetryableError that says which limit was hit.
   virtual std::unique_ptr<Connection> connect() = 0;
+
+  // The user's own connection as one of ours, to write events in its transactions; see
+  // outbox::wrap() in postgres.h and its likes. Throws MisuseError if it is not open, or not one of
+  // this store's database.
+  virtual std::unique_ptr<Connection> wrap(ExternalHandle handle);
+
+  // Makes statements for client libraries that are used by an executor; null if the store takes
+  // none. See external.h.
+  virtual std::shared_ptr<const ExecutorDialect> executor_dialect() const { return nullptr; }
 
   virtual std::unique_ptr<Instance> join(InstanceOptions options) = 0;
 

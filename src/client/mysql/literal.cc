@@ -58,6 +58,16 @@ void append_literal(std::string& sql, std::string_view text) {
   sql += '\'';
 }
 
+void append_ascii_literal(std::string& sql, std::string_view text) {
+  const bool is_harmless = std::all_of(text.begin(), text.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view(" _-+.,/=@").find(c) != std::string_view::npos;
+  });
+  sql += "_utf8mb4 ";
+  if (!is_harmless) return append_hex(sql, text);
+  sql.append("'").append(text).append("'");
+}
+
 void append_literal(std::string& sql, Bytes bytes) { append_hex(sql, bytes.data); }
 
 void append_literal(std::string& sql, Time time) {

@@ -49,6 +49,10 @@ void append_literal(std::string& sql, const std::optional<T>& value) {
   append_literal(sql, nullptr);
 }
 
+// A text in plain ASCII, without anything that a client library could take for a placeholder of its
+// own: in hexadecimal unless it is harmless.
+void append_ascii_literal(std::string& sql, std::string_view text);
+
 // "2026-03-01 12:00:00.000000". Times that the database cannot store are cut to those
 // that it can.
 std::string datetime_text(Time time);
@@ -77,9 +81,12 @@ class Built {
     fill(sql.text, args...);
   }
 
+  // How texts are written: as append_literal() does, or append_ascii_literal().
+  enum class Texts { utf8, ascii };
+
   // `purpose` completes "cannot ..." in an error; both must outlive the statement.
-  Built(std::string_view purpose, const SqlContext& context)
-      : purpose_(purpose), context_(context) {}
+  Built(std::string_view purpose, const SqlContext& context, Texts texts = Texts::utf8)
+      : purpose_(purpose), context_(context), texts_(texts) {}
 
   // SQL text, with the names that the context fills in.
   Built& sql(std::string_view text) {
@@ -100,7 +107,7 @@ class Built {
 
   template <class T>
   Built& value(const T& value) {
-    append_literal(text_, value);
+    append(value);
     return *this;
   }
 
@@ -110,7 +117,7 @@ class Built {
     bool first = true;
     for (const auto& each : values) {
       if (!std::exchange(first, false)) text_ += ',';
-      append_literal(text_, each);
+      append(each);
     }
     return *this;
   }
@@ -119,8 +126,8 @@ class Built {
   template <class First, class... Rest>
   Built& row(const First& first, const Rest&... rest) {
     text_ += '(';
-    append_literal(text_, first);
-    ((text_ += ',', append_literal(text_, rest)), ...);
+    append(first);
+    ((text_ += ',', append(rest)), ...);
     text_ += ')';
     return *this;
   }
@@ -135,6 +142,19 @@ class Built {
   const std::string& text() const { return text_; }
 
  private:
+  template <class T>
+  void append(const T& value) {
+    if constexpr (std::convertible_to<const T&, std::string_view>) {
+      if (texts_ == Texts::ascii) return append_ascii_literal(text_, value);
+    }
+    append_literal(text_, value);
+  }
+  template <class T>
+  void append(const std::optional<T>& value) {
+    if (value) return append(*value);
+    append_literal(text_, nullptr);
+  }
+
   template <class T>
   void fill_next(std::string_view& text, const T& arg) {
     const std::size_t place = text.find('?');
@@ -159,6 +179,7 @@ class Built {
 
   const std::string_view purpose_;
   const SqlContext& context_;
+  const Texts texts_ = Texts::utf8;
   std::string text_;
 };
 

@@ -87,7 +87,7 @@ class Session {
   ResultHandle try_script(const char* text) noexcept;
 
   // A statement of the user's, with ? or $1, $2, ... for the values, whose types the
-  // server infers; see placeholders.h. Texts are UTF-8: throws MisuseError for one that is more
+  // server infers; see user_statement.h. Texts are UTF-8: throws MisuseError for one that is more
   // than ASCII if the connection has another encoding.
   std::int64_t execute(std::string_view text, std::span<const Parameter> values);
   std::vector<ResultRow> query(std::string_view text, std::span<const Parameter> values);

@@ -4,6 +4,7 @@
 #include <charconv>
 #include <cstddef>
 #include <memory>
+#include <optional>
 #include <string_view>
 #include <utility>
 #include <variant>
@@ -127,14 +128,17 @@ bool begins_word(char c) {
 
 bool goes_on_in_word(char c) { return begins_word(c) || is_digit(c) || c == '$'; }
 
-// Goes through a statement as the server's scanner does.
-class Numbering {
+// Goes through a statement as the server's scanner does, and puts something else in the place of
+// its placeholders: numbers in that of each `?`, or literals in that of $1, $2, ...
+class Replacing {
  public:
-  Numbering(std::string_view sql, bool backslashes) : rest_(sql), backslashes_(backslashes) {
-    numbered_.reserve(sql.size() + 16);
+  Replacing(std::string_view sql, bool backslashes,
+            std::optional<std::span<const std::string>> literals = std::nullopt)
+      : rest_(sql), backslashes_(backslashes), literals_(literals) {
+    result_.reserve(sql.size() + 16);
   }
 
-  // False if the statement has placeholders of the server's own.
+  // False if `?` was to be replaced, and the statement has placeholders of the server's own.
   bool run() {
     while (!rest_.empty()) {
       const char c = rest_.front();
@@ -147,13 +151,18 @@ class Numbering {
       } else if (c == '"') {
         take_quoted('"', false);
       } else if (c == '$') {
-        if (rest_.size() > 1 && is_digit(rest_[1])) return false;
-        take_dollar_quoted();
+        const bool is_placeholder = rest_.size() > 1 && is_digit(rest_[1]);
+        if (is_placeholder && !literals_) return false;
+        if (is_placeholder) {
+          take_number();
+        } else {
+          take_dollar_quoted();
+        }
       } else if (rest_.starts_with("--")) {
         take(std::min(rest_.find('\n'), rest_.size()));
       } else if (rest_.starts_with("/*")) {
         take_comment();
-      } else if (c == '?') {
+      } else if (c == '?' && !literals_) {
         take_question_mark();
       } else {
         take(1);
@@ -162,11 +171,14 @@ class Numbering {
     return true;
   }
 
-  std::string& result() { return numbered_; }
+  std::string& result() { return result_; }
+
+  // How many values the statement takes.
+  std::size_t placeholders() const { return placeholders_; }
 
  private:
   void take(std::size_t size) {
-    numbered_.append(rest_.substr(0, size));
+    result_.append(rest_.substr(0, size));
     rest_.remove_prefix(std::min(size, rest_.size()));
   }
 
@@ -216,6 +228,17 @@ class Numbering {
     } while (depth > 0 && !rest_.empty());
   }
 
+  void take_number() {
+    std::size_t number = 0;
+    const char* const digits = rest_.data() + 1;
+    const char* const end = std::from_chars(digits, rest_.data() + rest_.size(), number).ptr;
+    rest_.remove_prefix(static_cast<std::size_t>(end - rest_.data()));
+    placeholders_ = std::max(placeholders_, number);
+    // A word before it would become part of it, or say what kind of literal it is.
+    if (number > 0 && number <= literals_->size())
+      result_.append(" ").append((*literals_)[number - 1]);
+  }
+
   void take_question_mark() {
     if (rest_.starts_with("??")) {
       rest_.remove_prefix(1);
@@ -228,25 +251,37 @@ class Numbering {
       return rest_.size() > 1 && rest_[1] == second && (rest_.size() == 2 || rest_[2] != second);
     };
     if (is_operator('|') || is_operator('&')) return take(2);
-    if (numbered_.ends_with('@')) return take(1);
-    numbered_.append("$").append(std::to_string(++placeholders_));
+    if (result_.ends_with('@')) return take(1);
+    result_.append("$").append(std::to_string(++placeholders_));
     rest_.remove_prefix(1);
     // Digits and words would become part of it.
-    if (!rest_.empty() && goes_on_in_word(rest_.front())) numbered_.push_back(' ');
+    if (!rest_.empty() && goes_on_in_word(rest_.front())) result_.push_back(' ');
   }
 
   std::string_view rest_;
   const bool backslashes_;
-  std::string numbered_;
-  int placeholders_ = 0;
+  const std::optional<std::span<const std::string>> literals_;
+  std::string result_;
+  std::size_t placeholders_ = 0;
 };
 
 }  // namespace
 
 std::string numbered(std::string_view sql, bool backslashes) {
-  Numbering numbering(sql, backslashes);
+  Replacing numbering(sql, backslashes);
   if (!numbering.run()) return std::string(sql);
   return std::move(numbering.result());
+}
+
+std::string filled_in(std::string_view sql, bool backslashes,
+                      std::span<const std::string> literals) {
+  Replacing filling(sql, backslashes, literals);
+  filling.run();
+  if (filling.placeholders() != literals.size()) {
+    throw MisuseError("the statement takes " + std::to_string(filling.placeholders()) +
+                      " values, and was given " + std::to_string(literals.size()));
+  }
+  return std::move(filling.result());
 }
 
 }  // namespace outbox::postgres

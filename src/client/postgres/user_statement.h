@@ -56,4 +56,9 @@ Value value_of(const PGresult* result, int row, int column);
 // off), not in E'...' alone.
 std::string numbered(std::string_view sql, bool backslashes);
 
+// The statement with a literal in the place of each $1, $2, ... that is a placeholder. Throws
+// MisuseError if it names one that there is none for, or leaves one out.
+std::string filled_in(std::string_view sql, bool backslashes,
+                      std::span<const std::string> literals);
+
 }  // namespace outbox::postgres

@@ -117,6 +117,38 @@ struct NewRow {
   const OptionalText owner;
 };
 
+std::vector<NewRow> new_rows(const Options& store, std::span<const Event> events,
+                             const InsertOptions& options) {
+  const Time now = store.clock->now();
+  std::vector<NewRow> rows;
+  rows.reserve(events.size());
+  for (const Event& event : events) {
+    rows.emplace_back(event, now, null_if_empty(options.owner), *store.codec);
+  }
+  return rows;
+}
+
+// How many of these rows one statement takes.
+std::size_t how_many_fit(std::span<const NewRow> rows, std::size_t max_packet) {
+  const std::size_t most = std::min(kManyBytes, max_packet);
+  std::size_t bytes = kHeadBytes;
+  std::size_t fit = 0;
+  while (fit < rows.size() && fit < kMostRows) {
+    bytes += rows[fit].bytes();
+    if (bytes > most && fit > 0) break;
+    ++fit;
+  }
+  return fit;
+}
+
+void append_insert(Built& statement, std::span<const NewRow> rows) {
+  statement.sql(sql::kInsertHead);
+  for (const NewRow& row : rows) {
+    if (&row != &rows.front()) statement.sql(",");
+    row.append_to(statement);
+  }
+}
+
 // Inserts rows with as few statements as the server allows, all of them or none.
 // Used by one thread at a time.
 class Insertion {
@@ -148,15 +180,7 @@ class Insertion {
 
   // How many of the rows that are left the next statement takes.
   std::size_t next_portion() const {
-    const auto left = rows_.subspan(refs_.size());
-    const std::size_t most = std::min(kManyBytes, session_.max_packet());
-    std::size_t bytes = kHeadBytes;
-    std::size_t fit = 0;
-    while (fit < left.size() && fit < kMostRows) {
-      bytes += left[fit].bytes();
-      if (bytes > most && fit > 0) break;
-      ++fit;
-    }
+    const std::size_t fit = how_many_fit(rows_.subspan(refs_.size()), session_.max_packet());
     if (!session_.prepares()) return fit;
     return fit >= kManyRows ? kManyRows : fit >= kSomeRows ? kSomeRows : fit;
   }
@@ -189,11 +213,7 @@ class Insertion {
 
   Result send_as_text(std::span<const NewRow> rows) {
     Built statement(kPurpose, config_of(session_));
-    statement.sql(sql::kInsertHead);
-    for (const NewRow& row : rows) {
-      if (&row != &rows.front()) statement.sql(",");
-      row.append_to(statement);
-    }
+    append_insert(statement, rows);
     return session_.run(statement);
   }
 
@@ -221,14 +241,20 @@ int shard_of(const Event& event) {
 
 std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
                                 const InsertOptions& options) {
-  const Options& store = config_of(session).options;
-  const Time now = store.clock->now();
-  std::vector<NewRow> rows;
-  rows.reserve(events.size());
-  for (const Event& event : events) {
-    rows.emplace_back(event, now, null_if_empty(options.owner), *store.codec);
-  }
+  const std::vector<NewRow> rows = new_rows(config_of(session).options, events, options);
   return Insertion(session, rows).run();
+}
+
+InsertText insert_text(const StoreConfig& config, std::span<const Event> events,
+                       const InsertOptions& options) {
+  const std::vector<NewRow> all =
+      new_rows(config.options, events.first(std::min(events.size(), kMostRows)), options);
+  const auto rows = std::span(all).first(how_many_fit(all, config.max_packet));
+  Built statement("insert events", config, Built::Texts::ascii);
+  append_insert(statement, rows);
+  InsertText text{.sql = statement.text()};
+  for (const NewRow& row : rows) text.refs.push_back(row.ref(0));
+  return text;
 }
 
 namespace {

@@ -27,6 +27,15 @@ int shard_of(const Event& event);
 std::vector<RowRef> insert_rows(Session& session, std::span<const Event> events,
                                 const InsertOptions& options);
 
+// An INSERT of the first of these events, as many as one statement takes, for somebody else to run:
+// in plain ASCII, with the addresses that the rows will have but for their seq.
+struct InsertText {
+  std::string sql{};
+  std::vector<RowRef> refs{};
+};
+InsertText insert_text(const StoreConfig& config, std::span<const Event> events,
+                       const InsertOptions& options);
+
 // A connection from the pool. Used by one thread at a time.
 //
 // The server rolls a transaction back by itself (a deadlock), or commits it (a statement

@@ -110,10 +110,10 @@ TEST_F(MysqlErrorsTest, AnotherDefaultDatabaseDoesNotLeadEventsAstray) {
   const auto store = open_store();
   {
     test::Mysql own(other.url());
-    ExternalConnection external(own.handle(), *store);
+    const auto external = wrap(own.handle(), *store);
     const Event event = simple_event("external");
     own.execute("BEGIN");
-    external.insert({&event, 1}, {});
+    external->insert({&event, 1}, {});
     own.execute("COMMIT");
   }
   {
@@ -137,9 +137,9 @@ class MysqlOtherAddressTest : public MysqlErrorsTest {
   }
   void insert(test::Mysql& own, Store& store, const std::string& id) {
     const Event event = simple_event(id);
-    ExternalConnection external(own.handle(), store);
+    const auto external = wrap(own.handle(), store);
     own.execute("BEGIN");
-    external.insert({&event, 1}, {});
+    external->insert({&event, 1}, {});
     own.execute("COMMIT");
   }
 };

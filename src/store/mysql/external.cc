@@ -1,34 +1,22 @@
 #include <string>
+#include <variant>
 
 #include "base/quote.h"
 #include "client/mysql/session.h"
+#include "model/external_connection.h"
 #include "outbox/error.h"
-#include "outbox/mysql.h"
 #include "store/mysql/connection.h"
 #include "store/mysql/mysql_store.h"
 
 namespace outbox::mysql {
 namespace {
 
-StoreConfigPtr config_of_store(Store& store) {
-  if (const auto* mysql_store = dynamic_cast<MysqlStore*>(&store)) {
-    return mysql_store->config();
-  }
-  throw MisuseError("mysql::ExternalConnection needs a MySQL store, not " + store.description());
-}
-
 MYSQL* checked(MYSQL* conn) {
-  if (conn == nullptr) throw MisuseError("mysql::ExternalConnection was given a null connection");
+  if (conn == nullptr) throw MisuseError("outbox::wrap() was given a null MYSQL");
   if (mysql_get_socket(conn) == MARIADB_INVALID_SOCKET) {
-    throw MisuseError("mysql::ExternalConnection was given a connection that is not open");
+    throw MisuseError("outbox::wrap() was given a MYSQL that is not connected");
   }
   return conn;
-}
-
-[[noreturn]] void refuse(const char* call) {
-  throw MisuseError(std::string("mysql::ExternalConnection::") + call +
-                    "(): the transaction on an external connection is its owner's; begin and end "
-                    "it with libmariadb's own API");
 }
 
 // The row must go where the store's reader looks for it. Under another address there may be the
@@ -40,32 +28,25 @@ void check_same_tables(Session& session) {
   const std::string born = born_at(session);
   if (born.empty()) return;  // the INSERT says what is missing
   if (born != config.born) {
-    throw MisuseError("mysql::ExternalConnection was given a connection to another server (" +
-                      quote(place) + "), and the store is the " + config.description +
+    throw MisuseError("outbox::wrap() was given a connection to another server (" + quote(place) +
+                      "), and the store is the " + config.description +
                       ": its tables there are others; connect to the same server");
   }
   config.places.add(place);
 }
 
-}  // namespace
-
-class ExternalConnection::Impl {
+class MysqlConnection final : public ExternalConnection {
  public:
-  Impl(MYSQL* conn, const StoreConfigPtr& config)
+  MysqlConnection(MYSQL* conn, const StoreConfigPtr& config)
       : session_(conn, config, config->max_packet, Session::Prepare::never) {}
-
-  Session& session() {
-    config_of(session_).check_process();
-    return session_;
-  }
 
   // An error does not say what it has left of the transaction (nothing, if it was a
   // deadlock); the next answer does.
-  bool in_transaction() {
+  bool in_transaction() const override {
     // Errors say nothing about the transaction. That of a statement of ours was forgotten by
     // the library when the statement was closed.
     if (mysql_errno(session_.handle()) != 0 || session_.last_failure().ended_transaction()) {
-      session().run_text("DO 0", "look at the connection");
+      checked_session().run_text("DO 0", "look at the connection");
       session_.forget_failure();
     }
     unsigned status = 0;
@@ -73,44 +54,40 @@ class ExternalConnection::Impl {
     return (status & SERVER_STATUS_IN_TRANS) != 0 || (status & SERVER_STATUS_AUTOCOMMIT) == 0;
   }
 
+  std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
+    Session& session = checked_session();
+    if (!in_transaction()) {
+      throw MisuseError("an event was to be written outside a transaction (" +
+                        config_of(session).description +
+                        ", an external connection): run BEGIN on it first; after a deadlock the "
+                        "server has rolled back, so start over");
+    }
+    check_same_tables(session);
+    return insert_rows(session, events, options);
+  }
+
+  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override {
+    return checked_session().execute(sql, values);
+  }
+  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override {
+    return checked_session().query(sql, values);
+  }
+
  private:
-  Session session_;
+  Session& checked_session() const {
+    config_of(session_).check_process();
+    return session_;
+  }
+
+  mutable Session session_;
 };
 
-ExternalConnection::ExternalConnection(st_mysql* conn, Store& store)
-    : impl_(std::make_unique<Impl>(checked(conn), config_of_store(store))) {}
+}  // namespace
 
-ExternalConnection::~ExternalConnection() = default;
-
-bool ExternalConnection::in_transaction() const { return impl_->in_transaction(); }
-
-std::vector<RowRef> ExternalConnection::insert(std::span<const Event> events,
-                                               const InsertOptions& options) {
-  Session& session = impl_->session();
-  if (!impl_->in_transaction()) {
-    throw MisuseError("an event was to be written outside a transaction (" +
-                      config_of(session).description +
-                      ", an external connection): run BEGIN on it first; after a deadlock the "
-                      "server has rolled back, so start over");
-  }
-  check_same_tables(session);
-  return insert_rows(session, events, options);
-}
-
-void ExternalConnection::begin() { refuse("begin"); }
-void ExternalConnection::commit() { refuse("commit"); }
-void ExternalConnection::rollback() { refuse("rollback"); }
-void ExternalConnection::savepoint(const std::string& /*name*/) { refuse("savepoint"); }
-void ExternalConnection::release(const std::string& /*name*/) { refuse("release"); }
-void ExternalConnection::rollback_to(const std::string& /*name*/) { refuse("rollback_to"); }
-
-std::int64_t ExternalConnection::execute(std::string_view sql, std::span<const Parameter> values) {
-  return impl_->session().execute(sql, values);
-}
-
-std::vector<ResultRow> ExternalConnection::query(std::string_view sql,
-                                                 std::span<const Parameter> values) {
-  return impl_->session().query(sql, values);
+std::unique_ptr<Connection> MysqlStore::wrap(ExternalHandle handle) {
+  auto* const* conn = std::get_if<st_mysql*>(&handle);
+  if (conn == nullptr) return Store::wrap(handle);  // refuses
+  return std::make_unique<MysqlConnection>(checked(*conn), config());
 }
 
 }  // namespace outbox::mysql

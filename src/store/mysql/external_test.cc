@@ -20,7 +20,7 @@ class MysqlExternalConnectionTest : public MysqlTest {
     mine_ = std::make_unique<test::Mysql>(url());
   }
 
-  static void insert(ExternalConnection& external, const std::string& id) {
+  static void insert(Connection& external, const std::string& id) {
     const Event event = simple_event(id);
     external.insert({&event, 1}, {});
   }
@@ -30,14 +30,14 @@ class MysqlExternalConnectionTest : public MysqlTest {
 };
 
 TEST_F(MysqlExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  ExternalConnection external(mine_->handle(), *store_);
-  EXPECT_FALSE(external.in_transaction());
+  const auto external = wrap(mine_->handle(), *store_);
+  EXPECT_FALSE(external->in_transaction());
   mine_->execute("BEGIN");
-  EXPECT_TRUE(external.in_transaction());
-  insert(external, "lost");
+  EXPECT_TRUE(external->in_transaction());
+  insert(*external, "lost");
   mine_->execute("ROLLBACK");
   mine_->execute("BEGIN");
-  insert(external, "kept");
+  insert(*external, "kept");
   EXPECT_FALSE(store_->find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
   EXPECT_FALSE(store_->find("lost"));
@@ -45,21 +45,21 @@ TEST_F(MysqlExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransaction
 }
 
 TEST_F(MysqlExternalConnectionTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
-  ExternalConnection external(mine_->handle(), *store_);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "run BEGIN"));
-  EXPECT_THROW(external.insert({}, {}), MisuseError);
+  const auto external = wrap(mine_->handle(), *store_);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "e"); }), "run BEGIN"));
+  EXPECT_THROW(external->insert({}, {}), MisuseError);
   mine_->execute("BEGIN; COMMIT");
-  EXPECT_THROW(insert(external, "e"), MisuseError);
+  EXPECT_THROW(insert(*external, "e"), MisuseError);
   EXPECT_FALSE(store_->find("e"));
 }
 
 TEST_F(MysqlExternalConnectionTest, WithoutAutocommitEveryStatementIsInATransaction) {
   mine_->execute("SET autocommit = 0");
-  ExternalConnection external(mine_->handle(), *store_);
-  EXPECT_TRUE(external.in_transaction());
-  insert(external, "lost");
+  const auto external = wrap(mine_->handle(), *store_);
+  EXPECT_TRUE(external->in_transaction());
+  insert(*external, "lost");
   mine_->execute("ROLLBACK");
-  insert(external, "kept");
+  insert(*external, "kept");
   EXPECT_FALSE(store_->find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
   EXPECT_FALSE(store_->find("lost"));
@@ -67,11 +67,11 @@ TEST_F(MysqlExternalConnectionTest, WithoutAutocommitEveryStatementIsInATransact
 }
 
 TEST_F(MysqlExternalConnectionTest, AStatementThatFailedLeavesTheTransactionOpen) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
   EXPECT_THROW(mine_->execute("SELECT nonsense"), std::runtime_error);
-  EXPECT_TRUE(external.in_transaction());
-  insert(external, "e");
+  EXPECT_TRUE(external->in_transaction());
+  insert(*external, "e");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("e"));
 }
@@ -81,11 +81,11 @@ TEST_F(MysqlExternalConnectionTest, AfterADeadlockTheTransactionIsOverAndAWriteI
   sql().execute("CREATE TABLE accounts (id int PRIMARY KEY, cents int)");
   sql().execute("INSERT INTO accounts VALUES (1, 0), (2, 0)");
   sql().execute("CREATE TABLE ballast (id int)");
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   const auto by_hand = [&] { mine_->execute("UPDATE accounts SET cents = 1 WHERE id = 2"); };
   const auto by_ours = [&] {
     const std::vector<Parameter> two{std::int64_t{2}};
-    external.execute("UPDATE accounts SET cents = 1 WHERE id = ?", two);
+    external->execute("UPDATE accounts SET cents = 1 WHERE id = ?", two);
   };
   for (const std::function<void()>& victim : {std::function<void()>(by_hand), {by_ours}}) {
     mine_->execute("BEGIN; UPDATE accounts SET cents = 1 WHERE id = 1");
@@ -96,23 +96,23 @@ TEST_F(MysqlExternalConnectionTest, AfterADeadlockTheTransactionIsOverAndAWriteI
                             [&] { sql().execute("UPDATE accounts SET cents = 2 WHERE id = 1"); });
     EXPECT_THROW(victim(), std::runtime_error);
     other.get();
-    EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "deadlock"));
-    EXPECT_FALSE(external.in_transaction());
+    EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "e"); }), "deadlock"));
+    EXPECT_FALSE(external->in_transaction());
     sql().execute("COMMIT");
     EXPECT_FALSE(store_->find("e"));
   }
   mine_->execute("BEGIN");
-  insert(external, "e");
+  insert(*external, "e");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("e"));
 }
 
 TEST_F(MysqlExternalConnectionTest, AValueThatTheCharacterSetWouldChangeIsRefused) {
   sql().execute("CREATE TABLE names (name varchar(10) CHARACTER SET utf8mb4)");
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   const auto insert_name = [&](const std::string& name) {
     const std::vector<Parameter> values{name};
-    external.execute("INSERT INTO names VALUES (?)", values);
+    external->execute("INSERT INTO names VALUES (?)", values);
   };
   mine_->execute("SET NAMES latin1");
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("Zoë"); }), "latin1"));
@@ -130,26 +130,26 @@ TEST_F(MysqlExternalConnectionTest, AValueThatTheCharacterSetWouldChangeIsRefuse
 }
 
 TEST_F(MysqlExternalConnectionTest, TheTransactionIsItsOwners) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { external.commit(); }), "commit()"));
-  EXPECT_THROW(external.begin(), MisuseError);
-  EXPECT_THROW(external.rollback(), MisuseError);
-  EXPECT_THROW(external.savepoint("a"), MisuseError);
-  EXPECT_THROW(external.release("a"), MisuseError);
-  EXPECT_THROW(external.rollback_to("a"), MisuseError);
-  EXPECT_THROW(external.execute("COMMIT", {}), MisuseError);
-  EXPECT_TRUE(external.in_transaction());
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { external->commit(); }), "commit()"));
+  EXPECT_THROW(external->begin(), MisuseError);
+  EXPECT_THROW(external->rollback(), MisuseError);
+  EXPECT_THROW(external->savepoint("a"), MisuseError);
+  EXPECT_THROW(external->release("a"), MisuseError);
+  EXPECT_THROW(external->rollback_to("a"), MisuseError);
+  EXPECT_THROW(external->execute("COMMIT", {}), MisuseError);
+  EXPECT_TRUE(external->in_transaction());
 }
 
 TEST_F(MysqlExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  insert(external, "before");
+  insert(*external, "before");
   mine_->execute("SAVEPOINT part");
-  insert(external, "inside");
+  insert(*external, "inside");
   mine_->execute("ROLLBACK TO part");
-  insert(external, "after");
+  insert(*external, "after");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("before"));
   EXPECT_FALSE(store_->find("inside"));
@@ -158,11 +158,11 @@ TEST_F(MysqlExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAndTh
 
 TEST_F(MysqlExternalConnectionTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
   write_event(*store_, simple_event("there"));
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  insert(external, "before");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "there"); }), "'there'"));
-  insert(external, "after");
+  insert(*external, "before");
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "there"); }), "'there'"));
+  insert(*external, "after");
   mine_->execute("COMMIT");
   EXPECT_EQ(store_->count({}), 3);
 }
@@ -173,21 +173,21 @@ TEST_F(MysqlExternalConnectionTest, NothingIsLeftPreparedBehind) {
   };
   const auto before = prepared();
   {
-    ExternalConnection external(mine_->handle(), *store_);
+    const auto external = wrap(mine_->handle(), *store_);
     mine_->execute("BEGIN");
-    for (int i = 0; i < 3; ++i) insert(external, std::to_string(i));
+    for (int i = 0; i < 3; ++i) insert(*external, std::to_string(i));
     mine_->execute("COMMIT");
   }
   EXPECT_EQ(prepared(), before);
 }
 
 TEST_F(MysqlExternalConnectionTest, WhatIsNoOpenConnectionOrNoMysqlStoreIsRefused) {
-  EXPECT_THROW(ExternalConnection(nullptr, *store_), MisuseError);
+  EXPECT_THROW(wrap(static_cast<MYSQL*>(nullptr), *store_), MisuseError);
   const auto elsewhere = memory::open();
-  EXPECT_TRUE(contains(
-      message_of<MisuseError>([&] { ExternalConnection(mine_->handle(), *elsewhere); }), "memory"));
+  EXPECT_TRUE(
+      contains(message_of<MisuseError>([&] { wrap(mine_->handle(), *elsewhere); }), "memory"));
   const ConnectionHandle closed(mysql_init(nullptr));
-  EXPECT_THROW(ExternalConnection(closed.get(), *store_), MisuseError);
+  EXPECT_THROW(wrap(closed.get(), *store_), MisuseError);
 }
 
 // Whoever loses the connection in a COMMIT does not know what became of it. What is
@@ -197,14 +197,14 @@ TEST_F(MysqlExternalConnectionTest, AfterALostCommitTheRowMayExistAndNothingElse
   test::Mysql lossy(test::with_port(url(), network.port()));
   const auto ssl = lossy.query("SHOW SESSION STATUS LIKE 'Ssl_cipher'").at(0).at(1);
   ASSERT_EQ(ssl, "") << "the network could not see the COMMIT";
-  ExternalConnection external(lossy.handle(), *store_);
+  const auto external = wrap(lossy.handle(), *store_);
   Writer writer(store_);
   lossy.execute("BEGIN");
-  const WriteToken token = writer.write(external, {.type = "T", .payload = json("{}"), .id = "e"});
+  const WriteToken token = writer.write(*external, {.type = "T", .payload = json("{}"), .id = "e"});
   network.drop_reply("COMMIT");
   EXPECT_THROW(lossy.execute("COMMIT"), std::runtime_error);
   EXPECT_TRUE(store_->find("e"));
-  EXPECT_THROW(insert(external, "later"), RetryableError);
+  EXPECT_THROW(insert(*external, "later"), RetryableError);
   EXPECT_FALSE(store_->find("later"));
 }
 
@@ -241,12 +241,12 @@ TEST_F(MysqlExternalConnectionTest, TheOwnersSettingsChangeNeitherTimesNorBytesN
       const std::string before = owner.value(all);
       std::vector<RowRef> refs;
       {
-        ExternalConnection external(owner.handle(), *store_);
+        const auto external = wrap(owner.handle(), *store_);
         owner.execute("BEGIN");
         if (together) {
-          refs = external.insert(both, {});
+          refs = external->insert(both, {});
         } else {
-          for (const Event& event : both) refs.push_back(external.insert({&event, 1}, {}).at(0));
+          for (const Event& event : both) refs.push_back(external->insert({&event, 1}, {}).at(0));
         }
         owner.execute("COMMIT");
       }

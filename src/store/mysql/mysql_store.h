@@ -43,6 +43,8 @@ class MysqlStore final : public DatabaseStore<Parts> {
   Capabilities capabilities() const override;
   std::string side_table(std::string_view name) const override;
   std::unique_ptr<Connection> connect() override;
+  std::unique_ptr<Connection> wrap(ExternalHandle handle) override;
+  std::shared_ptr<const ExecutorDialect> executor_dialect() const override;
   std::unique_ptr<Watch> watch(std::function<void()> on_commit) override;
 };
 
@@ -61,7 +63,13 @@ SchemaStatus read_schema_status(Database& database);
 // and `migrate` is not set.
 void ensure_schema(Database& database, bool migrate);
 
-// When the tables were made, as text; empty if this session may not read it or finds none.
+// When the tables were made, as text, and how far apart the numbers are that an INSERT gives to its
+// rows.
+inline constexpr const char* kBornSql =
+    "SELECT CAST(applied_at AS CHAR), @@auto_increment_increment FROM {migration}"
+    " ORDER BY version LIMIT 1";
+
+// When the tables were made; empty if this session may not read it or finds none.
 std::string born_at(Session& session);
 
 }  // namespace outbox::mysql

@@ -101,9 +101,9 @@ TEST_F(MysqlPrivilegesTest, TheWriterWrites) {
   }
   test::Mysql mine(url_as("writer"));
   mine.execute("BEGIN");
-  ExternalConnection external(mine.handle(), *store);
+  const auto external = wrap(mine.handle(), *store);
   const Event event = simple_event("mine");
-  external.insert({&event, 1}, {});
+  external->insert({&event, 1}, {});
   mine.execute("COMMIT");
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event"), "5");
 }

@@ -175,9 +175,8 @@ void ensure_schema(Database& database, bool migrate) {
 
 std::string born_at(Session& session) {
   try {
-    const Result born = session.run(
-        Built("find out which tables they are", config_of(session))
-            .sql("SELECT CAST(applied_at AS CHAR) FROM {migration} ORDER BY version LIMIT 1"));
+    const Result born =
+        session.run(Built("find out which tables they are", config_of(session)).sql(kBornSql));
     return born.rows() == 0 ? "" : std::string(born.text(0, 0));
   } catch (const Error&) {
     if (session.last_failure().ended_transaction()) throw;

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "client/postgres/session.h"
+#include "outbox/adapter/executor.h"
 #include "outbox/writer.h"
 #include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
@@ -190,10 +191,10 @@ TEST_F(PostgresErrorsTest, ARefusedCopyIsNotToBeStartedOver) {
 TEST_F(PostgresErrorsTest, AFailedTransactionOnAnExternalConnectionNeedsARollbackNotABegin) {
   Writer writer(open_store());
   test::Sql own;
-  ExternalConnection external(own.handle(), writer.store());
+  const auto external = wrap(own.handle(), writer.store());
   const auto write = [&] {
     return message_of<MisuseError>(
-        [&] { writer.write(external, {.type = "Happened", .payload = json("{}")}); });
+        [&] { writer.write(*external, {.type = "Happened", .payload = json("{}")}); });
   };
   EXPECT_TRUE(contains(write(), "BEGIN"));
   own.execute("BEGIN");
@@ -233,8 +234,8 @@ class PostgresOtherDatabaseTest : public PostgresErrorsTest {
 
 TEST_F(PostgresOtherDatabaseTest, AnExternalConnectionToItIsRefused) {
   const Event event = simple_event("e");
-  ExternalConnection external(other_->handle(), *store_);
-  const std::string message = message_of<MisuseError>([&] { external.insert({&event, 1}, {}); });
+  const auto external = wrap(other_->handle(), *store_);
+  const std::string message = message_of<MisuseError>([&] { external->insert({&event, 1}, {}); });
   EXPECT_TRUE(contains(message, name()));
   EXPECT_TRUE(contains(message, "connect to the same database"));
   EXPECT_EQ(other_->value("SELECT count(*) FROM " + table()), "0");
@@ -243,13 +244,12 @@ TEST_F(PostgresOtherDatabaseTest, AnExternalConnectionToItIsRefused) {
 TEST_F(PostgresOtherDatabaseTest, ATransactionOfAnotherLibraryOnItIsRefused) {
   const Event event = simple_event("e");
   const auto executor = [&](test::Sql& on) {
-    return via_executor(*store_, [&](const std::string& text) {
-      std::vector<std::array<std::int64_t, 2>> rows;
-      for (const test::Row& row : on.query(text)) {
-        rows.push_back({std::stoll(*row.at(0)), std::stoll(*row.at(1))});
-      }
-      return rows;
-    });
+    const auto run = [&](const std::string& text) {
+      ExecutorResult answer;
+      for (const test::Row& row : on.query(text)) answer.rows.push_back({*row.at(0), *row.at(1)});
+      return answer;
+    };
+    return wrap(run, *store_);
   };
   EXPECT_TRUE(contains(message_of<MisuseError>([&] {
                          executor(*other_)->insert({&event, 1}, {});
@@ -267,9 +267,9 @@ TEST_F(PostgresOtherDatabaseTest, TheSameDatabaseUnderAnotherAddressIsTaken) {
   test::Sql own(url.replace(host, 9, "127.1"));
   for (const char* id : {"1", "2"}) {
     const Event event = simple_event(id);
-    ExternalConnection external(own.handle(), *store_);
+    const auto external = wrap(own.handle(), *store_);
     own.execute("BEGIN");
-    EXPECT_NO_THROW(external.insert({&event, 1}, {}));
+    EXPECT_NO_THROW(external->insert({&event, 1}, {}));
     own.execute("COMMIT");
     EXPECT_TRUE(store_->find(id));
   }

@@ -15,7 +15,7 @@ class PostgresExternalConnectionTest : public PostgresTest {
     mine_ = std::make_unique<test::Sql>();
   }
 
-  void insert(ExternalConnection& external, const std::string& id) {
+  void insert(Connection& external, const std::string& id) {
     const Event event = simple_event(id);
     external.insert({&event, 1}, {});
   }
@@ -28,14 +28,14 @@ class PostgresExternalConnectionTest : public PostgresTest {
 };
 
 TEST_F(PostgresExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  ExternalConnection external(mine_->handle(), *store_);
-  EXPECT_FALSE(external.in_transaction());
+  const auto external = wrap(mine_->handle(), *store_);
+  EXPECT_FALSE(external->in_transaction());
   mine_->execute("BEGIN");
-  EXPECT_TRUE(external.in_transaction());
-  insert(external, "lost");
+  EXPECT_TRUE(external->in_transaction());
+  insert(*external, "lost");
   mine_->execute("ROLLBACK");
   mine_->execute("BEGIN");
-  insert(external, "kept");
+  insert(*external, "kept");
   EXPECT_FALSE(store_->find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
   EXPECT_FALSE(store_->find("lost"));
@@ -43,42 +43,43 @@ TEST_F(PostgresExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransact
 }
 
 TEST_F(PostgresExternalConnectionTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
-  ExternalConnection external(mine_->handle(), *store_);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "run BEGIN"));
-  EXPECT_THROW(external.insert({}, {}), MisuseError);
+  const auto external = wrap(mine_->handle(), *store_);
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "e"); }), "run BEGIN"));
+  EXPECT_THROW(external->insert({}, {}), MisuseError);
   EXPECT_FALSE(store_->find("e"));
 }
 
 TEST_F(PostgresExternalConnectionTest, InAFailedTransactionItFailsAtOnceAndSaysSo) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
   EXPECT_THROW(mine_->execute("SELECT 1 / 0"), std::runtime_error);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "roll back first"));
+  EXPECT_TRUE(
+      contains(message_of<MisuseError>([&] { insert(*external, "e"); }), "roll back first"));
   mine_->execute("ROLLBACK");
 }
 
 TEST_F(PostgresExternalConnectionTest, TheTransactionIsItsOwners) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { external.commit(); }), "commit()"));
-  EXPECT_THROW(external.begin(), MisuseError);
-  EXPECT_THROW(external.rollback(), MisuseError);
-  EXPECT_THROW(external.savepoint("a"), MisuseError);
-  EXPECT_THROW(external.release("a"), MisuseError);
-  EXPECT_THROW(external.rollback_to("a"), MisuseError);
-  EXPECT_THROW(external.execute("COMMIT", {}), MisuseError);
-  EXPECT_TRUE(external.in_transaction());
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { external->commit(); }), "commit()"));
+  EXPECT_THROW(external->begin(), MisuseError);
+  EXPECT_THROW(external->rollback(), MisuseError);
+  EXPECT_THROW(external->savepoint("a"), MisuseError);
+  EXPECT_THROW(external->release("a"), MisuseError);
+  EXPECT_THROW(external->rollback_to("a"), MisuseError);
+  EXPECT_THROW(external->execute("COMMIT", {}), MisuseError);
+  EXPECT_TRUE(external->in_transaction());
   mine_->execute("ROLLBACK");
 }
 
 TEST_F(PostgresExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
-  insert(external, "before");
+  insert(*external, "before");
   mine_->execute("SAVEPOINT part");
-  insert(external, "inside");  // prepares the statement there
+  insert(*external, "inside");  // prepares the statement there
   mine_->execute("ROLLBACK TO part");
-  insert(external, "after");
+  insert(*external, "after");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("before"));
   EXPECT_FALSE(store_->find("inside"));
@@ -87,43 +88,43 @@ TEST_F(PostgresExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAn
 
 TEST_F(PostgresExternalConnectionTest, ADuplicateInASavepointIsNamedAndTheTransactionGoesOn) {
   write_event(*store_, simple_event("there"));
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN; SAVEPOINT part");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "there"); }), "(there)"));
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "there"); }), "(there)"));
   mine_->execute("ROLLBACK TO part");
-  insert(external, "new");
+  insert(*external, "new");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("new"));
 }
 
 TEST_F(PostgresExternalConnectionTest, TwoOnOneConnectionDoNotDisturbEachOther) {
-  ExternalConnection one(mine_->handle(), *store_);
+  const auto one = wrap(mine_->handle(), *store_);
   {
-    ExternalConnection two(mine_->handle(), *store_);
+    const auto two = wrap(mine_->handle(), *store_);
     mine_->execute("BEGIN");
     for (int i = 0; i < 3; ++i) {
-      insert(one, "one" + std::to_string(i));
-      insert(two, "two" + std::to_string(i));
+      insert(*one, "one" + std::to_string(i));
+      insert(*two, "two" + std::to_string(i));
     }
   }
-  insert(one, "one3");
+  insert(*one, "one3");
   mine_->execute("COMMIT");
   EXPECT_EQ(store_->count({}), 7);
 }
 
 TEST_F(PostgresExternalConnectionTest, NothingIsLeftPreparedBehind) {
   for (const char* end : {"COMMIT", "ROLLBACK"}) {
-    ExternalConnection external(mine_->handle(), *store_);
+    const auto external = wrap(mine_->handle(), *store_);
     mine_->execute("BEGIN");
-    for (int i = 0; i < 3; ++i) insert(external, end + std::to_string(i));
+    for (int i = 0; i < 3; ++i) insert(*external, end + std::to_string(i));
     EXPECT_NE(prepared_statements(), "0");
     mine_->execute(end);
   }
   EXPECT_EQ(prepared_statements(), "0");
   {
-    ExternalConnection external(mine_->handle(), *store_);
+    const auto external = wrap(mine_->handle(), *store_);
     mine_->execute("BEGIN");
-    for (int i = 0; i < 3; ++i) insert(external, "inside" + std::to_string(i));
+    for (int i = 0; i < 3; ++i) insert(*external, "inside" + std::to_string(i));
   }
   EXPECT_EQ(prepared_statements(), "0") << "destroyed inside the transaction";
   mine_->execute("COMMIT");
@@ -131,9 +132,9 @@ TEST_F(PostgresExternalConnectionTest, NothingIsLeftPreparedBehind) {
 
 TEST_F(PostgresExternalConnectionTest, WithoutPreparingNothingEverIsPrepared) {
   const auto store = open_store({.prepare = false});
-  ExternalConnection external(mine_->handle(), *store);
+  const auto external = wrap(mine_->handle(), *store);
   mine_->execute("BEGIN");
-  for (int i = 0; i < 3; ++i) insert(external, std::to_string(i));
+  for (int i = 0; i < 3; ++i) insert(*external, std::to_string(i));
   EXPECT_EQ(prepared_statements(), "0");
   mine_->execute("COMMIT");
 }
@@ -142,10 +143,10 @@ TEST_F(PostgresExternalConnectionTest, WithoutPreparingNothingEverIsPrepared) {
 // before it is used.
 TEST_F(PostgresExternalConnectionTest,
        AfterDiscardAllOneTransactionIsToBeStartedOverAndNoneEverAfter) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   const auto transaction = [&](const std::string& id) {
     mine_->execute("BEGIN");
-    insert(external, id);
+    insert(*external, id);
     mine_->execute("COMMIT");
   };
   transaction("1");
@@ -161,23 +162,23 @@ TEST_F(PostgresExternalConnectionTest,
 }
 
 TEST_F(PostgresExternalConnectionTest, PipelineModeIsRefused) {
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN");
   ASSERT_EQ(PQenterPipelineMode(mine_->handle()), 1);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(external, "e"); }), "pipeline mode"));
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "e"); }), "pipeline mode"));
   ASSERT_EQ(PQexitPipelineMode(mine_->handle()), 1);
-  insert(external, "e");
+  insert(*external, "e");
   mine_->execute("COMMIT");
   EXPECT_TRUE(store_->find("e"));
 }
 
 TEST_F(PostgresExternalConnectionTest, WhatIsNoOpenConnectionOrNoPostgresStoreIsRefused) {
-  EXPECT_THROW(ExternalConnection(nullptr, *store_), MisuseError);
+  EXPECT_THROW(wrap(static_cast<PGconn*>(nullptr), *store_), MisuseError);
   const auto elsewhere = memory::open();
-  EXPECT_TRUE(contains(
-      message_of<MisuseError>([&] { ExternalConnection(mine_->handle(), *elsewhere); }), "memory"));
+  EXPECT_TRUE(
+      contains(message_of<MisuseError>([&] { wrap(mine_->handle(), *elsewhere); }), "memory"));
   PGconn* closed = PQconnectdb("host=127.0.0.1 port=1 connect_timeout=1");
-  EXPECT_THROW(ExternalConnection(closed, *store_), MisuseError);
+  EXPECT_THROW(wrap(closed, *store_), MisuseError);
   PQfinish(closed);
 }
 
@@ -212,13 +213,13 @@ TEST_F(PostgresExternalConnectionTest,
           "SET client_encoding = '" +
           std::string(encoding) + "'");
       {
-        ExternalConnection external(mine_->handle(), *store_);
+        const auto external = wrap(mine_->handle(), *store_);
         mine_->execute("BEGIN");
         if (together) {
-          external.insert(both, {});
+          external->insert(both, {});
         } else {
-          external.insert({&one, 1}, {});
-          external.insert({&two, 1}, {});
+          external->insert({&one, 1}, {});
+          external->insert({&two, 1}, {});
         }
         EXPECT_EQ(mine_->value("SHOW client_encoding"), encoding);
         mine_->execute("COMMIT");
@@ -244,30 +245,30 @@ TEST_F(PostgresExternalConnectionTest,
 TEST_F(PostgresExternalConnectionTest, AValueThatTheEncodingWouldChangeIsRefused) {
   const std::string names = schema() + ".names";
   sql().execute("CREATE TABLE " + names + " (name text)");
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   const auto insert_name = [&](const std::string& name) {
     const std::vector<Parameter> values{name};
-    external.execute("INSERT INTO " + names + " VALUES ($1)", values);
+    external->execute("INSERT INTO " + names + " VALUES ($1)", values);
   };
   mine_->execute("SET client_encoding = 'LATIN1'");
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert_name("Zoë"); }), "is LATIN1"));
   insert_name("Zoe");
-  for (const char* encoding : {"SQL_ASCII", "UTF8"}) {
+  for (const char* encoding : {"SQL_ASCII", "UTF8", "UNICODE"}) {
     mine_->execute(std::string("SET client_encoding = '") + encoding + "'");
     insert_name("Zoë");
   }
-  EXPECT_EQ(sql().value("SELECT string_agg(length(name)::text, ',') FROM " + names), "3,3,3");
+  EXPECT_EQ(sql().value("SELECT string_agg(length(name)::text, ',') FROM " + names), "3,3,3,3");
 }
 
 TEST_F(PostgresExternalConnectionTest, AnInsertThatFailsLeavesTheOwnersEncodingAsItWas) {
   write_event(*store_, simple_event("there"));
   mine_->execute("SET client_encoding = 'LATIN1'");
-  ExternalConnection external(mine_->handle(), *store_);
+  const auto external = wrap(mine_->handle(), *store_);
   mine_->execute("BEGIN; SAVEPOINT part");
-  EXPECT_THROW(insert(external, "there"), MisuseError);
+  EXPECT_THROW(insert(*external, "there"), MisuseError);
   mine_->execute("ROLLBACK TO part");
   EXPECT_EQ(mine_->value("SHOW client_encoding"), "LATIN1");
-  insert(external, "new");
+  insert(*external, "new");
   mine_->execute("COMMIT");
   EXPECT_EQ(mine_->value("SHOW client_encoding"), "LATIN1");
 }

@@ -44,6 +44,8 @@ class PostgresStore final : public DatabaseStore<Parts> {
   Capabilities capabilities() const override;
   std::string side_table(std::string_view name) const override;
   std::unique_ptr<Connection> connect() override;
+  std::unique_ptr<Connection> wrap(ExternalHandle handle) override;
+  std::shared_ptr<const ExecutorDialect> executor_dialect() const override;
   std::unique_ptr<Watch> watch(std::function<void()> on_commit) override;
 
  private:

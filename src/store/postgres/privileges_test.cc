@@ -88,9 +88,9 @@ TEST_F(PostgresPrivilegesTest, TheWriterWrites) {
     connection->commit();
   }
   mine->execute("BEGIN");
-  ExternalConnection external(mine->handle(), *store);
+  const auto external = wrap(mine->handle(), *store);
   const Event event = simple_event("3");
-  external.insert({&event, 1}, {});
+  external->insert({&event, 1}, {});
   mine->execute("COMMIT");
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + table()), "6");
 

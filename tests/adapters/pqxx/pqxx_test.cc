@@ -1,7 +1,6 @@
 #include "outbox/adapter/pqxx.h"
 
 #include "adapters/adapter_test.h"
-#include "outbox/memory.h"
 #include "support/tcp_proxy.h"
 
 #if defined(__has_feature)
@@ -24,6 +23,28 @@ class LossyStatement {
   LossyStatement() {}
 };
 
+class PqxxOwner final : public Owner {
+ public:
+  void begin() override { tx_ = std::make_unique<pqxx::work>(connection_); }
+  void commit() override {
+    tx_->commit();
+    tx_.reset();
+  }
+  void rollback() override { tx_.reset(); }
+  void run(const std::string& sql) override { tx_->exec(sql); }
+  std::unique_ptr<Connection> wrap(Store& store) override { return outbox::wrap(*tx_, store); }
+  bool sees_transaction() const override { return false; }
+
+ private:
+  pqxx::connection connection_{test::postgres_url()};
+  std::unique_ptr<pqxx::work> tx_;
+};
+
+INSTANTIATE_TEST_SUITE_P(PostgresPqxx, AdapterSuite,
+                         ::testing::Values(Library{Dialect::postgres, [](const Place&) {
+                                                     return std::make_unique<PqxxOwner>();
+                                                   }}));
+
 class PostgresPqxxTest : public PostgresAdapterTest {
  protected:
   void SetUp() override {
@@ -34,25 +55,6 @@ class PostgresPqxxTest : public PostgresAdapterTest {
 
   std::unique_ptr<pqxx::connection> connection_;
 };
-
-TEST_F(PostgresPqxxTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  {
-    pqxx::work tx(*connection_);
-    const auto mine = wrap(tx, *store_);
-    writer_->write(*mine, draft("lost"));
-    tx.abort();
-  }
-  {
-    pqxx::work tx(*connection_);
-    const auto mine = wrap(tx, *store_);
-    const WriteToken token = writer_->write(*mine, draft("kept"));
-    EXPECT_EQ(token.ids(), std::vector<std::string>{"kept"});
-    EXPECT_FALSE(store_->find("kept")) << "not committed yet";
-    tx.commit();
-  }
-  EXPECT_FALSE(store_->find("lost"));
-  EXPECT_TRUE(store_->find("kept"));
-}
 
 TEST_F(PostgresPqxxTest, OutsideATransactionItFailsAtOnce) {
   pqxx::nontransaction each(*connection_);
@@ -86,40 +88,6 @@ TEST_F(PostgresPqxxTest, AnEventInAnAbortedSubtransactionIsGoneAndTheOthersStay)
   tx.commit();
   EXPECT_FALSE(store_->find("inside"));
   EXPECT_EQ(rows(), 3);
-}
-
-TEST_F(PostgresPqxxTest, BytesAndTimesAreTheSameWhateverTheOwnersSettings) {
-  const Payload payloads[] = {json(R"({"a":"ü\\ \u20ac 日本 \" {,}"})"),
-                              bytes(std::string("\0\xff\x80 \\ '\"{,}", 11)), bytes("")};
-  int number = 0;
-  for (const char* encoding : {"UTF8", "LATIN1", "SJIS"}) {
-    pqxx::work tx(*connection_);
-    tx.exec("SET LOCAL client_encoding = '" + std::string(encoding) + "'");
-    tx.exec("SET LOCAL TimeZone = 'Asia/Kathmandu'; SET LOCAL DateStyle = 'SQL, DMY'");
-    tx.exec("SET LOCAL standard_conforming_strings = off; SET LOCAL bytea_output = 'escape'");
-    const auto mine = wrap(tx, *store_);
-    const int first = number;
-    for (const Payload& payload : payloads) {
-      writer_->write(*mine, odd_draft(std::to_string(number++), payload));
-    }
-    tx.commit();
-    for (int i = 0; i < 3; ++i) expect_odd(std::to_string(first + i), payloads[i]);
-  }
-}
-
-TEST_F(PostgresPqxxTest, ManyEventsTakeFewStatementsAndKeepTheirOrder) {
-  std::vector<Draft> drafts;
-  for (int i = 0; i < 1'203; ++i) drafts.push_back(draft(std::to_string(i)));
-  drafts.back().deliver_after = std::chrono::hours{1};
-  pqxx::work tx(*connection_);
-  const auto mine = wrap(tx, *store_);
-  writer_->write_all(*mine, std::move(drafts));
-  EXPECT_THROW(mine->execute("SELECT 1", {}), MisuseError) << "pqxx does that";
-  tx.commit();
-  EXPECT_EQ(rows(), 1203);
-  EXPECT_EQ(store_->list({}, 0, 3).at(2).row.event.id(), "2");
-  EXPECT_LT(store_->find("1202")->hold, 0);
-  EXPECT_EQ(store_->find("1201")->hold, 0);
 }
 
 TEST_F(PostgresPqxxTest, TheAddressesAreThoseOfTheRowsAndClaimsAreKept) {
@@ -166,11 +134,6 @@ TEST_F(PostgresPqxxTest, ALostCommitIsInDoubtAndALostTransactionIsNot) {
   proxy.cut();
   const LossyStatement insert;
   EXPECT_THROW(writer_->write(*wrap(tx, *store_), draft("more")), pqxx::broken_connection);
-}
-
-TEST_F(PostgresPqxxTest, AnotherStoreIsRefused) {
-  pqxx::work tx(*connection_);
-  EXPECT_THROW(wrap(tx, *memory::open()), MisuseError);
 }
 
 }  // namespace

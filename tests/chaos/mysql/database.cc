@@ -97,7 +97,7 @@ class MysqlConnection final : public OwnConnection {
       try {
         connection_.emplace(host, kConnectTimeout);
         if (takes_writes()) {
-          external_.emplace(connection_->handle(), store_);
+          external_ = wrap(connection_->handle(), store_);
           lost_ = false;
           return;
         }
@@ -131,7 +131,7 @@ class MysqlConnection final : public OwnConnection {
   Store& store_;
   bool lost_ = true;
   std::optional<test::Mysql> connection_;
-  std::optional<mysql::ExternalConnection> external_;
+  std::unique_ptr<Connection> external_;
 };
 
 class MysqlDatabase final : public Database {

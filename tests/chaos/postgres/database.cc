@@ -68,7 +68,7 @@ class PostgresConnection final : public OwnConnection {
     }
     PQsetNoticeProcessor(
         connection_.get(), [](void*, const char*) {}, nullptr);
-    external_.emplace(connection_.get(), store_);
+    external_ = wrap(connection_.get(), store_);
     demoted_ = false;
   }
 
@@ -91,7 +91,7 @@ class PostgresConnection final : public OwnConnection {
   Store& store_;
   Handle connection_;
   bool demoted_ = false;
-  std::optional<postgres::ExternalConnection> external_;
+  std::unique_ptr<Connection> external_;
 };
 
 class PostgresDatabase final : public Database {

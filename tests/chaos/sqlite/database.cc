@@ -31,9 +31,9 @@ Handle open_file(const std::string& path) {
 class SqliteConnection final : public OwnConnection {
  public:
   SqliteConnection(const std::string& path, Store& store)
-      : db_(open_file(path)), external_(db_.get(), store) {}
+      : db_(open_file(path)), external_(wrap(db_.get(), store)) {}
 
-  Connection& connection() override { return external_; }
+  Connection& connection() override { return *external_; }
   void begin() override { execute("BEGIN IMMEDIATE"); }
   void commit() override { execute("COMMIT"); }
 
@@ -53,7 +53,7 @@ class SqliteConnection final : public OwnConnection {
 
  private:
   const Handle db_;
-  sqlite::ExternalConnection external_;  // goes before the handle
+  std::unique_ptr<Connection> external_;  // goes before the handle
 };
 
 class SqliteDatabase final : public Database {
