@@ -40,7 +40,7 @@ class UpdatingInstance final : public Instance {
   Rows ready(std::span<const int>, std::size_t, const ReadLimit&) override { return {}; }
   void rewind(Seq) override {}
   DueRows due(std::span<const int>, const ReadLimit&) override { return {}; }
-  Rows held(int, LaneKey, const ReadLimit&) override { return {}; }
+  Rows held(std::span<const LaneRef>, const ReadLimit&) override { return {}; }
   std::vector<HeldLane> held_lanes(int, LaneKey, std::size_t) override { return {}; }
   Rows claim(std::chrono::milliseconds, const ReadLimit&) override { return {}; }
   void unclaim(std::span<const RowRef>) override {}

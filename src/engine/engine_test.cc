@@ -69,7 +69,7 @@ class EngineAloneTest : public testing::EngineTest {
       const auto lane = engine->next_lane(read_through);
       if (lane.key == kNoLane) return;
       engine->read_begins(lease.epoch);
-      engine->load_lane(lane, instance->held(lane.shard, lane.key, lane.limit), false);
+      engine->load_lane(lane, instance->held({lane.shard, lane.key}, lane.limit), false);
       engine->read_ends();
     }
   }

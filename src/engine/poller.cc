@@ -570,7 +570,7 @@ void Reader::read_lane(const LaneRead& lane, bool candidate) {
   const Bracket bracket(intake_, epoch_);
   Rows rows;
   try {
-    rows = of_this_epoch(instance_->held(lane.shard, lane.key, limited(lane.limit, lane.bytes)));
+    rows = of_this_epoch(instance_->held({lane.shard, lane.key}, limited(lane.limit, lane.bytes)));
   } catch (...) {
     // The intake has struck it off its list: it is still wanted.
     intake_.load_lane(lane, {.more = true}, false);

@@ -77,8 +77,8 @@ class FaultyInstance final : public Instance {
   DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
     return inner_->due(shards, limit);
   }
-  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
-    return inner_->held(shard, key, limit);
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override {
+    return inner_->held(lanes, limit);
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return inner_->held_lanes(shard, after, limit);

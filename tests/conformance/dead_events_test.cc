@@ -288,7 +288,7 @@ TEST_P(DeadEventsTest, BulkReplayKeepsTheHeadsOfLanesInTheirPlace) {
   apply(owner, {dead("a", "", 7), dead("b", "", 7), aside});
   EXPECT_EQ(store().replay({}, 0, 10).rows, 2);
   EXPECT_EQ(record("a").hold, 7);
-  EXPECT_EQ(ids(owner->held(ref("a").shard, 7, 10).rows), (Ids{"a", "b", "c"}));
+  EXPECT_EQ(ids(owner->held({ref("a").shard, 7}, 10).rows), (Ids{"a", "b", "c"}));
   EXPECT_TRUE(owner->due(owner.shards(), 10).rows.empty()) << "they do not wait alone as well";
 }
 

@@ -29,16 +29,16 @@ TEST_P(HoldingTest, ALaneIsReadInTheOrderOfItsRows) {
   apply(owner, {lane(update("d", Kind::hold)), retry});
 
   const int shard = ref("a").shard;
-  const Rows all = owner->held(shard, 42, 10);
+  const Rows all = owner->held({shard, 42}, 10);
   EXPECT_EQ(ids(all.rows), (Ids{"a", "b", "c", "d"}));
   EXPECT_FALSE(all.more);
   EXPECT_EQ(all.rows[0].status, Status::retry);
   EXPECT_EQ(all.rows[0].ref.hold, 42);
 
-  const Rows two = owner->held(shard, 42, 2);
+  const Rows two = owner->held({shard, 42}, 2);
   EXPECT_EQ(ids(two.rows), (Ids{"a", "b"}));
   EXPECT_TRUE(two.more);
-  EXPECT_TRUE(owner->held(shard, 43, 10).rows.empty());
+  EXPECT_TRUE(owner->held({shard, 43}, 10).rows.empty());
 }
 
 TEST_P(HoldingTest, AReadOfALaneEndsWithTheRowThatReachesItsBytes) {
@@ -54,20 +54,20 @@ TEST_P(HoldingTest, AReadOfALaneEndsWithTheRowThatReachesItsBytes) {
   apply(owner, {lane(update("a", Kind::retry)), lane(update("b", Kind::hold)),
                 lane(update("c", Kind::hold))});
   const int shard = ref("a").shard;
-  const Rows two = owner->held(shard, 42, {100, 20'001, {}});
+  const Rows two = owner->held({shard, 42}, {100, 20'001, {}});
   EXPECT_EQ(ids(two.rows), (Ids{"a", "b"}));
   EXPECT_TRUE(two.more);
-  const Rows head = owner->held(shard, 42, {2, 1, {}});
+  const Rows head = owner->held({shard, 42}, {2, 1, {}});
   EXPECT_EQ(ids(head.rows), Ids{"a"});
   EXPECT_EQ(head.rows[0].event.payload(), std::string(20'000, 'a'));
   EXPECT_TRUE(head.more);
   const auto has = [](std::string_view id) { return id == "a"; };
-  const Rows behind = owner->held(shard, 42, {100, 1, has});
+  const Rows behind = owner->held({shard, 42}, {100, 1, has});
   EXPECT_EQ(ids(behind.rows), (Ids{"a", "b"})) << "what is taken does not count";
   EXPECT_EQ(behind.rows[1].event.payload(), std::string(20'000, 'b'));
   EXPECT_TRUE(behind.more);
   apply(owner, {update("b", Kind::done), update("c", Kind::done)});
-  const Rows last = owner->held(shard, 42, {2, 1, {}});
+  const Rows last = owner->held({shard, 42}, {2, 1, {}});
   EXPECT_EQ(ids(last.rows), Ids{"a"});
   EXPECT_FALSE(last.more) << "it is told from a lane with more";
 }
@@ -79,9 +79,9 @@ TEST_P(HoldingTest, FinishingTheHeadUncoversTheNext) {
   apply(owner, {lane(update("a", Kind::retry)), lane(update("b", Kind::hold))});
   const int shard = ref("a").shard;
   apply(owner, {update("a", Kind::done)});
-  EXPECT_EQ(ids(owner->held(shard, 42, 10).rows), Ids{"b"});
+  EXPECT_EQ(ids(owner->held({shard, 42}, 10).rows), Ids{"b"});
   apply(owner, {update("b", Kind::done)});
-  EXPECT_TRUE(owner->held(shard, 42, 10).rows.empty());
+  EXPECT_TRUE(owner->held({shard, 42}, 10).rows.empty());
   EXPECT_TRUE(owner->held_lanes(shard, 0, 10).empty());
 }
 
@@ -91,7 +91,7 @@ TEST_P(HoldingTest, ADeadHeadThatDoesNotBlockLeavesTheLane) {
   const auto lane = in_lane(42);
   apply(owner, {lane(update("a", Kind::retry)), lane(update("b", Kind::hold))});
   apply(owner, {update("a", Kind::dead)});
-  EXPECT_EQ(ids(owner->held(ref("a").shard, 42, 10).rows), Ids{"b"});
+  EXPECT_EQ(ids(owner->held({ref("a").shard, 42}, 10).rows), Ids{"b"});
 }
 
 TEST_P(HoldingTest, ADeadRowThatIsUnblockedLeavesTheLaneAndStaysDead) {
@@ -102,11 +102,11 @@ TEST_P(HoldingTest, ADeadRowThatIsUnblockedLeavesTheLaneAndStaysDead) {
   dead.error = "broken";
   apply(owner, {dead, lane(update("b", Kind::hold))});
   const int shard = ref("a").shard;
-  ASSERT_EQ(ids(owner->held(shard, 42, 10).rows), (Ids{"a", "b"}));
+  ASSERT_EQ(ids(owner->held({shard, 42}, 10).rows), (Ids{"a", "b"}));
 
   const std::vector updates{update("a", Kind::unblock), update("b", Kind::unblock)};
   EXPECT_EQ(owner.apply(updates).stale, std::vector<std::size_t>{1}) << "only DEAD ones";
-  EXPECT_EQ(ids(owner->held(shard, 42, 10).rows), Ids{"b"});
+  EXPECT_EQ(ids(owner->held({shard, 42}, 10).rows), Ids{"b"});
   const EventRecord record = *store().find("a");
   EXPECT_EQ(record.row.status, Status::dead);
   EXPECT_EQ(record.hold, std::nullopt);

@@ -142,7 +142,7 @@ TEST_P(UpdatingTest, DeadInALaneStaysFirstInIt) {
   apply(owner, {aside, dead});
   EXPECT_EQ(record("a").row.status, Status::dead);
   EXPECT_EQ(record("a").hold, 8);
-  EXPECT_EQ(ids(owner->held(ref("a").shard, 8, 10).rows), (std::vector<std::string>{"a", "b"}));
+  EXPECT_EQ(ids(owner->held({ref("a").shard, 8}, 10).rows), (std::vector<std::string>{"a", "b"}));
 }
 
 TEST_P(UpdatingTest, HoldChangesNothingButTheLane) {

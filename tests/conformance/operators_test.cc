@@ -108,7 +108,7 @@ TEST_P(OperatorsTest, ReplayingTheDeadHeadOfALaneKeepsItsPlace) {
   EXPECT_EQ(record("a").row.status, Status::pending);
   EXPECT_EQ(record("a").hold, 7);
   EXPECT_LE(record("a").row.available_in, backend().clock_error());
-  EXPECT_EQ(ids(owner->held(ref("a").shard, 7, 10).rows), (Ids{"a", "b"}));
+  EXPECT_EQ(ids(owner->held({ref("a").shard, 7}, 10).rows), (Ids{"a", "b"}));
 }
 
 TEST_P(OperatorsTest, OnlyTheFinishedAreReplayedAndOnlyTheDeadDiscarded) {
@@ -142,7 +142,7 @@ TEST_P(OperatorsTest, DiscardDeletesADeadEventAlsoFromItsLane) {
   EXPECT_FALSE(store().discard("a")) << "gone already";
   EXPECT_FALSE(store().find("a"));
   EXPECT_EQ(store().counts().dead, 0);
-  EXPECT_EQ(ids(owner->held(shard, 7, 10).rows), Ids{"b"});
+  EXPECT_EQ(ids(owner->held({shard, 7}, 10).rows), Ids{"b"});
 }
 
 TEST_P(OperatorsTest, AWatchIsToldOfEveryCommitSoonAfterIt) {

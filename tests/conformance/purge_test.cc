@@ -122,11 +122,11 @@ TEST_P(PurgeTest, ADeadRowThatBlocksItsLaneIsNotPurged) {
   advance(1h);
   EXPECT_EQ(store().count_purgeable(Purgeable::dead, now()), 0);
   EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 0);
-  EXPECT_EQ(ids(owner->held(shard, 7, 10).rows), (Ids{"a", "b"}));
+  EXPECT_EQ(ids(owner->held({shard, 7}, 10).rows), (Ids{"a", "b"}));
   apply(owner, {update("a", Kind::unblock)});
   EXPECT_EQ(store().count_purgeable(Purgeable::dead, now()), 1);
   EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
-  EXPECT_EQ(ids(owner->held(shard, 7, 10).rows), Ids{"b"});
+  EXPECT_EQ(ids(owner->held({shard, 7}, 10).rows), Ids{"b"});
 }
 
 TEST_P(PurgeTest, WhatIsReplayedInBetweenStays) {

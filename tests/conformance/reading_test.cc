@@ -261,7 +261,7 @@ TEST_P(ReadingTest, RowsThatAreReadSayHowLongUntilTheyAreAvailable) {
   retry.delay = 30s;
   apply(owner, {retry});
   advance(10s);
-  const Rows held = owner->held(ref("a").shard, 9, 10);
+  const Rows held = owner->held({ref("a").shard, 9}, 10);
   ASSERT_EQ(held.rows.size(), 1u);
   expect_time(held.rows[0].available_in, 20s);
 }

@@ -33,6 +33,7 @@
 #include <memory>
 #include <optional>
 #include <ostream>
+#include <set>
 #include <span>
 #include <string>
 #include <utility>
@@ -223,6 +224,27 @@ class WritingTest : public StoreTest {};
 class PayloadsTest : public StoreTest {};
 class StatementsTest : public StoreTest {};
 class ReadingTest : public StoreTest {};
+class OneOrderTest : public StoreTest {
+ protected:
+  void SetUp() override;
+
+  // Events "e<first>" and so on, of many aggregates; every third is of the same one. Their ids.
+  struct Spread {
+    int first = 0;
+    int count = 0;
+  };
+  std::vector<std::string> write_spread(const Spread& spread);
+
+  // Reads until there is no more, and as an engine does: what it has not seen before counts.
+  std::vector<std::string> read_on(const Owner& owner, std::size_t limit);
+  void forget() { known_.clear(); }
+
+  // Updates them DONE.
+  void finish(const Owner& owner, const std::vector<std::string>& finished);
+
+ private:
+  std::set<std::string> known_;
+};
 class UpdatingTest : public StoreTest {};
 class FencingTest : public StoreTest {};
 class OwnershipTest : public StoreTest {};
@@ -250,6 +272,7 @@ class PurgeTest : public StoreTest {};
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PayloadsTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, StatementsTest, __VA_ARGS__); \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OneOrderTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, UpdatingTest, __VA_ARGS__);   \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FencingTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__);  \

@@ -252,8 +252,8 @@ class ClientInstance final : public Instance {
   DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
     return read("due", [&](Instance& to) { return to.due(shards, limit); });
   }
-  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
-    return read("held", [&](Instance& to) { return to.held(shard, key, limit); });
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override {
+    return read("held", [&](Instance& to) { return to.held(lanes, limit); });
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return look("held_lanes", [&](Instance& to) { return to.held_lanes(shard, after, limit); });

@@ -93,8 +93,8 @@ class FaultyInstance final : public Instance {
   DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
     return reading(*faults_, "due", limit, [&] { return to_->due(shards, limit); });
   }
-  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
-    return reading(*faults_, "held", limit, [&] { return to_->held(shard, key, limit); });
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override {
+    return reading(*faults_, "held", limit, [&] { return to_->held(lanes, limit); });
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return between(*faults_, "held_lanes", [&] { return to_->held_lanes(shard, after, limit); });
@@ -127,7 +127,9 @@ class FaultyStore final : public Store {
       : to_(std::move(to)), faults_(std::move(faults)) {}
 
   std::string description() const override { return to_->description(); }
-  Capabilities capabilities() const override { return to_->capabilities(); }
+  Capabilities capabilities() const override {
+    return faults_->claimed().value_or(to_->capabilities());
+  }
   std::string side_table(std::string_view name) const override { return to_->side_table(name); }
   const Clock& clock() const override { return to_->clock(); }
   std::unique_ptr<Connection> connect() override {
@@ -203,6 +205,16 @@ void Faults::clear() {
   before_ = nullptr;
   after_ = nullptr;
   on_update_ = nullptr;
+}
+
+void Faults::claim(const Capabilities& capabilities) {
+  const std::lock_guard lock(mutex_);
+  claimed_ = capabilities;
+}
+
+std::optional<Capabilities> Faults::claimed() const {
+  const std::lock_guard lock(mutex_);
+  return claimed_;
 }
 
 std::size_t Faults::calls(std::string_view call) const {

@@ -33,6 +33,9 @@ class Faults {
 
   void clear();
 
+  // What the store says that it can do, instead of what it can.
+  void claim(const Capabilities& capabilities);
+
   // How often a call was made, the failed ones included.
   std::size_t calls(std::string_view call) const;
 
@@ -45,12 +48,14 @@ class Faults {
   void end(std::string_view call);
   std::optional<UpdateResult> marking(std::span<const StatusUpdate> updates);
   void read(const std::vector<Row>& rows);
+  std::optional<Capabilities> claimed() const;
 
  private:
   mutable std::mutex mutex_;
   Hook before_;
   Hook after_;
   UpdateHook on_update_;
+  std::optional<Capabilities> claimed_;
   std::vector<std::pair<std::string_view, std::size_t>> calls_;
   std::size_t bytes_read_ = 0;
   std::size_t largest_read_ = 0;

@@ -66,6 +66,11 @@ inline constexpr LaneKey kNoLane = 0;
 struct RowRef {
   Seq seq = 0;
   int shard = 0;
+
+  // For an engine that reads all shards as one, which is shard 0 to it: the row's own. Stores
+  // leave it alone.
+  int stored_in = 0;
+
   std::int64_t hold = 0;
 };
 
@@ -114,8 +119,8 @@ struct ReadLimit {
   std::function<bool(std::string_view event_id)> taken{};
 };
 
-// Rows in the order of their seq within each shard. `more` is set when the
-// limit cut the result.
+// Rows in the order of their seq within each shard, or over all of them; see
+// InstanceOptions::total_order. `more` is set when the limit cut the result.
 struct Rows {
   std::vector<Row> rows{};
   bool more = false;
@@ -214,8 +219,14 @@ struct InstanceOptions {
   std::chrono::milliseconds lease = LeaseOptions{}.duration;
 
   // Own all shards or none: of the instances that ask for it the oldest gets
-  // everything, and all others are standbys until it has left or died.
+  // everything, and all others are standbys until it has left or died. It may own some
+  // of them for a while, until instances that do not ask for it have drained theirs.
   bool exclusive = false;
+
+  // ready() returns rows in one order of seq over all the shards that it is given: a row only
+  // with all those before it that are ready and that this read sees, but for those returned before.
+  // See Capabilities.
+  bool total_order = false;
 
   // Own rows by claiming each (locked_by, locked_at) instead of whole shards.
   bool row_claims = false;
@@ -268,9 +279,13 @@ class OUTBOX_EXPORT Instance {
 
   virtual DueRows due(std::span<const int> shards, const ReadLimit& limit) = 0;
 
-  // The rows held in a lane, from the lowest seq on; those that are due
-  // only later and DEAD ones that block the lane included.
-  virtual Rows held(int shard, LaneKey key, const ReadLimit& limit) = 0;
+  // The rows held in these lanes, of one shard each, in one order of seq, from the lowest on;
+  // those that are due only later and DEAD ones that block the lane included. Several only where
+  // the store knows total_order.
+  virtual Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) = 0;
+  Rows held(const LaneRef& lane, const ReadLimit& limit) {
+    return held(std::span(&lane, 1), limit);
+  }
 
   // The lanes that have rows held, by ascending key, starting after
   // `after`.
@@ -468,6 +483,10 @@ struct Capabilities {
   Dialect dialect = Dialect::none;  // none: execute() and query() throw
   bool many_processes = false;
   bool one_writer = false;  // a transaction waits until the one before it has ended
+
+  // InstanceOptions::total_order, and several lanes at once. With a single shard there is nothing
+  // to it.
+  bool total_order = false;
 };
 
 // Stops watching when destroyed.

@@ -43,8 +43,8 @@ class ServerInstance : public Instance {
   DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
     return reader_.due(shards, limit);
   }
-  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
-    return reader_.held(shard, key, limit);
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override {
+    return reader_.held(lanes, limit);
   }
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
     return reader_.held_lanes(shard, after, limit);
@@ -71,7 +71,7 @@ class ServerInstance : public Instance {
         owner_(unique_owner(options_.name)),
         ownership_(config, options_, owner_, generations_),
         reading_(config),
-        reader_(reading_, generations_),
+        reader_(reading_, generations_, options_.total_order),
         claims_(reading_, owner_, options_.lock_timeout),
         marking_(config),
         updates_(marking_, owner_, options_.row_claims) {

@@ -77,9 +77,9 @@ class MemoryInstance final : public Instance {
     return db_.table.due(shards, limit, db_.now());
   }
 
-  Rows held(int shard, LaneKey key, const ReadLimit& limit) override {
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override {
     MutexLock lock(db_.mutex);
-    return db_.table.held(shard, key, limit, db_.now());
+    return db_.table.held(lanes, limit, db_.now());
   }
 
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {

@@ -42,7 +42,8 @@ class MemoryStore final : public Store {
     return {.shards = db_.options.shards,
             .expiring_leases = true,
             .row_claims = true,
-            .one_writer = !db_.options.concurrent_transactions};
+            .one_writer = !db_.options.concurrent_transactions,
+            .total_order = true};
   }
 
   const Clock& clock() const override { return db_.clock; }

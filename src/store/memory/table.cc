@@ -181,12 +181,12 @@ DueRows Table::due(std::span<const int> shards, const ReadLimit& limit, Time now
   return result;
 }
 
-Rows Table::held(int shard, LaneKey key, const ReadLimit& limit, Time now) const {
-  const Lanes& lanes = index_.shard(shard).lanes;
-  const auto lane = lanes.find(key);
-  if (lane == lanes.end()) return {};
+Rows Table::held(std::span<const LaneRef> lanes, const ReadLimit& limit, Time now) const {
   Merge<Seq> rows;
-  rows.add(lane->second);
+  for (const LaneRef& ref : lanes) {
+    const Lanes& of_shard = index_.shard(ref.shard).lanes;
+    if (const auto lane = of_shard.find(ref.key); lane != of_shard.end()) rows.add(lane->second);
+  }
   Rows result;
   result.more = read(rows, limit, now, result.rows, [](Seq) { return true; });
   return result;

@@ -151,7 +151,7 @@ class Table {
   Rows ready(std::span<const int> shards, const ReadLimit& limit, std::vector<Seq>& floors,
              Time now) const;
   DueRows due(std::span<const int> shards, const ReadLimit& limit, Time now) const;
-  Rows held(int shard, LaneKey key, const ReadLimit& limit, Time now) const;
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit, Time now) const;
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit, Time now) const;
 
   // Notes of lanes in which a DEAD row was replayed or discarded, by number.

@@ -95,7 +95,8 @@ Capabilities MysqlStore::capabilities() const {
           .expiring_leases = true,
           .row_claims = true,
           .dialect = Dialect::mysql,
-          .many_processes = true};
+          .many_processes = true,
+          .total_order = true};
 }
 
 std::string MysqlStore::side_table(std::string_view name) const {

@@ -160,7 +160,7 @@ TEST_F(MysqlPrivilegesTest, TheDispatcherTakesOverAndReadsEverythingAnEngineRead
   const StatusUpdate aside{
       .row = row, .event_id = "held", .kind = StatusUpdate::Kind::hold, .lane = 7};
   EXPECT_TRUE(instance->apply(lease.epoch, {&aside, 1}).stale.empty());
-  EXPECT_EQ(instance->held(row.shard, 7, 10).rows.size(), 1U);
+  EXPECT_EQ(instance->held({row.shard, 7}, 10).rows.size(), 1U);
   EXPECT_EQ(instance->held_lanes(row.shard, 0, 10).size(), 1U);
   instance->due(lease.shards, 10);
   instance->leave();

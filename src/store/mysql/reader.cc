@@ -42,6 +42,18 @@ Built for_each_shard(const SqlTemplate& sql, const SqlContext& context, std::spa
   return statement;
 }
 
+// The rows of several lanes, by the numbers of the first of them in each.
+Built held_in_order(const SqlContext& context, std::span<const LaneRef> lanes, std::int64_t most) {
+  Built numbers(sql::kHeldInOrder.purpose, context);
+  for (const LaneRef& lane : lanes) {
+    if (&lane != &lanes.front()) numbers.sql(" UNION ALL ");
+    numbers.sql("(");
+    numbers.fill(sql::kHeldNumbers.text, lane.shard, lane.key, most);
+    numbers.sql(")");
+  }
+  return Built(sql::kHeldInOrder, context, numbers, most);
+}
+
 }  // namespace
 
 Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, const ReadLimit& limit) {
@@ -60,7 +72,7 @@ Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, const
       seqs = settled(limit.rows);
       // What was found just now: a second look has it settled.
       if (seqs.empty() && !ahead_.empty()) {
-        look_for_ready(shards_ahead(), ahead_.size() + limit.rows);
+        look_for_ready(total_order_ ? order : shards_ahead(), ahead_.size() + limit.rows);
         seqs = settled(limit.rows);
       }
     }
@@ -170,16 +182,26 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
 
   const bool clean_cuts = mariadb_connection(database_.handle()) == 0;
   const std::size_t known_before = ahead_.size();
-  std::optional<int> left_out;
+  Seq settled_in_all = kEverything;
   for (const int shard : order) {
     Part& known = part(shard);
     const std::vector<Seq>& all = ready[static_cast<std::size_t>(shard)];
     known.cut = all.size() >= wanted[static_cast<std::size_t>(shard)];
-    settle(shard, settled_through(known.found, all, known.cut));
+    const Seq settled_here = settled_through(known.found, all, known.cut);
+    if (!total_order_) settle(shard, settled_here);
+    settled_in_all = std::min(settled_in_all, settled_here);
+  }
+  if (total_order_) {
+    for (const int shard : order) settle(shard, settled_in_all);
+  }
+  const Seq complete = total_order_ ? complete_through(order, ready, limit) : kEverything;
+  std::optional<int> left_out;
+  for (const int shard : order) {
+    Part& known = part(shard);
     std::unordered_set<Seq> found;
-    for (const Seq seq : all) {
+    for (const Seq seq : ready[static_cast<std::size_t>(shard)]) {
       if (!known.found.contains(seq)) {
-        if (ahead_.size() >= limit) {
+        if (seq > complete || (!total_order_ && ahead_.size() >= limit)) {
           known.cut = true;
           if (!left_out) left_out = shard;
           continue;
@@ -195,6 +217,26 @@ void Reader::look_for_ready(std::span<const int> order, std::size_t limit) {
             [](const Found& a, const Found& b) { return a.seq < b.seq; });
   // Once for all of them, however many reads fetch them.
   if (ahead_.size() > known_before) sync_log(session, order.front());
+}
+
+// In one order of all shards: up to which row a look has all that is new, and no more than fills
+// ahead_ up to the limit.
+Seq Reader::complete_through(std::span<const int> order, const PerShard<std::vector<Seq>>& ready,
+                             std::size_t limit) {
+  Seq through = kEverything;
+  std::vector<Seq> fresh;
+  for (const int shard : order) {
+    const std::vector<Seq>& all = ready[static_cast<std::size_t>(shard)];
+    if (part(shard).cut) through = std::min(through, all.back());
+    std::copy_if(all.begin(), all.end(), std::back_inserter(fresh),
+                 [&](Seq seq) { return !part(shard).found.contains(seq); });
+  }
+  const std::size_t room = limit - std::min(limit, ahead_.size());
+  if (fresh.size() > room) {
+    std::nth_element(fresh.begin(), fresh.begin() + static_cast<std::ptrdiff_t>(room), fresh.end());
+    through = std::min(through, fresh[room] - 1);
+  }
+  return through;
 }
 
 Seq settled_through(const std::unordered_set<Seq>& found, std::span<const Seq> ready, bool cut) {
@@ -306,11 +348,15 @@ std::vector<Reader::Key> Reader::look_for_due(std::span<const int> shards, std::
   return keys;
 }
 
-Rows Reader::held(int shard, LaneKey key, const ReadLimit& limit) {
+Rows Reader::held(std::span<const LaneRef> lanes, const ReadLimit& limit) {
   Rows result;
+  if (lanes.empty()) return result;
   Session& session = database_.session();
-  const Result light = session.run(sql::kHeld, shard, key, sql_limit(limit.rows));
-  if (light.rows() > 0) sync_log(session, shard);
+  const std::int64_t most = sql_limit(limit.rows);
+  const Result light = lanes.size() == 1
+                           ? session.run(sql::kHeld, lanes[0].shard, lanes[0].key, most)
+                           : session.run(held_in_order(config_of(database_), lanes, most));
+  if (light.rows() > 0) sync_log(session, lanes[0].shard);
   ByteBudget budget(limit);
   const bool cut = decode_light_rows(session, light, all_of(light), budget, result.rows);
   result.more = cut || static_cast<std::size_t>(light.rows()) >= limit.rows;

@@ -31,17 +31,22 @@ namespace outbox::mysql {
 // has ended by then. Such a look shows a row and lacks one that was committed before it was
 // written. So there a row is returned only when the next look, which began after that one and
 // sees all that it should have shown, has found nothing new below it; see settled_through().
+//
+// In one order of all shards, a look counts up to the first place where one of them was cut: what
+// lies beyond is looked for again. And it settles a row if it has found nothing new below it in any
+// of them.
 class Reader {
  public:
-  Reader(Database& database, const ShardGenerations& gains)
-      : database_(database), generations_(gains) {}
+  // `total_order`: see InstanceOptions.
+  Reader(Database& database, const ShardGenerations& gains, bool total_order)
+      : database_(database), generations_(gains), total_order_(total_order) {}
 
   // It knows what it has returned: what is in flight is among that.
   Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
   void rewind(Seq seq);
 
   DueRows due(std::span<const int> shards, const ReadLimit& limit);
-  Rows held(int shard, LaneKey key, const ReadLimit& limit);
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit);
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
 
@@ -74,6 +79,8 @@ class Reader {
   void forget_other_connections();
   void forget_what_was_lost(std::span<const int> shards);
   void look_for_ready(std::span<const int> order, std::size_t limit);
+  Seq complete_through(std::span<const int> order, const PerShard<std::vector<Seq>>& ready,
+                       std::size_t limit);
   void settle(int shard, Seq through);
   std::vector<Seq> settled(std::size_t limit) const;
   std::vector<int> shards_ahead() const;
@@ -83,6 +90,7 @@ class Reader {
 
   Database& database_;
   const ShardGenerations& generations_;
+  const bool total_order_;
   PerShard<Part> parts_{};
 
   // The connection that found what is remembered; see Database::connections().

@@ -136,7 +136,7 @@ TEST_F(MysqlReaderTest, RowsOfAReadThatFailedInTheMiddleAreReturnedByTheNextOne)
                                 {.codec = default_json_codec()});
   Database database(config);
   const ShardGenerations gains;
-  Reader reader(database, gains);
+  Reader reader(database, gains, false);
   sql().execute(insert_rows("e", 5));
   network.drop_request("payload_bytes");
   EXPECT_THROW(reader.ready(lease_.shards, 0, 10), RetryableError);
@@ -197,7 +197,7 @@ TEST_F(MysqlReaderTest, RowsThatContradictThemselvesAreNeitherReadNorHideOthers)
     for (const HeldLane& lane : instance_->held_lanes(shard, 0, 10)) lanes.push_back(lane);
   }
   ASSERT_EQ(lanes.size(), 1U);
-  EXPECT_EQ(ids(instance_->held(lanes[0].shard, lanes[0].key, 2).rows),
+  EXPECT_EQ(ids(instance_->held({lanes[0].shard, lanes[0].key}, 2).rows),
             std::vector<std::string>{"held"});
 }
 

@@ -249,7 +249,7 @@ TEST_F(MysqlNoBinlogTest, EveryReadThatFindsRowsIsFollowedByOneWrite) {
     ASSERT_EQ(lease.shards.size(), 16U);
     EXPECT_TRUE(instance->ready(lease.shards, 0, 10).rows.empty());
     EXPECT_TRUE(instance->due(lease.shards, 10).rows.empty());
-    EXPECT_TRUE(instance->held(0, 7, 10).rows.empty());
+    EXPECT_TRUE(instance->held({0, 7}, 10).rows.empty());
     EXPECT_EQ(flushes(), 0) << "there was nothing";
 
     // One look finds all of them, and two reads fetch them.
@@ -266,7 +266,7 @@ TEST_F(MysqlNoBinlogTest, EveryReadThatFindsRowsIsFollowedByOneWrite) {
 
     sql().execute("UPDATE outbox_event SET hold = 7 WHERE event_id = '2'");
     const int shard = store->find("2")->row.ref.shard;
-    EXPECT_EQ(instance->held(shard, 7, 10).rows.size(), 1U);
+    EXPECT_EQ(instance->held({shard, 7}, 10).rows.size(), 1U);
     EXPECT_EQ(flushes(), 3);
     instance->leave();
   }
@@ -341,7 +341,7 @@ TEST_F(MysqlNoBinlogTest, RowsWhoseConnectionIsLostBeforeTheWriteAreNotHandedOut
   const int shard = store->find("held")->row.ref.shard;
   const auto ready = [&] { return ids(instance->ready(lease.shards, 0, 10).rows); };
   const auto due = [&] { return ids(instance->due(lease.shards, 10).rows); };
-  const auto held = [&] { return ids(instance->held(shard, 7, 10).rows); };
+  const auto held = [&] { return ids(instance->held({shard, 7}, 10).rows); };
   const auto loses_and_reads_again = [&](const auto& read, const std::string& id) {
     const int before = network.drops();
     network.drop_request("outbox_event_flush` SET");

@@ -113,6 +113,15 @@ SELECT {light} FROM {table} FORCE INDEX (by_hold)
 WHERE shard = ? AND hold = ? AND status IN (0, 2, 3) ORDER BY seq LIMIT ?
 )sql"};
 
+// The same of several lanes: first the numbers of each, then the rows of the lowest of them.
+inline constexpr SqlTemplate kHeldNumbers{"read the events of a lane", R"sql(
+SELECT seq AS number FROM {table} FORCE INDEX (by_hold)
+WHERE shard = ? AND hold = ? AND status IN (0, 2, 3) ORDER BY seq LIMIT ?)sql"};
+inline constexpr SqlTemplate kHeldInOrder{"read the events of a lane", R"sql(
+SELECT {light} FROM ({?numbers} ORDER BY number LIMIT ?) AS lane STRAIGHT_JOIN {by_number}
+  ON seq = number WHERE hold > 0 AND status IN (0, 2, 3) ORDER BY seq
+)sql"};
+
 // The first row of the next lane.
 inline constexpr Sql kNextLane{"read the lanes that wait", R"sql(
 SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDEX (by_hold)

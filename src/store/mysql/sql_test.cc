@@ -73,7 +73,7 @@ constexpr std::int64_t kOfAKind = 200;
 
 TEST_P(MysqlCostTest, ReadsVisitWhatTheyReturnAndAFewInEachShard) {
   const ShardGenerations gains;
-  Reader reader(*database_, gains);
+  Reader reader(*database_, gains, false);
   std::size_t found = 0;
   Cost cost = cost_of([&] { found = reader.ready(kShardNumbers, 0, 32).rows.size(); });
   EXPECT_EQ(found, 32U);
@@ -81,7 +81,8 @@ TEST_P(MysqlCostTest, ReadsVisitWhatTheyReturnAndAFewInEachShard) {
   cost = cost_of([&] { EXPECT_TRUE(reader.due(kShardNumbers, 100).rows.empty()); });
   EXPECT_LT(cost.visited, 100);
   EXPECT_EQ(cost.sorted, 0);
-  cost = cost_of([&] { found = reader.held(3, 7, 2).rows.size(); });
+  const LaneRef lane{.shard = 3, .key = 7};
+  cost = cost_of([&] { found = reader.held({&lane, 1}, 2).rows.size(); });
   EXPECT_LE(found, 2U);
   EXPECT_LT(cost.visited, 10);
   EXPECT_EQ(cost.sorted, 0);
@@ -93,6 +94,20 @@ TEST_P(MysqlCostTest, ReadsVisitWhatTheyReturnAndAFewInEachShard) {
   cost = cost_of([&] { found = reader.due(kShardNumbers, 10).rows.size(); });
   EXPECT_EQ(found, 10U);
   EXPECT_LT(cost.visited, 1'000) << "each shard may have them all";
+}
+
+TEST_P(MysqlCostTest, ReadsInOneOrderVisitAFewMoreInEachShard) {
+  const ShardGenerations gains;
+  Reader reader(*database_, gains, true);
+  std::size_t found = 0;
+  Cost cost = cost_of([&] { found = reader.ready(kShardNumbers, 0, 32).rows.size(); });
+  EXPECT_EQ(found, 32U);
+  EXPECT_LT(cost.visited, 1'000) << "it looks twice at all that there is";
+  std::vector<LaneRef> lanes;
+  for (const int shard : kShardNumbers) lanes.push_back({.shard = shard, .key = 7});
+  cost = cost_of([&] { found = reader.held(lanes, 2).rows.size(); });
+  EXPECT_EQ(found, 2U);
+  EXPECT_LT(cost.visited, 150) << "two of each shard";
 }
 
 TEST_P(MysqlCostTest, MarksAndClaimsVisitTheirRowsAlone) {

@@ -103,7 +103,8 @@ Capabilities PostgresStore::capabilities() const {
           .expiring_leases = true,
           .row_claims = true,
           .dialect = Dialect::postgres,
-          .many_processes = true};
+          .many_processes = true,
+          .total_order = true};
 }
 
 std::string PostgresStore::side_table(std::string_view name) const {

@@ -22,6 +22,12 @@ std::vector<std::int64_t> numbers(std::span<const int> shards) {
   return {shards.begin(), shards.end()};
 }
 
+std::vector<std::int64_t> keys_by_shard(std::span<const LaneRef> lanes) {
+  std::vector<std::int64_t> keys(kShards, kNoLane);
+  for (const LaneRef& lane : lanes) keys.at(static_cast<std::size_t>(lane.shard)) = lane.key;
+  return keys;
+}
+
 }  // namespace
 
 Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) {
@@ -56,16 +62,13 @@ std::optional<Rows> Reader::read(Session& session, std::span<const int> shards,
       limit.rows + std::min(again, std::numeric_limits<std::size_t>::max() - limit.rows);
 
   const std::vector<std::int64_t> order = reading_order(shards);
-  std::vector<std::int64_t> floors;
-  floors.reserve(order.size());
-  for (const std::int64_t shard : order) floors.push_back(floor_.of(static_cast<int>(shard)));
   const bool looks = worth_a_look();
   const bool asks = asks_for_history();
   std::vector<Call> calls;
   if (looks) calls.push_back({sql::kLastSeq, Parameters()});
   if (looks) calls.push_back({sql::kWriters, Parameters()});
   if (asks) calls.push_back({kTimeline, Parameters()});
-  calls.push_back({sql::kReady, Parameters(order, floors, sql_limit(most))});
+  calls.push_back(reading(order, most));
   const std::vector<Result> results = session.run_together(calls);
   if (asks && !is_same_history(results[results.size() - 2])) return std::nullopt;
   if (looks) observe(results[0], results[1]);
@@ -74,6 +77,18 @@ std::optional<Rows> Reader::read(Session& session, std::span<const int> shards,
   result.more = decode(results.back(), limit, most, result.rows);
   take(order, result);
   return result;
+}
+
+Call Reader::reading(std::span<const std::int64_t> order, std::size_t most) const {
+  // Of a shard that is not to be read, nothing lies above it.
+  std::vector<std::int64_t> floors(total_order_ ? kShards : order.size(),
+                                   std::numeric_limits<Seq>::max());
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    const auto shard = static_cast<std::size_t>(order[i]);
+    floors[total_order_ ? shard : i] = floor_.of(static_cast<int>(shard));
+  }
+  if (total_order_) return {sql::kReadyInOrder, Parameters(floors, sql_limit(most))};
+  return {sql::kReady, Parameters(order, floors, sql_limit(most))};
 }
 
 void Reader::forget_if_new_connection() {
@@ -135,12 +150,17 @@ void Reader::observe(const Result& last, const Result& writers) {
 }
 
 // Notes how far the shards have been read: all of them to their end or, if the result was
-// cut, those before the last one that has a row, which was cut.
+// cut, those before the last one that has a row, which was cut; in one order, all up to the
+// last row.
 void Reader::take(std::span<const std::int64_t> order, const Rows& result) {
   if (result.more && result.rows.empty()) return;  // all that it found is gone
-  const int cut = result.more && !result.rows.empty() ? result.rows.back().ref.shard : -1;
+  const int cut = result.more ? result.rows.back().ref.shard : -1;
   for (const std::int64_t number : order) {
     const int shard = static_cast<int>(number);
+    if (total_order_) {
+      floor_.read(shard, result.more ? std::optional(result.rows.back().ref.seq) : std::nullopt);
+      continue;
+    }
     if (shard == cut) {
       floor_.read(shard, result.rows.back().ref.seq);
       begin_with_ = shard + 1;
@@ -176,9 +196,13 @@ DueRows Reader::due(std::span<const int> shards, const ReadLimit& limit) {
   return result;
 }
 
-Rows Reader::held(int shard, LaneKey key, const ReadLimit& limit) {
+Rows Reader::held(std::span<const LaneRef> lanes, const ReadLimit& limit) {
   Rows result;
-  const Result light = database_.run(sql::kHeld, shard, key, sql_limit(limit.rows));
+  if (lanes.empty()) return result;
+  const Result light =
+      lanes.size() == 1
+          ? database_.run(sql::kHeld, lanes[0].shard, lanes[0].key, sql_limit(limit.rows))
+          : database_.run(sql::kHeldInOrder, keys_by_shard(lanes), sql_limit(limit.rows));
   result.more = decode(light, limit, limit.rows, result.rows);
   return result;
 }

@@ -18,14 +18,15 @@ namespace outbox::postgres {
 // `hold`: what is finished or waits costs nothing. Used by one thread at a time.
 class Reader {
  public:
-  Reader(Database& database, const ShardGenerations& gains)
-      : database_(database), generations_(gains) {}
+  // `total_order`: see InstanceOptions.
+  Reader(Database& database, const ShardGenerations& gains, bool total_order)
+      : database_(database), generations_(gains), total_order_(total_order) {}
 
   Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
   void rewind(Seq seq);
 
   DueRows due(std::span<const int> shards, const ReadLimit& limit);
-  Rows held(int shard, LaneKey key, const ReadLimit& limit);
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit);
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
 
@@ -38,6 +39,7 @@ class Reader {
   bool asks_for_history() const;
   bool is_same_history(const Result& answer);
   std::vector<std::int64_t> reading_order(std::span<const int> shards) const;
+  Call reading(std::span<const std::int64_t> order, std::size_t most) const;
   bool worth_a_look() const;
   void observe(const Result& last, const Result& writers);
   void take(std::span<const std::int64_t> order, const Rows& result);
@@ -47,6 +49,7 @@ class Reader {
 
   Database& database_;
   const ShardGenerations& generations_;
+  const bool total_order_;
   PerShard<std::uint64_t> generations_seen_{};
 
   // What was learnt on this connection; another one may lead to a server with another past.

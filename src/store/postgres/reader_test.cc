@@ -246,7 +246,7 @@ class PostgresOldSnapshotTest : public PostgresTest {
     config->options.codec = default_json_codec();
     database_ = std::make_unique<Database>(config);
     database_->go_by_index_alone();
-    reader_ = std::make_unique<Reader>(*database_, generations_);
+    reader_ = std::make_unique<Reader>(*database_, generations_, false);
     std::iota(shards_.begin(), shards_.end(), 0);
 
     report_ = std::make_unique<test::Sql>();

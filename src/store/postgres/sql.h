@@ -7,10 +7,13 @@
 // transaction. A test checks that no read of the engine scans or sorts.
 #pragma once
 
+#include <array>
+#include <cstddef>
 #include <string_view>
 
 #include "client/postgres/statement.h"
 #include "model/event_row.h"
+#include "model/shards.h"
 
 namespace outbox::postgres {
 
@@ -111,6 +114,43 @@ ORDER BY number
 RETURNING seq, shard
 )sql"};
 
+namespace internal {
+
+// A statement that reads the same of all shards, in one order of seq, $2 rows at most: `part` for
+// each, with the shard's number for each ?. The server merges the parts, and reads of them together
+// no row more than it returns and one of each.
+class InOneOrder {
+ public:
+  explicit constexpr InOneOrder(std::string_view part) {
+    add("SELECT item.* FROM (");
+    for (int shard = 0; shard < kShards; ++shard) {
+      add(shard == 0 ? "(" : ") UNION ALL (");
+      for (const char c : part) {
+        if (c == '?') {
+          if (shard >= 10) put(static_cast<char>('0' + shard / 10));
+          put(static_cast<char>('0' + shard % 10));
+        } else {
+          put(c);
+        }
+      }
+    }
+    add(")) AS item ORDER BY item.seq LIMIT $2");
+  }
+
+  constexpr std::string_view text() const { return {text_.data(), size_}; }
+
+ private:
+  constexpr void put(char c) { text_[size_++] = c; }
+  constexpr void add(std::string_view text) {
+    for (const char c : text) put(c);
+  }
+
+  std::array<char, 4'096> text_{};
+  std::size_t size_ = 0;
+};
+
+}  // namespace internal
+
 // --- Reading ---
 //
 // Each names the statuses that it means: should a row contradict itself (status DONE with a
@@ -127,6 +167,14 @@ CROSS JOIN LATERAL (
 ) AS item
 LIMIT $3
 )sql"};
+
+// The same of all shards in one order: $1 has their floors.
+inline constexpr internal::InOneOrder kReadyInOrderText(R"sql(
+SELECT {light} FROM {table}
+WHERE shard = ? AND hold = 0 AND seq > ($1::bigint[])[1 + ?] AND status IN (0, 2)
+ORDER BY seq
+)sql");
+inline constexpr Sql kReadyInOrder{"read ready events", kReadyInOrderText.text()};
 
 // Up to which seq numbers have been given out, and who may still be writing with one
 // of those: in this order, and before the read that relies on it. A writer locks the
@@ -195,6 +243,15 @@ inline constexpr Sql kHeld{"read the events of a lane", R"sql(
 SELECT {light} FROM {table}
 WHERE shard = $1 AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
 )sql"};
+
+// The same of several lanes, of a shard each: $1 has their keys by shard, and 0 where there is
+// none.
+inline constexpr internal::InOneOrder kHeldInOrderText(R"sql(
+SELECT {light} FROM {table}
+WHERE shard = ? AND hold = ($1::bigint[])[1 + ?] AND hold > 0 AND status IN (0, 2, 3)
+ORDER BY seq
+)sql");
+inline constexpr Sql kHeldInOrder{"read the events of a lane", kHeldInOrderText.text()};
 
 inline constexpr Sql kHeldLanes{"read the lanes that wait", R"sql(
 WITH RECURSIVE lane (key) AS (

@@ -176,7 +176,7 @@ class WaitsTest : public SqliteTest {
   Ids due() { return ids(instance_->due(kShard, 100).rows); }
   std::optional<std::chrono::microseconds> next() { return instance_->due(kShard, 100).next_in; }
   std::chrono::microseconds head() {
-    return instance_->held(0, kLane, 100).rows.at(0).available_in;
+    return instance_->held({0, kLane}, 100).rows.at(0).available_in;
   }
 
   testing::ManualClock clock_;
@@ -207,7 +207,8 @@ TEST_F(WaitsTest, AFailingHeadAndItsAggregateWaitedForADay) {
   clock_.step(-24h);
   EXPECT_EQ(head(), 1s);
   EXPECT_EQ(instance_->held_lanes(0, 0, 10).at(0).available_in, 1s);
-  EXPECT_EQ(instance_->held(0, kLane, 10).rows.at(1).available_in, 0us) << "it waits for the head";
+  EXPECT_EQ(instance_->held({0, kLane}, 10).rows.at(1).available_in, 0us)
+      << "it waits for the head";
   clock_.advance(1s);
   EXPECT_LE(head(), 0us);
 }

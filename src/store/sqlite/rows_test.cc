@@ -257,7 +257,7 @@ TEST_F(BrokenRowsTest, AHoldThatIsNoIntegerMadeEveryReadLoopForEver) {
   EXPECT_EQ(lanes[0].key, 5);
   EXPECT_EQ(lanes[0].first, store_->find("head")->row.ref.seq) << "not the DONE row before it";
   EXPECT_EQ(lanes[0].status, Status::retry);
-  EXPECT_EQ(ids(instance->held(0, 5, 100).rows), (Ids{"head", "behind"}));
+  EXPECT_EQ(ids(instance->held({0, 5}, 100).rows), (Ids{"head", "behind"}));
 }
 
 TEST_F(BrokenRowsTest, ClaimsTakeOnlyRowsThatMakeSense) {

@@ -107,7 +107,8 @@ Capabilities SqliteStore::capabilities() const {
           .row_claims = true,
           .dialect = Dialect::sqlite,
           .many_processes = true,
-          .one_writer = true};
+          .one_writer = true,
+          .total_order = true};
 }
 
 std::string SqliteStore::side_table(std::string_view name) const {
@@ -163,9 +164,11 @@ DueRows SqliteInstance::due(std::span<const int> shards, const ReadLimit& limit)
   return has_shard(shards) ? reader_.due(limit) : DueRows{};
 }
 
-Rows SqliteInstance::held(int shard, LaneKey key, const ReadLimit& limit) {
+Rows SqliteInstance::held(std::span<const LaneRef> lanes, const ReadLimit& limit) {
   prepare_to_read();
-  return shard == 0 ? reader_.held(key, limit) : Rows{};
+  const auto lane =
+      std::find_if(lanes.begin(), lanes.end(), [](const LaneRef& each) { return each.shard == 0; });
+  return lane != lanes.end() ? reader_.held(lane->key, limit) : Rows{};
 }
 
 std::vector<HeldLane> SqliteInstance::held_lanes(int shard, LaneKey after, std::size_t limit) {

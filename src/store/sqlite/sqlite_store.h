@@ -34,7 +34,7 @@ class SqliteInstance final : public Instance {
   Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override;
   void rewind(Seq seq) override { reader_.rewind(seq); }
   DueRows due(std::span<const int> shards, const ReadLimit& limit) override;
-  Rows held(int shard, LaneKey key, const ReadLimit& limit) override;
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override;
   std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override;
   std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override;
   Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override;
