@@ -34,8 +34,10 @@ enum class Mode {
   // the others are standbys.)
   multi_node,
 
-  // As single_node, and all events one after the other in the order of their
-  // rows. Needs a store with a single shard.
+  // As single_node, and all events one after the other, whatever their aggregate: if a
+  // transaction committed before another one wrote its first event, its events come first.
+  // (For transactions that overlap, and instances in another mode beside it, see
+  // docs/architecture.md, "One order of all events".)
   ordered,
 
   // Nothing is delivered here: another program, a relay or CDC does it.

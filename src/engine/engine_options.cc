@@ -26,9 +26,10 @@ void check_mode(const Options& options, const Listeners& listeners, const Store&
     if (options.ordering == Ordering::none) {
       refuse("mode = Mode::ordered and ordering = Ordering::none contradict each other");
     }
-    if (const int shards = store.capabilities().shards; shards != 1) {
-      refuse("one order of all events needs a store with a single shard; " + store.description() +
-             " has " + std::to_string(shards));
+    const Capabilities known = store.capabilities();
+    if (known.shards != 1 && !known.total_order) {
+      refuse("mode = Mode::ordered: " + store.description() + " cannot read its " +
+             std::to_string(known.shards) + " shards in one order of all events");
     }
   }
   if (options.purge && options.purge->age && options.mode != Mode::writer_only) {
@@ -153,6 +154,7 @@ InstanceOptions instance_options(const Options& options) {
           .capacity = options.queue.hot_capacity + options.queue.cold_capacity,
           .lease = options.lease.duration,
           .exclusive = options.mode != Mode::multi_node,
+          .total_order = options.mode == Mode::ordered,
           .row_claims = options.row_claims,
           .lock_timeout = options.lease.claim};
 }

@@ -112,6 +112,12 @@ const Lane* Lanes::find(LaneKey key) const {
   return found == lanes_.end() ? nullptr : &found->second;
 }
 
+bool Lanes::any_other_of_shard(const Lane& lane) const {
+  return lanes_.size() > 1 && std::any_of(lanes_.begin(), lanes_.end(), [&](const auto& entry) {
+           return entry.second.shard_ == lane.shard_ && entry.first != lane.key_;
+         });
+}
+
 std::vector<Lane*> Lanes::of_shard(int shard) {
   std::vector<Lane*> result;
   for (auto& [key, lane] : lanes_) {

@@ -141,7 +141,8 @@ class Lane {
 //      frozen, and every `hold` update has been acknowledged.
 //   4. Rows that were held under another kind of order, before a restart,
 //      come first: while the only lane of a total order is there, everything
-//      goes through it; and the only lane waits until all others are gone.
+//      of its shard goes through it; and the only lane waits until all others
+//      of its shard are gone.
 //   5. The update of a failing head is submitted before the `hold` updates of its
 //      followers, and updates land in the order of their submission; so a crash
 //      cannot leave followers held without the head that they wait for.
@@ -155,8 +156,12 @@ class Lanes {
   std::vector<Lane*> of_shard(int shard);
 
   // Invariant 4.
-  LaneKey lane_for(LaneKey key) const { return lanes_.contains(kOnlyLane) ? kOnlyLane : key; }
-  bool behind_others(const Lane& lane) const { return lane.key_ == kOnlyLane && lanes_.size() > 1; }
+  LaneKey lane_for(LaneKey key, int shard) const {
+    return lanes_.contains(only_lane(shard)) ? only_lane(shard) : key;
+  }
+  bool behind_others(const Lane& lane) const {
+    return lane.key_ == only_lane(lane.shard_) && any_other_of_shard(lane);
+  }
 
   // To be called after every change to a lane: lists it if it wants its rows
   // back, and forgets it if it is of no use any more. True if its first event
@@ -195,6 +200,7 @@ class Lanes {
  private:
   using Map = std::unordered_map<LaneKey, Lane>;
 
+  bool any_other_of_shard(const Lane& lane) const;
   void unlist(Lane& lane);
   void take_from_blocked(Lane& lane);
   void forget(LaneKey key);

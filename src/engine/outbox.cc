@@ -13,6 +13,7 @@
 #include "base/thread.h"
 #include "engine/engine.h"
 #include "engine/engine_options.h"
+#include "engine/one_shard.h"
 #include "engine/transaction.h"
 
 namespace outbox {
@@ -26,13 +27,20 @@ constexpr int kCountShare = 100;
 // Other processes may finish events without a word to this one.
 constexpr milliseconds kIdleCheck{20};
 
+std::shared_ptr<Instance> joined(Store& store, const Options& options) {
+  std::shared_ptr<Instance> instance = store.join(internal::instance_options(options));
+  const int shards = store.capabilities().shards;
+  if (options.mode != Mode::ordered || shards == 1) return instance;
+  return internal::as_one_shard(std::move(instance), shards);
+}
+
 std::shared_ptr<internal::Engine> engine_of(Store& store, Listeners listeners,
                                             const Options& options) {
   if (options.mode == Mode::writer_only) return nullptr;
   const Clock& clock = store.clock();
-  return std::make_shared<internal::Engine>(
-      store.join(internal::instance_options(options)), std::move(listeners),
-      internal::dispatcher_options(options, clock), internal::poller_options(options, clock));
+  return std::make_shared<internal::Engine>(joined(store, options), std::move(listeners),
+                                            internal::dispatcher_options(options, clock),
+                                            internal::poller_options(options, clock));
 }
 
 }  // namespace

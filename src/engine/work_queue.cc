@@ -139,7 +139,7 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
     line_up({.job = std::move(job)});
     return Admission::queued;
   }
-  if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane);
+  if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane, job.row.ref.shard);
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
   if (lanes_.behind_others(lane)) lane.hold();
   const bool park = lane.blocked() && options_.park;

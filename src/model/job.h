@@ -31,8 +31,10 @@ struct Job {
 // The epoch of a job whose shard was given up while its call went on.
 inline constexpr std::int64_t kHandedOver = -1;
 
-// The lane of all events when there is one total order.
+// The lane of all events when there is one total order. It lies in all shards, so each has a key of
+// its own for its part: an engine that keeps the order per aggregate meets them one by one.
 inline constexpr LaneKey kOnlyLane = 1;
+inline LaneKey only_lane(int shard) { return kOnlyLane + shard; }
 
 // What becomes of an event. Decided once, after its call or instead of one; from there the worker,
 // the queue and the completer carry it to the store and back to the event's lane.

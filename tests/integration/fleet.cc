@@ -32,11 +32,14 @@ class Aggregates {
   std::uniform_int_distribution<int> number_{0, chaos::kAggregates - 1};
 };
 
-void write_events(Writer& writer, std::size_t events) {
+// Whose numbers, and with them whose lock, all writers take where there is one order of all.
+constexpr const char* kTurn = "a0";
+
+void write_events(Writer& writer, std::size_t events, bool one_order) {
   Aggregates aggregates;
   for (std::size_t left = events; left > 0;) {
     const std::size_t count = std::min(left, kAtOnce);
-    const std::string aggregate = aggregates.next();
+    const std::string aggregate = one_order ? kTurn : aggregates.next();
     auto tx = writer.begin();
     const std::int64_t last = chaos::next_numbers(tx.connection(), aggregate, count);
     std::vector<Draft> drafts;
@@ -45,7 +48,7 @@ void write_events(Writer& writer, std::size_t events) {
                               .number = last - static_cast<std::int64_t>(n)};
       drafts.push_back({.type = "Moved",
                         .aggregate_type = "Account",
-                        .aggregate_id = aggregate,
+                        .aggregate_id = one_order ? aggregates.next() : aggregate,
                         .payload = json(chaos::to_payload(movement))});
     }
     tx.write_all(drafts);
@@ -80,7 +83,7 @@ void Fleet::start_plain_writer(std::size_t events) {
 }
 
 Options Fleet::options() const {
-  return {.mode = Mode::multi_node,
+  return {.mode = options_.mode,
           .ordering = options_.ordering,
           .poll_interval = std::min<std::chrono::milliseconds>(1s, database_->poll_interval()),
           .row_claims = options_.row_claims,
@@ -102,10 +105,11 @@ int Fleet::deliver(std::size_t events) {
   on.add("Account", "Moved", [&](const Event& event, const Delivery& delivery) -> Outcome {
     // Before it has delivered anything: no duplicate.
     if (calls++ % 211 == 7) return Outcome::failed("now and then");
+    const Movement movement = chaos::parse_payload(event.payload());
     const std::string line =
         harness::Message{.id = event.id(),
-                         .aggregate = event.aggregate_id(),
-                         .number = chaos::parse_payload(event.payload()).number,
+                         .aggregate = one_order() ? movement.aggregate : event.aggregate_id(),
+                         .number = movement.number,
                          .epoch = delivery.epoch,
                          .attempt = delivery.attempt}
             .line();
@@ -116,7 +120,7 @@ int Fleet::deliver(std::size_t events) {
   Outbox box{database_->open(), on, options()};
   box.start();
   {
-    const std::jthread writer([&] { write_events(box.writer(), events); });
+    const std::jthread writer([&] { write_events(box.writer(), events, one_order()); });
     while (signals.wait() != SIGTERM) {
     }
   }
@@ -126,7 +130,7 @@ int Fleet::deliver(std::size_t events) {
 
 int Fleet::write(std::size_t events) {
   Writer writer{database_->open()};
-  write_events(writer, events);
+  write_events(writer, events, one_order());
   return 0;
 }
 
@@ -136,15 +140,16 @@ int Fleet::write_by_sql(std::size_t events) {
   Aggregates aggregates;
   for (std::size_t left = events; left > 0;) {
     const std::size_t count = std::min(left, kAtOnce);
-    const std::string aggregate = aggregates.next();
+    const std::string aggregate = one_order() ? kTurn : aggregates.next();
     own->begin();
     const std::int64_t last = chaos::next_numbers(own->connection(), aggregate, count);
     std::string rows;
     for (std::size_t n = count; n-- > 0;) {
       const Movement movement{.aggregate = aggregate,
                               .number = last - static_cast<std::int64_t>(n)};
-      rows += (rows.empty() ? "('" : ", ('") + new_id() + "', 'Moved', 'Account', '" + aggregate +
-              "', '" + chaos::to_payload(movement) + "')";
+      rows += (rows.empty() ? "('" : ", ('") + new_id() + "', 'Moved', 'Account', '" +
+              (one_order() ? aggregates.next() : aggregate) + "', '" + chaos::to_payload(movement) +
+              "')";
     }
     own->execute(
         "INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, payload)"

@@ -19,6 +19,9 @@
 namespace outbox::counted {
 
 struct FleetOptions {
+  // With Mode::ordered all writers take turns, and write of all aggregates: the order that is
+  // judged is that of all events.
+  Mode mode = Mode::multi_node;
   Ordering ordering = Ordering::per_aggregate;
   bool row_claims = false;
 
@@ -74,6 +77,7 @@ class Fleet {
   int deliver(std::size_t events);
   int write(std::size_t events);
   int write_by_sql(std::size_t events);
+  bool one_order() const { return options_.mode == Mode::ordered; }
   bool has_member(const Member& instance);
   void wait(const std::string& what, const std::function<bool()>& condition);
   Options options() const;

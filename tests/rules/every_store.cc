@@ -26,7 +26,9 @@ using Micros = std::chrono::microseconds;
 class MemoryBackend final : public Backend {
  public:
   std::shared_ptr<Store> open(const Wishes& wishes) override {
-    return memory::open({.shards = wishes.shards, .clock = wishes.host_clock ? nullptr : &clock_});
+    return memory::open({.shards = wishes.shards,
+                         .concurrent_transactions = wishes.concurrent_transactions,
+                         .clock = wishes.host_clock ? nullptr : &clock_});
   }
   void advance(Micros by) override { clock_.advance(by); }
   void step(Micros by) override { clock_.step(by); }
@@ -139,7 +141,7 @@ LaneKey lane_of(const std::string& aggregate_id) { return lane_key("Order", aggr
 void OnEveryStore::SetUp() {
   if (GetParam().server != nullptr) OUTBOX_NEEDS_SERVICE(GetParam().server);
   backend_ = GetParam().make();
-  use_store({});
+  use_store(GetParam().wishes);
 }
 
 void OnEveryStore::use_store(const Wishes& wishes) {

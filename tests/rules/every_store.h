@@ -36,7 +36,9 @@ namespace outbox::testing {
 
 // What a test wants of the store that it opens.
 struct Wishes {
-  int shards = 16;  // of the store in memory; the others have as many as they have
+  // Of the store in memory; the others are as they are.
+  int shards = 16;
+  bool concurrent_transactions = false;
 
   // The host's clock, also where it could be another one: for tests that wait for what comes by
   // itself.
@@ -65,6 +67,7 @@ struct StoreKind {
   const char* name;
   const char* server;  // the variable that names it; null: it has none
   std::unique_ptr<Backend> (*make)();
+  Wishes wishes{};
 
   friend void PrintTo(const StoreKind& kind, std::ostream* out) { *out << kind.name; }
 };

@@ -48,69 +48,6 @@ TEST_P(FacadeTest, ASingleNodeThatJoinsOthersGetsEverything) {
   EXPECT_TRUE(soon([&] { return single->owner() && !shared->owner(); }, *shared, *single));
 }
 
-TEST_P(FacadeTest, OrderedDeliversAllEventsOneAfterTheOtherWhateverTheirAggregate) {
-  use_store({.shards = 1, .host_clock = true});
-  OUTBOX_NEEDS(capabilities().shards == 1);
-  std::atomic<int> running{0};
-  std::atomic<int> most{0};
-  std::atomic<int> calls{0};
-  auto careful = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
-    most = std::max(most.load(), ++running);
-    const int call = ++calls;
-    --running;
-    if (call % 7 == 3) return Outcome::failed("now and then");
-    return Outcome::done();
-  });
-  Texts expected;
-  auto box = open({.mode = Mode::ordered,
-                   .workers = 4,
-                   .queue = {.cold_capacity = 16, .batch = 5},
-                   .retry = {.policy = retry_every(1ms), .max_attempts = 1'000}},
-                  careful);
-  for (int n = 0; n < 200; ++n) {
-    const Draft draft = order_event(n % 3 == 0 ? "" : std::to_string(n % 5), std::to_string(n));
-    expected.push_back(n % 2 == 0 ? write(*box, draft) : write_elsewhere(draft));
-  }
-  ASSERT_TRUE(box->wait_idle(30s));
-  Texts first;  // the first call of each
-  std::set<std::string> seen;
-  for (const auto& id : careful->ids()) {
-    if (seen.insert(id).second) first.push_back(id);
-  }
-  EXPECT_EQ(first, expected);
-  EXPECT_EQ(most, 1);
-}
-
-// What was held under the other kind of order.
-TEST_P(FacadeTest, AChangeBetweenOneOrderAndManyKeepsTheOrderOfWhatWaits) {
-  for (const bool ordered_first : {true, false}) {
-    use_store({.shards = 1});
-    OUTBOX_NEEDS(capabilities().shards == 1);
-    const Options before{.mode = ordered_first ? Mode::ordered : Mode::single_node,
-                         .retry = {.policy = retry_every(1h)}};
-    const Options after{.mode = ordered_first ? Mode::single_node : Mode::ordered};
-    auto failing = std::make_shared<RecordingListener>(
-        [](const Event&, const Delivery&) { return Outcome::failed("not yet"); });
-    {
-      auto box = open(before, failing);
-      const std::string head = write(*box, order_event("x", "1"));
-      ASSERT_TRUE(eventually([&] { return status(head) == Status::retry; }));
-      for (const char* n : {"2", "3"}) write(*box, order_event("x", n));
-      ASSERT_TRUE(eventually([&] { return box->in_flight() == 0 && store->counts().held == 3; }));
-    }
-    for (const char* n : {"4", "5"}) write_elsewhere(order_event("x", n));
-    recorder = std::make_shared<RecordingListener>();
-    auto box = open(after);
-    ASSERT_TRUE(eventually([&] { return box->owner(); }));
-    EXPECT_FALSE(box->wait_idle(50ms));
-    EXPECT_EQ(recorder->count(), 0u) << "the head waits for its retry";
-    advance(2h);
-    box->wake();
-    ASSERT_TRUE(box->wait_idle(20s));
-    EXPECT_EQ(recorder->payloads(), (Texts{"1", "2", "3", "4", "5"})) << ordered_first;
-  }
-}
-
 TEST_P(FacadeTest, AWriterOnlyWritesAndDeliversNothing) {
   Outbox box{store, {}, {.mode = Mode::writer_only, .log = log.log()}};
   box.start();
@@ -131,21 +68,26 @@ TEST_P(FacadeTest, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
   EXPECT_NE(refusal({.ordering = Ordering::none, .row_claims = true}).find("Mode::multi_node"),
             std::string::npos);
   EXPECT_NE(refusal({.ordering = Ordering::total}).find("Mode::ordered"), std::string::npos);
-  if (capabilities().shards > 1) {
-    EXPECT_NE(refusal({.mode = Mode::ordered}).find("single shard"), std::string::npos);
-  }
   Listeners on;
   on.add("A", "B", [](const Event&) {});
   EXPECT_NE(refusal({.mode = Mode::writer_only}, on).find("never be called"), std::string::npos);
   EXPECT_THROW(on.add("A", "C", [](const Event&) {}, {.ordering = Ordering::total}), MisuseError);
 
-  use_store({.shards = 1});
   EXPECT_NE(refusal({.mode = Mode::ordered, .ordering = Ordering::none}).find("contradict"),
             std::string::npos);
-  OUTBOX_NEEDS(capabilities().shards == 1);
   Listeners loose;
   loose.add("A", "B", [](const Event&) {}, {.ordering = Ordering::none});
   EXPECT_NE(refusal({.mode = Mode::ordered}, loose).find("A/B"), std::string::npos);
+
+  Capabilities less = bare_store->capabilities();
+  less.shards = 16;
+  less.total_order = false;
+  faults->claim(less);
+  EXPECT_NE(refusal({.mode = Mode::ordered}, on).find("cannot read its 16 shards in one order"),
+            std::string::npos);
+  less.shards = 1;
+  faults->claim(less);
+  EXPECT_EQ(refusal({.mode = Mode::ordered}, on), "");
 }
 
 TEST_P(FacadeTest, NeverMayBeWrittenAsTheLongestTime) {
