@@ -58,7 +58,11 @@ Plan Plan::draw(Choices& choices, const Scenario* scenario) {
                                      Receiver::fan_out};
   plan.receiver = kReceivers[choices.below(4)];
 
-  plan.server.shards = options.ordering == Ordering::total ? 1 : 1 << choices.below(3);
+  constexpr int kShards[] = {1, 2, 4};
+  constexpr int kShardsInOneOrder[] = {1, 3, 16};
+  const auto number = choices.below(3);
+  plan.server.shards =
+      options.ordering == Ordering::total ? kShardsInOneOrder[number] : kShards[number];
   plan.server.on_done = choices.below(2) == 0 ? memory::OnDone::keep : memory::OnDone::remove;
   plan.server.concurrent_transactions = choices.below(3) > 0;
 

@@ -27,6 +27,15 @@ void in_order(Plan& plan) {
   if (plan.options.mode == Mode::ordered) plan.options.mode = Mode::single_node;
 }
 
+// One order of all events, over one shard or many.
+void in_one_order(Plan& plan, Choices& choices) {
+  plan.options.ordering = Ordering::total;
+  plan.options.mode = Mode::ordered;
+  plan.options.row_claims = false;
+  constexpr int kShards[] = {3, 16};
+  plan.server.shards = kShards[choices.below(2)];
+}
+
 void without_order(Plan& plan) {
   in_order(plan);
   plan.options.ordering = Ordering::none;
@@ -168,6 +177,35 @@ void later_registration(Plan& plan, Choices& /*choices*/) {
   plan.disasters.assign(6, Disaster::failover);
 }
 
+void one_order(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  in_one_order(plan, choices);
+  plan.processes = 2;
+  plan.writers = 2;
+  plan.transactions = 8;
+  plan.aggregates = 6;
+  failing(plan, {Failure::failed, Failure::deferred, Failure::permanent});
+  if (choices.one_in(2)) {
+    faulty(plan, 4, {"ready", "held", "update", "renew"},
+           {RequestFault::slow, RequestFault::silent, RequestFault::lost},
+           {AnswerFault::slow, AnswerFault::lost});
+  }
+  if (choices.one_in(2)) plan.disasters = {Disaster::kill, Disaster::join, Disaster::freeze};
+}
+
+void one_order_taken_over(Plan& plan, Choices& choices) {
+  no_faults(plan);
+  in_one_order(plan, choices);
+  without_polls(plan);
+  plan.processes = 2;
+  plan.transactions = 8;
+  plan.aggregates = 6;
+  plan.options.queue.hot_capacity = plan.options.queue.cold_capacity = 4;
+  failing(plan, {Failure::failed, Failure::unavailable, Failure::hang});
+  plan.disasters = {Disaster::kill, Disaster::stop, Disaster::join, Disaster::failover,
+                    Disaster::join};
+}
+
 // --- Wake-ups ---
 
 void retry_in_doubt(Plan& plan, Choices& choices) {
@@ -305,6 +343,11 @@ constexpr std::array kScenarios{
         "later_registration",
         "a renewal registered at the new primary, its answer was lost, and rows were read there",
         later_registration, 6'000},
+    Scenario{"one_order", "an event passed one of another shard, in one order of all", one_order,
+             600},
+    Scenario{"one_order_taken_over",
+             "an event that was held in one shard was passed by another's after a take-over",
+             one_order_taken_over, 600},
     Scenario{"retry_in_doubt", "a retry was recorded, its answer lost, and nobody looked for it",
              retry_in_doubt, 600},
     Scenario{"direct_path", "an id stayed reserved, or a row was left to a reader who had passed",
