@@ -24,7 +24,7 @@ TEST_P(OneOrderOfAllTest, IsThatOfWritersWhoTakeTurns) {
   for (int n = 0; n < 2; ++n) fleet.start_instance(kEvents / 5);
   fleet.start_writer(kEvents / 5);
   for (int n = 0; n < 2; ++n) fleet.start_plain_writer(kEvents / 5);
-  const chaos::Verdict verdict = fleet.finish(kEvents);
+  const harness::Verdict verdict = fleet.finish(kEvents);
   EXPECT_TRUE(verdict.clean()) << verdict;
 }
 
@@ -44,7 +44,7 @@ TEST_P(OneOrderOfAllTest, IsKeptWhenTheOwnerIsKilledAndTheNextOneLosesItsLease) 
   stopped.signal(SIGSTOP);
   fleet.wait_until_forgotten(stopped);
   stopped.signal(SIGCONT);
-  const chaos::Verdict verdict = fleet.finish(kEvents, 1);
+  const harness::Verdict verdict = fleet.finish(kEvents, 1);
   EXPECT_TRUE(verdict.clean()) << verdict;
 }
 

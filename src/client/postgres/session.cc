@@ -219,7 +219,7 @@ std::vector<Result> Session::run_together(std::span<const Call> calls) {
 std::vector<Result> Session::run_in_own_transaction(std::span<const Call> calls) {
   std::vector<std::string_view> purposes{kBegin.purpose, kSetUp.purpose};
   for (const Call& call : calls) purposes.push_back(call.sql.purpose);
-  purposes.push_back("commit what was changed");
+  purposes.emplace_back("commit what was changed");
   const Parameters none;
   const auto send_text = [&](const std::string& text) {
     Kept statement{.text = text};

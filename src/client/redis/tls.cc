@@ -168,7 +168,7 @@ void TlsStream::shake_hands(const std::string& host, Deadline deadline) {
       } catch (const StreamError&) {
         // It has gone.
       }
-      throw reason;
+      throw StreamError(reason);
     }
     pass_on(deadline);
     if (result == 1) return;
