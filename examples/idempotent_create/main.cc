@@ -60,7 +60,7 @@ void run(const std::string& path) {
   auto db = outbox::sqlite::open(path);
   outbox::Listeners on;
   on.add("Order", "OrderPlaced", [](const outbox::Event& event) {
-    std::cout << "shipping " << event.payload() << std::endl;
+    std::cout << "shipping " + std::string(event.payload()) + "\n" << std::flush;
   });
   outbox::Outbox box{db, on};
   {
@@ -77,9 +77,12 @@ void run(const std::string& path) {
   const Response placed = answer(create, first);
   const Response again = answer(create, first);  // the client got no answer
   const Response wrong = answer(create, {"acme", key, R"({"books":4})"});
-  std::cout << "placed: " << placed.status << ", again: " << again.status
-            << (again.order == placed.order ? " with the same order" : " with another order")
-            << ", another body: " << wrong.status << std::endl;
+  // In one piece, because the listener prints, too.
+  const std::string answers =
+      "placed: " + std::to_string(placed.status) + ", again: " + std::to_string(again.status) +
+      (again.order == placed.order ? " with the same order" : " with another order") +
+      ", another body: " + std::to_string(wrong.status) + "\n";
+  std::cout << answers << std::flush;
 
   if (!box.wait_idle(20s)) throw std::runtime_error("the event was not delivered in time");
 }

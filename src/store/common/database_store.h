@@ -167,11 +167,11 @@ class DatabaseStore : public Store {
   static constexpr std::size_t kScans = 4;
   static constexpr int kScanPatience = 10;
 
-  // `namespace_`: of the options.
-  static PoolLimits users_limits(const ConfigPtr& config, const std::string& namespace_) {
+  // `api`: the namespace of the options.
+  static PoolLimits users_limits(const ConfigPtr& config, const std::string& api) {
     return {.size = config->options.connections,
             .wait_timeout = config->options.wait_timeout,
-            .hint = "end transactions sooner, or raise " + namespace_ + "::Options::connections"};
+            .hint = "end transactions sooner, or raise " + api + "::Options::connections"};
   }
   static PoolLimits quick_limits(const ConfigPtr& config) {
     return {.size = 1,

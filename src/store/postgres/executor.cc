@@ -178,7 +178,7 @@ class PostgresDialect final : public ExecutorDialect {
     std::vector<std::string> literals;
     literals.reserve(values.size());
     for (const Parameter& value : values) literals.push_back(literal(value));
-    const std::string text = filled_in(numbered(sql, false), false, literals);
+    std::string text = filled_in(numbered(sql, false), false, literals);
     if (sql.find('\\') != std::string_view::npos &&
         text != filled_in(numbered(sql, true), true, literals)) {
       throw MisuseError("which placeholders " + quote(sql) +
