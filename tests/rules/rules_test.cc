@@ -2,8 +2,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <csignal>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
 #include <set>
+#include <stdexcept>
+#include <string>
 
 #include "every_store.h"
 #include "outbox/error.h"
@@ -76,7 +83,9 @@ TEST_P(RulesTest, WhenTheHotQueueIsFullTheReaderDeliversAndTheWriteSucceeds) {
   EXPECT_GE((*metrics)[Counter::hot_dropped], 40u);
   std::size_t warnings = 0;
   for (const auto& line : log.lines()) {
-    warnings += line.text.find("the hot queue is full") != std::string::npos;
+    if (line.code != "hot_queue_full") continue;
+    EXPECT_EQ(line.level, LogLevel::warning);
+    ++warnings;
   }
   EXPECT_EQ(warnings, 1u) << "rate-limited";
   busy.open();
@@ -500,6 +509,62 @@ TEST_P(RulesTest, AfterAForkTheChildIsRefused) {
   EXPECT_EQ(state, 0);
   write(*box, order_event("1", "1"));
   EXPECT_TRUE(box->wait_idle(20s)) << "the parent goes on";
+}
+
+// --- The log (rule 35) ---
+
+// What goes wrong is at the level that the specification asks for, and no record, nor any of its
+// fields, shows what is in an event.
+TEST_P(RulesTest, TheLogTellsTheDeadAndTheFailingAndShowsNoPayloadAndNoHeader) {
+  std::mutex mutex;
+  std::map<std::string, LogLevel, std::less<>> levels;
+  std::string said;
+  Options options = with_defaults(
+      {.retry = {.max_attempts = 2},
+       .dead = {.on_event = [](const Event&, std::string_view) { throw std::runtime_error("no"); }},
+       .interceptors = {after([](const Event&, const std::exception_ptr&) { throw 42; })}});
+  options.log = [&](const LogRecord& record) {
+    const std::lock_guard lock(mutex);
+    levels.emplace(record.code, record.level);
+    said.append(record.message).append("\n");
+    for (const LogField& field : record.fields) {
+      const auto* text = std::get_if<std::string_view>(&field.value);
+      if (text != nullptr) said.append(*text).append("\n");
+    }
+  };
+  Listeners on;
+  on.add("Order", "Happened",
+         answering([calls = std::make_shared<std::atomic<int>>(0)](const Event&,
+                                                                   const Delivery&) -> Outcome {
+           if ((*calls)++ == 0) return Outcome::unavailable("no broker");
+           return Outcome::failed("refused");
+         }));
+  Outbox box(store, on, options);
+  box.start();
+  Draft secret = order_event("1", R"({"card":"s3cret"})");
+  secret.headers = {{"authorization", "s3cret"}};
+  const std::string id = write(box, secret);
+  ASSERT_TRUE(in_time([&] { return status(id) == Status::dead; }, box));
+  faults->before(failing({"ready"}));
+  write_elsewhere(secret);
+  ASSERT_TRUE(in_time(
+      [&] {
+        const std::lock_guard lock(mutex);
+        return levels.contains("read_failed") && levels.contains("on_dead_failed");
+      },
+      box));
+  faults->clear();
+  box.close();
+
+  const std::lock_guard lock(mutex);
+  EXPECT_EQ(levels["event_dead"], LogLevel::error);
+  EXPECT_EQ(levels["read_failed"], LogLevel::error);
+  EXPECT_EQ(levels["on_dead_failed"], LogLevel::error);
+  EXPECT_EQ(levels["interceptor_failed"], LogLevel::error);
+  EXPECT_EQ(levels["listener_unavailable"], LogLevel::warning);
+  EXPECT_EQ(levels["lease_acquired"], LogLevel::info);
+  EXPECT_NE(said.find(id), std::string::npos);
+  EXPECT_EQ(said.find("s3cret"), std::string::npos) << said;
 }
 
 }  // namespace
