@@ -4,7 +4,7 @@
 
 #include <future>
 
-#include "model/store.h"
+#include "model/instance_options.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 

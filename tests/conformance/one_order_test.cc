@@ -62,7 +62,7 @@ const InstanceOptions kInOneOrder{.exclusive = true, .total_order = true};
 
 TEST_P(OneOrderTest, ReadyRowsComeInOneOrderHoweverTheReadsAreCut) {
   const Ids all = write_spread({.count = 400});
-  for (const std::size_t limit : {3, 50, 1'000}) {
+  for (const std::size_t limit : {std::size_t{3}, std::size_t{50}, std::size_t{1000}}) {
     const Owner owner = own_everything(kInOneOrder);
     EXPECT_EQ(read_on(owner, limit), all) << limit;
     owner->leave();

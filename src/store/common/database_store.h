@@ -15,8 +15,8 @@
 
 #include "base/connection_pool.h"
 #include "base/process.h"
+#include "model/instance_options.h"
 #include "model/shards.h"
-#include "model/store.h"
 #include "outbox/error.h"
 #include "outbox/spi/store.h"
 

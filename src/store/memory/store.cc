@@ -1,9 +1,8 @@
-#include "model/store.h"
-
 #include <string>
 #include <utility>
 
 #include "base/bounded.h"
+#include "model/instance_options.h"
 #include "model/shards.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
