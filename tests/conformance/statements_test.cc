@@ -105,10 +105,10 @@ TEST_P(StatementsTest, ARefusedOneSaysTheSameKindOnEveryDatabase) {
   } cases[] = {
       {"INSERT INTO {orders} (id, number) VALUES (1, 18)", Kind::unique_violation},
       {"INSERT INTO {orders} (id, number) VALUES (2, 17)", Kind::unique_violation},
-      {"UPDATE {orders} SET customer = 99", Kind::foreign_key_violation},
+      {"UPDATE {orders} SET customer = 99 WHERE id = 1", Kind::foreign_key_violation},
       {"INSERT INTO {orders} (id, number) VALUES (2, NULL)", Kind::not_null_violation},
       {"INSERT INTO {orders} (id) VALUES (2)", Kind::not_null_violation},
-      {"UPDATE {orders} SET cents = 0", Kind::check_violation},
+      {"UPDATE {orders} SET cents = 0 WHERE id = 1", Kind::check_violation},
       {"INSERT INTO {orders} (id, number) VALUES ('abc', 18)", Kind::invalid_data},
       {"SELEKT 1", Kind::syntax_error},
       {"SELECT id FROM {orders} WHERE", Kind::syntax_error},
@@ -125,8 +125,8 @@ TEST_P(StatementsTest, ValuesThatDoNotFitAreInvalidDataWhereTheDatabaseChecksThe
   const Dialect dialect = capabilities().dialect;
   OUTBOX_NEEDS(dialect == Dialect::postgres || dialect == Dialect::mysql);
   Shop shop(store(), backend());
-  for (const char* sql :
-       {"UPDATE {orders} SET note = 'too long'", "UPDATE {orders} SET cents = 99999999999"}) {
+  for (const char* sql : {"UPDATE {orders} SET note = 'too long' WHERE id = 1",
+                          "UPDATE {orders} SET cents = 99999999999 WHERE id = 1"}) {
     EXPECT_EQ(to_string(shop.refusal(sql).kind), to_string(Kind::invalid_data)) << sql;
   }
 }
@@ -150,8 +150,8 @@ TEST_P(StatementsTest, ARefusedOneNamesTheConstraintAndTheDatabasesOwnCodes) {
       EXPECT_EQ(unique.sqlstate, "23000");
       EXPECT_EQ(unique.native_code, 1062);
   }
-  EXPECT_EQ(shop.refusal("UPDATE {orders} SET cents = 0").constraint, "orders_cents");
-  EXPECT_EQ(shop.refusal("UPDATE {orders} SET customer = 99").constraint,
+  EXPECT_EQ(shop.refusal("UPDATE {orders} SET cents = 0 WHERE id = 1").constraint, "orders_cents");
+  EXPECT_EQ(shop.refusal("UPDATE {orders} SET customer = 99 WHERE id = 1").constraint,
             sqlite ? "" : "orders_customer");
   EXPECT_EQ(shop.refusal("INSERT INTO {orders} (id, number) VALUES (2, NULL)").constraint,
             sqlite ? "orders.number" : "number");
@@ -185,7 +185,7 @@ TEST_P(StatementsTest, ADeferredConstraintIsRefusedByTheCommit) {
   connection.begin();
   shop.execute(dialect == Dialect::sqlite ? "PRAGMA defer_foreign_keys = ON"
                                           : "SET CONSTRAINTS ALL DEFERRED");
-  shop.execute("UPDATE {orders} SET customer = 99");
+  shop.execute("UPDATE {orders} SET customer = 99 WHERE id = 1");
   const auto refusal = Shop::refused([&] { connection.commit(); });
   EXPECT_EQ(to_string(refusal.kind), to_string(Kind::foreign_key_violation));
   EXPECT_FALSE(connection.in_transaction());
@@ -213,7 +213,7 @@ TEST_P(StatementsTest, PlaceholdersAreQuestionMarksOnEveryDatabase) {
 TEST_P(StatementsTest, CountsAndSumsAreReadAsNumbers) {
   OUTBOX_NEEDS(capabilities().dialect != Dialect::none);
   Shop shop(store(), backend());
-  shop.execute("UPDATE {orders} SET cents = 250");
+  shop.execute("UPDATE {orders} SET cents = 250 WHERE id = 1");
   const ResultRow row = shop.query(
                                 "SELECT count(*) AS orders, sum(cents) AS cents, "
                                 "avg(cents) AS average FROM {orders}")
@@ -228,17 +228,17 @@ TEST_P(StatementsTest, TextsAndBytesAreGivenWithoutCopies) {
   Shop shop(store(), backend());
   const std::string long_text = "abcdefgh";
   const std::string_view part = std::string_view(long_text).substr(2, 3);
-  shop.execute("UPDATE {orders} SET note = ?", {part});
+  shop.execute("UPDATE {orders} SET note = ? WHERE id = 1", {part});
   EXPECT_EQ(shop.query("SELECT note FROM {orders}").at(0).get<std::string>(0), "cde");
-  shop.execute("UPDATE {orders} SET note = ?", {std::string_view()});
+  shop.execute("UPDATE {orders} SET note = ? WHERE id = 1", {std::string_view()});
   EXPECT_EQ(shop.query("SELECT note FROM {orders}").at(0).get<std::string>(0), "");
 
   const std::string type = shop.dialect() == Dialect::postgres ? "bytea" : "blob";
   shop.execute("ALTER TABLE {orders} ADD COLUMN picture " + type);
   const std::string bytes = every_byte();
-  shop.execute("UPDATE {orders} SET picture = ?", {std::as_bytes(std::span(bytes))});
+  shop.execute("UPDATE {orders} SET picture = ? WHERE id = 1", {std::as_bytes(std::span(bytes))});
   EXPECT_EQ(shop.query("SELECT picture FROM {orders}").at(0).get<Blob>("picture"), Blob{bytes});
-  shop.execute("UPDATE {orders} SET picture = ?", {Blob{}});
+  shop.execute("UPDATE {orders} SET picture = ? WHERE id = 1", {Blob{}});
   EXPECT_EQ(shop.query("SELECT picture FROM {orders}").at(0).get<Blob>("picture"), Blob{});
 }
 
