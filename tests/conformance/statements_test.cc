@@ -33,7 +33,9 @@ class Shop {
         dialect_(store.capabilities().dialect),
         connection_(store.connect()) {
     if (dialect_ == Dialect::sqlite) execute("PRAGMA foreign_keys = ON");
-    execute("CREATE TABLE {customers} (id INTEGER NOT NULL PRIMARY KEY)");
+    // Not what the server makes by default, which may have no foreign keys.
+    const std::string engine = dialect_ == Dialect::mysql ? " ENGINE = InnoDB" : "";
+    execute("CREATE TABLE {customers} (id INTEGER NOT NULL PRIMARY KEY)" + engine);
     const std::string deferred = dialect_ == Dialect::mysql ? "" : " DEFERRABLE";
     execute(
         "CREATE TABLE {orders} (id INTEGER NOT NULL PRIMARY KEY, number INTEGER NOT NULL, "
@@ -41,8 +43,12 @@ class Shop {
         "CONSTRAINT orders_number UNIQUE (number), "
         "CONSTRAINT orders_cents CHECK (cents > 0), "
         "CONSTRAINT orders_customer FOREIGN KEY (customer) REFERENCES {customers} (id)" +
-        deferred + ")");
+        deferred + ")" + engine);
     execute("INSERT INTO {orders} (id, number) VALUES (1, 17)");
+    // What a user does who wants these checks whatever the server says: its settings are respected.
+    if (dialect_ == Dialect::mysql) {
+      execute("SET SESSION sql_mode = 'STRICT_ALL_TABLES', foreign_key_checks = 1");
+    }
   }
 
   Connection& connection() { return *connection_; }
