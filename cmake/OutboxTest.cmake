@@ -15,17 +15,26 @@ function(outbox_run name)
     LABELS "${ARG_LABELS}" TIMEOUT 120 SKIP_RETURN_CODE 77 ${ARG_PROPERTIES})
 endfunction()
 
-# outbox_test(<name> FOLDERS <dir>... [SOURCES <file>...] [LINK <target>...]
+# outbox_test(<name> FOLDERS <dir>... [NEEDS <part>...] [SOURCES <file>...] [LINK <target>...]
 #             [LABELS <label>...] [DEFINITIONS <name>=<value>...])
 # Builds <name> from the *_test.cc files of the folders (see outbox_glob), and registers each of
-# its tests with ctest. SOURCES are helpers that the tests share.
+# its tests with ctest, labelled <name> without its _test if nothing else is said. Left out where a
+# part is not built that it needs. SOURCES are helpers that the tests share.
 #
 # Tests that take more than a few seconds live in *_long_test.cc files: those
 # make a program of their own, <name>_long, whose tests also have the label
 # `long`, which `scripts/test --quick` and the sanitizer runs leave out. Tests whose
 # name begins with Postgres, Mysql or Redis also have the label `postgres`, `mysql` or `redis`.
 function(outbox_test name)
-  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "FOLDERS;SOURCES;LINK;LABELS;DEFINITIONS")
+  cmake_parse_arguments(PARSE_ARGV 1 ARG "" "" "FOLDERS;NEEDS;SOURCES;LINK;LABELS;DEFINITIONS")
+  foreach(part IN LISTS ARG_NEEDS)
+    if(NOT TARGET outbox_${part})
+      return()
+    endif()
+  endforeach()
+  if(NOT ARG_LABELS)
+    string(REGEX REPLACE "_test$" "" ARG_LABELS ${name})
+  endif()
   outbox_glob(sources "*_test.cc" ${ARG_FOLDERS})
   set(long_sources ${sources})
   list(FILTER sources EXCLUDE REGEX "_long_test\\.cc$")
