@@ -13,7 +13,7 @@ using Stale = std::vector<std::size_t>;
 constexpr Kind kAll[] = {Kind::done, Kind::retry,   Kind::defer,  Kind::dead,
                          Kind::hold, Kind::crashes, Kind::unblock};
 
-// That would change every column if it landed.
+// That would change every column if it were applied.
 StatusUpdate filled(StatusUpdate update) {
   update.lane = update.kind == Kind::unblock ? kNoLane : 3;
   update.attempts = 4;
@@ -31,7 +31,7 @@ const std::string& subject_of(Kind kind) {
   return kind == Kind::unblock ? blocking : pending;
 }
 
-TEST_P(FencingTest, AnInstanceThatRegisteredAnewIsFencedWithItsOldEpoch) {
+TEST_P(FencingTest, AnInstanceThatRegisteredAgainIsFencedWithItsOldEpoch) {
   write({event({.id = "pending"}), event({.id = "blocking"})});
   Owner owner = own_everything();
   apply(owner, {dead("blocking", "no", 5)});
@@ -80,7 +80,7 @@ TEST_P(FencingTest, AnOldEpochRemovesNothingEither) {
   EXPECT_FALSE(store().find("e"));
 }
 
-TEST_P(FencingTest, MarksForAShardThatWasGivenAwayWithinTheEpochAreStale) {
+TEST_P(FencingTest, UpdatesForAShardThatWasReleasedWithinTheEpochAreStale) {
   OUTBOX_NEEDS(capabilities().shards > 1);
   std::map<int, std::vector<std::string>> in_shard;
   for (int i = 0; i < 300; ++i) {
@@ -116,7 +116,7 @@ TEST_P(FencingTest, MarksForAShardThatWasGivenAwayWithinTheEpochAreStale) {
   EXPECT_EQ(record(pending).row.status, Status::done);
 }
 
-TEST_P(FencingTest, NothingIsRemovedOfAShardThatWasGivenAwayWithinTheEpoch) {
+TEST_P(FencingTest, NothingIsRemovedOfAShardThatWasReleasedWithinTheEpoch) {
   open({.remove_done = true});
   OUTBOX_NEEDS(capabilities().shards > 1);
   std::map<int, std::string> in_shard;
@@ -141,7 +141,7 @@ TEST_P(FencingTest, NothingIsRemovedOfAShardThatWasGivenAwayWithinTheEpoch) {
   EXPECT_FALSE(store().find(kept));
 }
 
-TEST_P(FencingTest, EveryMarkOfAClaimerWhoseLockExpiredIsStale) {
+TEST_P(FencingTest, EveryUpdateOfAClaimerWhoseLockExpiredIsStale) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write({event({.id = "a"}), event({.id = "b"})});
   const InstanceOptions options{.row_claims = true, .lock_timeout = 5min};

@@ -134,12 +134,12 @@ TEST_P(UpdatingTest, DeadFinishesTheEventAndKeepsTheReason) {
 TEST_P(UpdatingTest, DeadInALaneStaysFirstInIt) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
-  StatusUpdate aside = update("b", Kind::hold);
-  aside.lane = 8;
+  StatusUpdate held = update("b", Kind::hold);
+  held.lane = 8;
   StatusUpdate dead = update("a", Kind::dead);
   dead.lane = 8;
   dead.error = "gave up";
-  apply(owner, {aside, dead});
+  apply(owner, {held, dead});
   EXPECT_EQ(record("a").row.status, Status::dead);
   EXPECT_EQ(record("a").hold, 8);
   EXPECT_EQ(ids(owner->held({ref("a").shard, 8}, 10).rows), (std::vector<std::string>{"a", "b"}));
@@ -149,13 +149,13 @@ TEST_P(UpdatingTest, HoldChangesNothingButTheLane) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   const EventRecord before = record("e");
-  StatusUpdate aside = update("e", Kind::hold);
-  aside.lane = 6;
-  aside.attempts = 9;
-  aside.crashes = 9;
-  aside.error = "not to be stored";
-  aside.progress = "not to be stored";
-  apply(owner, {aside});
+  StatusUpdate held = update("e", Kind::hold);
+  held.lane = 6;
+  held.attempts = 9;
+  held.crashes = 9;
+  held.error = "not to be stored";
+  held.progress = "not to be stored";
+  apply(owner, {held});
   EventRecord expected = before;
   expected.hold = 6;
   expect_same(record("e"), expected);
@@ -190,7 +190,7 @@ TEST_P(UpdatingTest, CrashesChangesOnlyTheCrashes) {
   EXPECT_EQ(ready(owner).at(0).crashes, 3);
 }
 
-TEST_P(UpdatingTest, RepeatingAnyMarkDoesNoHarmAndIsNotStale) {
+TEST_P(UpdatingTest, RepeatingAnyUpdateDoesNoHarmAndIsNotStale) {
   for (const Kind kind :
        {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::hold, Kind::crashes}) {
     const std::string id = "e" + std::to_string(static_cast<int>(kind));
@@ -213,7 +213,7 @@ TEST_P(UpdatingTest, RepeatingAnyMarkDoesNoHarmAndIsNotStale) {
   }
 }
 
-TEST_P(UpdatingTest, DoneIsNeverLeftByAMark) {
+TEST_P(UpdatingTest, DoneIsNeverLeftByAnUpdate) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   const StatusUpdate done = update("e", Kind::done);
@@ -235,7 +235,7 @@ TEST_P(UpdatingTest, DoneIsNeverLeftByAMark) {
   }
 }
 
-TEST_P(UpdatingTest, DeadIsNeverLeftByAMark) {
+TEST_P(UpdatingTest, DeadIsNeverLeftByAnUpdate) {
   write({event({.id = "finished"}), event({.id = "blocking"})});
   const Owner owner = own_everything();
   for (const char* id : {"finished", "blocking"}) {
@@ -260,7 +260,7 @@ TEST_P(UpdatingTest, DeadIsNeverLeftByAMark) {
   }
 }
 
-TEST_P(UpdatingTest, StaleUpdatesAreNamedAndTheOthersLand) {
+TEST_P(UpdatingTest, StaleUpdatesAreNamedAndTheOthersAreApplied) {
   write({event({.id = "a"}), event({.id = "b"}), event({.id = "c"}), event({.id = "d"})});
   const Owner owner = own_everything();
   apply(owner, {update("b", Kind::done), update("d", Kind::dead)});
@@ -275,7 +275,7 @@ TEST_P(UpdatingTest, StaleUpdatesAreNamedAndTheOthersLand) {
   EXPECT_EQ(record("d").row.status, Status::dead);
 }
 
-TEST_P(UpdatingTest, AMarkOfARowThatIsNotThereIsStale) {
+TEST_P(UpdatingTest, AnUpdateOfARowThatIsNotThereIsStale) {
   write(event({.id = "a"}));
   const Owner owner = own_everything();
   StatusUpdate unknown = update("a", Kind::retry);
@@ -288,7 +288,7 @@ TEST_P(UpdatingTest, AMarkOfARowThatIsNotThereIsStale) {
 }
 
 // A database that has lost commits gives their numbers out again.
-TEST_P(UpdatingTest, AMarkWhoseNumberNamesAnotherEventIsStaleAndChangesNothing) {
+TEST_P(UpdatingTest, AnUpdateWhoseNumberNamesAnotherEventIsStaleAndChangesNothing) {
   write({event({.id = "a"}), event({.id = "b"}), event({.id = "dead"})});
   const Owner owner = own_everything();
   apply(owner, {dead("dead", "no", 4)});
@@ -326,7 +326,7 @@ TEST_P(UpdatingTest, DoneRemovesNoOtherEventThatHasItsNumber) {
   EXPECT_EQ(record("a").row.status, Status::pending);
 }
 
-TEST_P(UpdatingTest, AClaimersMarkWhoseNumberNamesAnotherEventIsStale) {
+TEST_P(UpdatingTest, AClaimersUpdateWhoseNumberNamesAnotherEventIsStale) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write(event({.id = "a"}));
   const auto claimer = store().join({.row_claims = true});
@@ -340,25 +340,25 @@ TEST_P(UpdatingTest, AClaimersMarkWhoseNumberNamesAnotherEventIsStale) {
   }
 }
 
-TEST_P(UpdatingTest, AMarkLandsAlsoWhenTheRowHasMovedSinceItWasRead) {
+TEST_P(UpdatingTest, AnUpdateIsAppliedAlsoWhenTheRowHasMovedSinceItWasRead) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   const StatusUpdate done = update("e", Kind::done);  // with hold 0
-  StatusUpdate aside = update("e", Kind::hold);
-  aside.lane = 4;
-  apply(owner, {aside});
+  StatusUpdate held = update("e", Kind::hold);
+  held.lane = 4;
+  apply(owner, {held});
   apply(owner, {done});
   EXPECT_EQ(record("e").row.status, Status::done);
   EXPECT_EQ(record("e").hold, std::nullopt);
   EXPECT_TRUE(owner->held_lanes(done.row.shard, 0, 10).empty());
 }
 
-TEST_P(UpdatingTest, NoMarksAreFine) {
+TEST_P(UpdatingTest, NoUpdatesAreFine) {
   const Owner owner = own_everything();
   apply(owner, {});
 }
 
-TEST_P(UpdatingTest, HundredsOfMarksOfAllKindsLandTogether) {
+TEST_P(UpdatingTest, HundredsOfUpdatesOfAllKindsAreAppliedTogether) {
   std::vector<Event> events;
   for (int i = 0; i < 1'200; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
   write(events);
@@ -489,7 +489,7 @@ TEST_P(UpdatingTest, AnInstanceThatWasTakenForDeadIsFenced) {
   apply(heir, {update("e", Kind::done)});
 }
 
-TEST_P(UpdatingTest, MarksGoByTheEpochNotByTheTime) {
+TEST_P(UpdatingTest, UpdatesGoByTheEpochNotByTheTime) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   write(event({.id = "e"}));
   const Owner owner = own_everything({.lease = 15s});
