@@ -446,6 +446,7 @@ void Engine::load_lane(const LaneRead& lane, Rows rows, bool candidate) {
     job.lane = lane.key;
     page.jobs.push_back(std::move(job));
   }
+  page.saw_first = row != rows.rows.begin() || page.blocked || page.due || !page.more;
   const bool blocked = page.blocked;
   // Poison candidates are still to come: the lane is to be read again after them.
   if (!candidates.empty()) page.more = true;

@@ -23,6 +23,7 @@ void Lane::begin_anew(LaneKey key, int shard) {
   state_ = State::idle;
   tail_ = Tail::none;
   failing_ = false;
+  in_doubt_ = false;
   rechecked_ = false;
   holds_pending_ = 0;
   read_back_ = 0;
@@ -148,6 +149,7 @@ void Lanes::restore(const HeldLane& held, Clock::Steady now) {
   lane.due_ = now + held.available_in;
   lane.open_after_ = held.first;
   lane.failing_ = held.status != Status::pending;
+  lane.in_doubt_ = held.status == Status::dead;
   // Even one behind a DEAD head is looked at once: with `skip` in force now,
   // nothing is blocked any more.
   static_cast<void>(update(lane));  // it has no jobs that could stand in line
@@ -180,6 +182,7 @@ void Lanes::block(Lane& lane) {
 void Lanes::take_from_blocked(Lane& lane) {
   if (!lane.blocked()) return;
   lane.tail_ = Lane::Tail::held;
+  lane.in_doubt_ = true;
   blocked_.erase(lane.turn_);
 }
 

@@ -61,6 +61,10 @@ class Lane {
   bool frozen() const { return state_ == State::awaiting_ack || state_ == State::handing_over; }
   bool held() const { return tail_ != Tail::none; }
   bool blocked() const { return tail_ == Tail::blocked; }
+
+  // Whether it was blocked when it was last read, and may still be: it is being looked at again.
+  bool in_doubt() const { return in_doubt_; }
+
   bool failing() const { return failing_; }
   std::size_t holds_pending() const { return holds_pending_; }
   std::size_t read_back() const { return read_back_; }
@@ -94,6 +98,7 @@ class Lane {
 
   void hold();          // none -> held
   void nothing_held();  // held -> none
+  void first_row_seen() { in_doubt_ = false; }
 
   // An update that holds a row, or one that brings a held row here, is on its way; it came.
   void hold_submitted() { ++holds_pending_; }
@@ -117,6 +122,7 @@ class Lane {
   State state_ = State::idle;
   Tail tail_ = Tail::none;
   bool failing_ = false;
+  bool in_doubt_ = false;
   bool rechecked_ = false;  // a DEAD event stood first when it was last read
   std::size_t holds_pending_ = 0;
   std::size_t read_back_ = 0;

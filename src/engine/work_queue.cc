@@ -142,8 +142,10 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane, job.row.ref.shard);
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
   if (lanes_.behind_others(lane)) lane.hold();
-  const bool park = lane.blocked() && options_.park;
   const bool was_held = lane.was_held(job);
+  // Also while the lane is being looked at again: what was held now and then found behind a DEAD
+  // event would not be met again.
+  const bool park = options_.park && (lane.blocked() || (lane.in_doubt() && !was_held));
   if (was_held) lane.held_row_read();
   if (!park && (was_held || (!lane.held() && lane.jobs().size() < lane_limit_))) {
     ++load(job).queued;
@@ -301,6 +303,7 @@ std::vector<Job> WorkQueue::load_lane(LaneKey key, LanePage page) {
     lane->held_row_read();
     lane->push(std::move(job));
   }
+  if (page.saw_first) lane->first_row_seen();
   lane->read_after(page.open_after);
   const bool freed = lanes_.was_rechecked(*lane) && !page.blocked;
   if (page.blocked) {
@@ -560,7 +563,7 @@ void WorkQueue::push_held(Lane& lane, Job& job, Followers& followers) {
   } else {
     lane.hold_submitted();
     check_out(job);
-    const bool park = lane.blocked() && options_.park;
+    const bool park = options_.park && lane.blocked();
     (park ? followers.park : followers.held).push_back(std::move(job));
   }
 }

@@ -130,6 +130,7 @@ class WorkQueue {
     std::optional<Clock::Steady> due{};  // or one that is due only later,
     Seq open_after = 0;                  // or one that others may come before,
     bool more = false;                   // or the limit cut the result
+    bool saw_first = true;               // false: not even the first row was looked at
   };
   // Without those that are in flight. Returns the jobs if they are of a lease that has ended.
   std::vector<Job> load_lane(LaneKey key, LanePage page);

@@ -177,6 +177,33 @@ TEST_F(WorkQueueTest, ParksFollowersOfADeadHead) {
   EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::park);
 }
 
+// A lane that is looked at again is blocked until the look says otherwise.
+TEST_F(WorkQueueTest, ParksWhatComesWhileABlockedLaneIsBeingRead) {
+  WorkQueue queue{{.park = true}};
+  const std::vector<Seq> read_through{100};
+  const auto comes = [&](const char* id) {
+    Job one = job(id, kLane);
+    const Job copy = one;
+    const Admission admission = queue.admit(one);
+    land(queue, copy, Kind::hold);
+    return admission;
+  };
+  queue.restore({.key = kLane, .first = 1, .status = Status::dead}, kNow);
+  EXPECT_EQ(comes("a2"), Admission::park) << "as its last owner left it";
+  ASSERT_EQ(queue.next_lane(read_through, kNow).key, kLane);
+  queue.load_lane(kLane, {.blocked = true});
+
+  queue.recheck_blocked(10);
+  ASSERT_EQ(queue.next_lane(read_through, kNow).key, kLane);
+  EXPECT_EQ(comes("a3"), Admission::park) << "the read is under way";
+  queue.load_lane(kLane, {.more = true, .saw_first = false});
+  EXPECT_EQ(comes("a4"), Admission::park) << "the read failed";
+
+  ASSERT_EQ(queue.next_lane(read_through, kNow).key, kLane);
+  queue.load_lane(kLane, {.due = kNow + 1s});
+  EXPECT_EQ(comes("a5"), Admission::hold) << "its head was replayed";
+}
+
 TEST_F(WorkQueueTest, ARowThatWasHeldAndIsParkedLeavesNoTraceInTheCounts) {
   WorkQueue queue{{.cold_capacity = 8, .park = true}};
   queue.restore({.key = kLane, .first = 1}, kNow);
