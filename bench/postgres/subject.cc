@@ -1,16 +1,304 @@
+// libpq with as little as possible around it, and the library on the same server.
 #include "subject.h"
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
 #include <cstdlib>
+#include <memory>
+#include <numeric>
+#include <optional>
+#include <regex>
 #include <stdexcept>
+#include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
+#include "client/postgres/libpq.h"
+#include "client/postgres/settings.h"
+#include "client/postgres/statement.h"
+#include "events.h"
+#include "harness.h"
+#include "model/shards.h"
 #include "outbox/postgres.h"
-#include "postgres/bare.h"
-#include "postgres/parts.h"
+#include "store/postgres/sql.h"
+#include "store/postgres/store_config.h"
 
 namespace outbox::bench {
 namespace {
+
+// A connection. Used by one thread at a time. Throws std::runtime_error for
+// whatever fails.
+class BarePostgres final : public BareConnection {
+ public:
+  explicit BarePostgres(const std::string& url);
+
+  // One or several statements without parameters; the last result, as text.
+  postgres::ResultHandle query(const std::string& sql) const;
+  void exec(const std::string& sql) const override { query(sql); }
+
+  // `{table}` and the like as in the library's own statements.
+  void prepare(const std::string& name, std::string_view sql,
+               const postgres::Parameters& types) const;
+  postgres::Result run(const std::string& name, const postgres::Parameters& values) const;
+
+  // What the engine's own connections are set to.
+  void go_by_index_alone() const;
+
+ private:
+  postgres::ResultHandle checked(PGresult* result, std::string_view what) const;
+
+  postgres::ConnectionHandle connection_;
+};
+
+BarePostgres::BarePostgres(const std::string& url) : connection_(PQconnectdb(url.c_str())) {
+  if (PQstatus(connection_.get()) != CONNECTION_OK) {
+    throw std::runtime_error(PQerrorMessage(connection_.get()));
+  }
+  PQsetNoticeProcessor(
+      connection_.get(), [](void*, const char*) {}, nullptr);
+}
+
+postgres::ResultHandle BarePostgres::checked(PGresult* result, std::string_view what) const {
+  postgres::ResultHandle handle(result);
+  const ExecStatusType status = PQresultStatus(result);
+  if (status != PGRES_COMMAND_OK && status != PGRES_TUPLES_OK) {
+    throw std::runtime_error(std::string(what) + ": " + PQerrorMessage(connection_.get()));
+  }
+  return handle;
+}
+
+postgres::ResultHandle BarePostgres::query(const std::string& sql) const {
+  return checked(PQexec(connection_.get(), sql.c_str()), sql);
+}
+
+void BarePostgres::prepare(const std::string& name, std::string_view sql,
+                           const postgres::Parameters& types) const {
+  const std::string text = postgres::expand(sql, postgres::TableName::parse(kTable));
+  checked(PQprepare(connection_.get(), name.c_str(), text.c_str(), types.size(), types.types()),
+          text);
+}
+
+postgres::Result BarePostgres::run(const std::string& name,
+                                   const postgres::Parameters& values) const {
+  constexpr int kBinary = 1;
+  const postgres::Parameters::Arrays arrays = values.arrays();
+  return postgres::Result(
+      checked(PQexecPrepared(connection_.get(), name.c_str(), values.size(), arrays.values.data(),
+                             arrays.lengths.data(), arrays.formats.data(), kBinary),
+              name));
+}
+
+void BarePostgres::go_by_index_alone() const {
+  exec(postgres::session_settings(postgres::Use::engine, PQserverVersion(connection_.get()), {},
+                                  true));
+}
+
+// As payload(), in SQL.
+constexpr const char* kFill = R"sql(
+INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, status, hold, done_at,
+                          payload)
+SELECT lpad((i + first.seq)::text, 26, '0'), 'Placed', 'Order', 'order-' || i % $1, $2, HOLD,
+       CASE WHEN $2 = 1 THEN now() END, '{"n":"' || lpad(i::text, 16, '0') || '","x":"' || $3 || '"}'
+FROM (SELECT coalesce(max(seq), 0) AS seq FROM outbox_event) AS first,
+     generate_series(0, $4 - 1) AS i
+ORDER BY i
+)sql";
+
+std::string with(std::string text, const std::string& name, const std::string& value) {
+  for (auto at = text.find(name); at != std::string::npos; at = text.find(name)) {
+    text.replace(at, name.size(), value);
+  }
+  return text;
+}
+
+void fill_postgres(const std::string& url, const LanePage& filling) {
+  postgres::migrate(url);
+  std::string text = with(kFill, "HOLD", filling.hold);
+  text = with(text, "$1", std::to_string(filling.aggregates));
+  text = with(text, "$2", std::to_string(filling.status));
+  text = with(text, "$3", "'" + padding() + "'");
+  text = with(text, "$4", std::to_string(filling.rows));
+  BarePostgres(url).exec(text);
+}
+
+using Text = std::optional<std::string_view>;
+using Data = std::optional<postgres::Bytes>;
+
+postgres::Parameters values(std::uint64_t number) {
+  const Time now = std::chrono::time_point_cast<Time::duration>(std::chrono::system_clock::now());
+  constexpr std::int64_t kReady = 0;
+  return postgres::Parameters(event_id(number), "Placed", "Order", aggregate_id(number), Text(),
+                              Text(), Text(), payload(number), Data(), now, now, kReady, Text());
+}
+
+class PostgresWriter final : public BareWriter {
+ public:
+  explicit PostgresWriter(const std::string& url) : bare_(url) {
+    bare_.prepare("insert", postgres::sql::kInsert.text, values(0));
+  }
+
+  void write(std::uint64_t number) override {
+    bare_.exec("BEGIN");
+    bare_.run("insert", values(number));
+    bare_.exec("COMMIT");
+  }
+
+ private:
+  BarePostgres bare_;
+};
+
+std::unique_ptr<BareWriter> postgres_writer(const std::string& url) {
+  postgres::migrate(url);
+  return std::make_unique<PostgresWriter>(url);
+}
+
+constexpr std::int64_t kClaimed = 100;
+
+// It reads in the order of seq over all shards, for which the library has no index.
+constexpr const char* kIndex =
+    "CREATE INDEX naive ON outbox_event (seq) WHERE status IN (0, 2);"
+    "ANALYZE outbox_event; CHECKPOINT";
+
+constexpr const char* kClaim = R"sql(
+UPDATE {table} SET locked_by = 'naive', locked_at = now()
+WHERE seq IN (SELECT seq FROM {table}
+              WHERE status IN (0, 2) AND hold = 0 AND locked_by IS NULL
+              ORDER BY seq LIMIT $1 FOR UPDATE SKIP LOCKED)
+  AND status IN (0, 2)
+RETURNING {columns}
+)sql";
+
+constexpr const char* kDone = R"sql(
+UPDATE {table} SET status = 1, done_at = now(), hold = NULL WHERE seq = $1 AND status IN (0, 2)
+)sql";
+
+double postgres_naive(const std::string& url, std::size_t events) {
+  const BarePostgres bare(url);
+  bare.exec(kIndex);
+  const postgres::Parameters one(std::int64_t{1});
+  bare.prepare("claim", kClaim, one);
+  bare.prepare("done", kDone, one);
+  std::size_t delivered = 0;
+  return seconds_of([&] {
+    while (delivered < events) {
+      const postgres::Result rows = bare.run("claim", postgres::Parameters(kClaimed));
+      if (rows.rows() == 0) throw std::runtime_error("naive: nothing left to claim");
+      for (int row = 0; row < rows.rows(); ++row) {
+        bare.run("done", postgres::Parameters(rows.integer(row, 0)));
+      }
+      delivered += static_cast<std::size_t>(rows.rows());
+    }
+  });
+}
+
+using Numbers = std::vector<std::int64_t>;
+
+constexpr std::int64_t kBatch = 500;
+
+constexpr const char* kUpdate = R"sql(
+UPDATE {table} AS event SET status = 1, done_at = now(), hold = NULL
+FROM unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS item (shard, hold, seq)
+WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+  AND event.status IN (0, 2)
+)sql";
+
+constexpr const char* kDelete = R"sql(
+DELETE FROM {table} AS event
+USING unnest($1::bigint[], $2::bigint[], $3::bigint[]) AS item (shard, hold, seq)
+WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+  AND event.status IN (0, 2)
+)sql";
+
+double postgres_limit(const std::string& url, std::size_t events, Finish finish) {
+  const BarePostgres bare(url);
+  bare.go_by_index_alone();
+  Numbers shards(kShards);
+  std::iota(shards.begin(), shards.end(), 0);
+  Numbers floors(kShards);
+  bare.prepare("select", postgres::sql::kReady.text, postgres::Parameters(shards, floors, kBatch));
+  bare.prepare("update", finish == Finish::update ? kUpdate : kDelete,
+               postgres::Parameters(shards, shards, shards));
+  std::size_t delivered = 0;
+  std::size_t bytes = 0;
+  const double seconds = seconds_of([&] {
+    for (;;) {
+      const postgres::Result rows =
+          bare.run("select", postgres::Parameters(shards, floors, kBatch));
+      if (rows.rows() == 0) break;
+      Numbers of_shard, holds, seqs;
+      for (int row = 0; row < rows.rows(); ++row) {
+        seqs.push_back(rows.integer(row, 0));
+        of_shard.push_back(rows.integer(row, 1));
+        holds.push_back(rows.integer(row, 2));
+        floors[static_cast<std::size_t>(of_shard.back())] = seqs.back();
+        for (int column = 0; column < PQnfields(rows.handle()); ++column) {
+          bytes += rows.text(row, column).size();
+        }
+      }
+      bare.run("update", postgres::Parameters(of_shard, holds, seqs));
+      delivered += seqs.size();
+    }
+  });
+  if (delivered != events || bytes == 0) throw std::runtime_error("limit: not all was delivered");
+  return seconds;
+}
+
+constexpr const char* kShardArray = "'{0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15}'";
+constexpr const char* kFloors = "'{0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0}'";
+
+struct Count {
+  double rows = 0;
+  double pages = 0;
+};
+
+double number(const std::smatch& match, std::size_t group) {
+  return match[group].matched ? std::stod(match[group]) : 0;
+}
+
+// What the server says of a statement that it has run: the pages of the whole stand on
+// the first such line, the rows on that of each scan.
+Count counted(const postgres::ResultHandle& explained) {
+  static const std::regex kPages(R"(Buffers: shared(?: hit=(\d+))?(?: read=(\d+))?)");
+  static const std::regex kRows(R"(Scan .* on outbox_event.*\(actual rows=([\d.]+) loops=(\d+)\))");
+  Count count;
+  bool whole = true;
+  for (int row = 0; row < PQntuples(explained.get()); ++row) {
+    const std::string line = PQgetvalue(explained.get(), row, 0);
+    if (line.starts_with("Planning")) break;
+    std::smatch match;
+    if (std::regex_search(line, match, kRows)) count.rows += number(match, 1) * number(match, 2);
+    if (whole && std::regex_search(line, match, kPages)) {
+      count.pages = number(match, 1) + number(match, 2);
+      whole = false;
+    }
+  }
+  return count;
+}
+
+// The store's statements are out of reach; so the very same ones run here, on a
+// connection of our own.
+std::vector<Visited> postgres_visited(const std::string& url, std::size_t rows) {
+  const BarePostgres bare(url);
+  bare.go_by_index_alone();
+  Count total;
+  const auto count = [&](const postgres::Sql& sql, const std::string& types,
+                         const std::string& values) {
+    bare.exec("PREPARE poll (" + types + ") AS " +
+              postgres::expand(sql.text, postgres::TableName::parse(kTable)));
+    const Count one = counted(bare.query(
+        "EXPLAIN (ANALYZE, BUFFERS, COSTS OFF, TIMING OFF) EXECUTE poll (" + values + ")"));
+    bare.exec("DEALLOCATE poll");
+    total.rows += one.rows;
+    total.pages += one.pages;
+  };
+  const std::string limit = std::to_string(rows);
+  const std::string shards = kShardArray;
+  count(postgres::sql::kReady, "bigint[], bigint[], bigint", shards + "," + kFloors + "," + limit);
+  count(postgres::sql::kFirstDue, "bigint[]", shards);
+  return {{.what = "rows", .count = total.rows}, {.what = "pages", .count = total.pages}};
+}
 
 constexpr std::size_t kConnections = 16;
 
