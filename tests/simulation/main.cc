@@ -25,7 +25,7 @@
 #include <vector>
 
 #include "simulation/choices.h"
-#include "simulation/scenarios.h"
+#include "simulation/plan.h"
 #include "simulation/shrink.h"
 #include "simulation/world.h"
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "simulation/choices.h"
-#include "simulation/scenarios.h"
+#include "simulation/plan.h"
 
 namespace outbox::simulation {
 
