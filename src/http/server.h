@@ -8,7 +8,6 @@
 #include <string>
 
 #include "http/message.h"
-#include "http/target.h"
 #include "outbox/log.h"
 
 namespace outbox::http {

@@ -1,6 +1,6 @@
-// Targets of HTTP requests: taken apart as target.h promises, or refused.
+// Targets of HTTP requests: taken apart as promised, or refused.
 #include "base/utf8.h"
-#include "http/target.h"
+#include "http/message.h"
 #include "target.h"
 
 namespace outbox::fuzz {
