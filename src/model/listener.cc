@@ -5,6 +5,7 @@
 #include "base/quote.h"
 #include "base/utf8.h"
 #include "model/group_listener.h"
+#include "model/outcome.h"
 #include "outbox/error.h"
 
 namespace outbox {
@@ -153,6 +154,22 @@ std::shared_ptr<Interceptor> after(
     std::function<void(const Event&, const std::exception_ptr&)> hook) {
   if (!hook) throw MisuseError("the function given to after() is empty");
   return std::make_shared<After>(std::move(hook));
+}
+
+Outcome internal::outcome_of(const std::exception_ptr& error) {
+  try {
+    std::rethrow_exception(error);
+  } catch (const RetryAfterError& e) {
+    return Outcome::failed(e.what(), e.delay());
+  } catch (const UnavailableError& e) {
+    return Outcome::unavailable(e.what());
+  } catch (const PermanentError& e) {
+    return Outcome::permanent(e.what());
+  } catch (const std::exception& e) {
+    return Outcome::failed(e.what());
+  } catch (...) {
+    return Outcome::failed("the listener threw something that is not a std::exception");
+  }
 }
 
 }  // namespace outbox

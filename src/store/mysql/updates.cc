@@ -11,7 +11,6 @@
 #include "client/mysql/database.h"
 #include "model/event_row.h"
 #include "model/shards.h"
-#include "model/status_update.h"
 #include "outbox/error.h"
 #include "store/mysql/sql.h"
 

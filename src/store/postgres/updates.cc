@@ -10,7 +10,6 @@
 
 #include "base/bounded.h"
 #include "model/event_row.h"
-#include "model/status_update.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/time_text.h"
-#include "model/status_update.h"
+#include "model/event_row.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
 

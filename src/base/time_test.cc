@@ -1,6 +1,7 @@
-#include "base/time_text.h"
-
 #include <gtest/gtest.h>
+
+#include "base/time_text.h"
+#include "outbox/clock.h"
 
 namespace outbox {
 namespace {
@@ -41,5 +42,26 @@ TEST(TimeText, OfOtherProgramsIsReadAsWell) {
   }
 }
 
+TEST(HostClock, TellsTheTimeOfDayInWholeMicroseconds) {
+  const auto before = std::chrono::system_clock::now() - std::chrono::microseconds{1};
+  const Time now = host_clock().now();
+  EXPECT_LE(before, now);
+  EXPECT_LE(now, std::chrono::system_clock::now());
+}
+
+TEST(HostClock, NeverGoesBack) {
+  Clock::Steady last = host_clock().steady();
+  for (int i = 0; i < 1'000; ++i) {
+    const Clock::Steady next = host_clock().steady();
+    ASSERT_LE(last, next);
+    last = next;
+  }
+}
+
+TEST(HostClock, CountsTheTimeThatTheMachineWasSuspended) {
+  EXPECT_GE(host_clock().steady() + std::chrono::milliseconds{1}, std::chrono::steady_clock::now());
+}
+
 }  // namespace
+
 }  // namespace outbox
