@@ -4,7 +4,10 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <cstddef>
+#include <variant>
 
+#include "base/sql_text.h"
 #include "base/time_text.h"
 #include "outbox/error.h"
 
@@ -79,6 +82,76 @@ std::string datetime_text(Time time) {
   text.pop_back();  // the Z
   text[text.find('T')] = ' ';
   return text;
+}
+
+namespace {
+
+struct Appended {
+  std::string& sql;
+
+  void operator()(std::nullptr_t) const { append_literal(sql, nullptr); }
+  void operator()(std::string_view text) const { append_ascii_literal(sql, text); }
+  void operator()(Parameter::Bytes bytes) const { append_literal(sql, Bytes{as_text(bytes)}); }
+  // With a blank, or a minus before it would begin a comment.
+  void operator()(std::int64_t value) const { append_literal(sql += ' ', value); }
+  void operator()(double value) const { append_literal(sql += ' ', value); }
+};
+
+// The offset behind a quote that begins at `at`.
+std::size_t end_of_quoted(std::string_view sql, std::size_t at, bool backslashes) {
+  const char quote = sql[at++];
+  while (at < sql.size() && sql[at] != quote) at += backslashes && sql[at] == '\\' ? 2 : 1;
+  return std::min(at + 1, sql.size());  // a doubled one begins the next
+}
+
+std::size_t end_of(std::string_view sql, std::size_t at, std::string_view end) {
+  const std::size_t found = sql.find(end, at);
+  return found == std::string_view::npos ? sql.size() : found + end.size();
+}
+
+// The offset behind what begins at `at` and holds no placeholders; `at` itself if nothing does.
+std::size_t skipped(std::string_view sql, std::size_t at, bool backslashes) {
+  const std::string_view rest = sql.substr(at);
+  if (rest.starts_with('\'') || rest.starts_with('"')) return end_of_quoted(sql, at, backslashes);
+  if (rest.starts_with('`')) return end_of_quoted(sql, at, false);
+  // Two minuses alone are no comment: 1--1.
+  const bool is_comment =
+      rest.starts_with('#') || (rest.starts_with("--") && (rest.size() == 2 || rest[2] <= ' '));
+  if (is_comment) return end_of(sql, at, "\n");
+  // What is in /*! ... */ is part of the statement.
+  const bool is_code = rest.starts_with("/*!") || rest.starts_with("/*M!");
+  if (rest.starts_with("/*") && !is_code) return end_of(sql, at + 2, "*/");
+  return at;
+}
+
+}  // namespace
+
+std::string literal(const Parameter& value) {
+  std::string sql;
+  std::visit(Appended{sql}, value.held());
+  return sql;
+}
+
+std::string filled_in(std::string_view sql, bool backslashes,
+                      std::span<const std::string> literals) {
+  std::string text;
+  std::size_t placeholders = 0;
+  for (std::size_t at = 0; at < sql.size();) {
+    const std::size_t end = skipped(sql, at, backslashes);
+    if (end > at) {
+      text.append(sql.substr(at, end - at));
+      at = end;
+    } else if (sql[at] == '?') {
+      if (placeholders < literals.size()) text.append(literals[placeholders]);
+      ++placeholders;
+      ++at;
+    } else {
+      text.push_back(sql[at++]);
+    }
+  }
+  if (placeholders == literals.size()) return text;
+  throw MisuseError("the statement takes " + std::to_string(placeholders) +
+                    " values, and was given " + std::to_string(literals.size()));
 }
 
 }  // namespace outbox::mysql

@@ -1,4 +1,5 @@
-// Statements of the user's: their placeholders, and their values as libpq sends and brings them.
+// Statements of the user's: their placeholders, and their values as libpq sends and brings them, or
+// as SQL text.
 #pragma once
 
 #include <libpq-fe.h>
@@ -55,6 +56,11 @@ Value value_of(const PGresult* result, int row, int column);
 // `backslashes`: in every quote a backslash escapes what follows (standard_conforming_strings is
 // off), not in E'...' alone.
 std::string numbered(std::string_view sql, bool backslashes);
+
+// The value as a literal: plain ASCII, and the same whatever the session's settings are. But for
+// bytes it has no type, as a parameter has none: the server infers it from where it stands. Throws
+// MisuseError for a text that PostgreSQL cannot store.
+std::string literal(const Parameter& value);
 
 // The statement with a literal in the place of each $1, $2, ... that is a placeholder. Throws
 // MisuseError if it names one that there is none for, or leaves one out.

@@ -1,20 +1,24 @@
-// A connection to a Redis server.
+// Connections to a Redis server, and a pool of them.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <initializer_list>
+#include <memory>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/connection_pool.h"
 #include "base/mutex.h"
 #include "client/redis/connect_options.h"
 #include "client/redis/hiredis.h"
 #include "client/redis/socket.h"
 #include "client/redis/tls.h"
+#include "outbox/log.h"
 
 namespace outbox::redis {
 
@@ -124,6 +128,37 @@ class Script {
 
   Mutex mutex_;
   std::string digest_ OUTBOX_GUARDED_BY(mutex_);  // empty: not known yet
+};
+
+struct ClientOptions {
+  std::size_t connections = 8;
+  std::chrono::milliseconds wait_timeout{5'000};
+  Timeouts timeouts{};
+  TlsSettings tls{};  // for a target that asks for TLS
+  Logger log{};       // not empty
+};
+
+// A pool of connections. A server that is unreachable is asked again with pauses that grow; in
+// between callers are told at once. Thread-safe. After fork() the child must not use it.
+class Client {
+ public:
+  // Throws MisuseError for invalid options. Does not connect yet.
+  Client(ConnectOptions target, ClientOptions options);
+
+  using Handle = ConnectionPool<Connection>::Handle;
+
+  // Throws UnavailableError or PermanentError; MisuseError after fork().
+  Handle take();
+
+  // For messages.
+  const std::string& place() const { return place_; }
+
+ private:
+  struct Link;
+
+  const std::string place_;
+  const std::shared_ptr<Link> link_;
+  const std::shared_ptr<ConnectionPool<Connection>> pool_;
 };
 
 }  // namespace outbox::redis

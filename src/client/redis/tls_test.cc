@@ -10,7 +10,7 @@
 #include <memory>
 #include <optional>
 
-#include "client/redis/client.h"
+#include "client/redis/connection.h"
 #include "client/redis/test_support.h"
 #include "outbox/error.h"
 #include "outbox/testing.h"

@@ -18,7 +18,7 @@
 #include "base/connection_pool.h"
 #include "base/process.h"
 #include "base/sql_text.h"
-#include "client/sqlite/session.h"
+#include "client/sqlite/statement.h"
 #include "outbox/error.h"
 
 namespace outbox::sqlite {

@@ -6,7 +6,6 @@
 
 #include "base/quote.h"
 #include "base/url.h"
-#include "client/redis/client.h"
 #include "client/redis/connection.h"
 #include "consumer/tracker_rules.h"
 #include "outbox/consumer/redis.h"

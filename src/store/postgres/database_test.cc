@@ -1,9 +1,10 @@
 // Sessions that a URL sets up to be of no use: the library's own do their work all the same.
+#include "client/postgres/database.h"
+
 #include <libpq-fe.h>
 
 #include <thread>
 
-#include "client/postgres/canceller.h"
 #include "client/postgres/settings.h"
 #include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"

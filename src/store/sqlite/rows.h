@@ -8,7 +8,6 @@
 #include <string_view>
 #include <vector>
 
-#include "client/sqlite/session.h"
 #include "client/sqlite/statement.h"
 #include "model/event_row.h"
 #include "outbox/event.h"

@@ -1,4 +1,4 @@
-#include "client/mysql/placeholders.h"
+#include "client/mysql/literal.h"
 
 #include <gtest/gtest.h>
 
