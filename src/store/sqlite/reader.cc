@@ -2,14 +2,110 @@
 
 #include <algorithm>
 #include <limits>
+#include <string>
 #include <utility>
 
 #include "base/bounded.h"
+#include "model/event_row.h"
 #include "store/sqlite/rows.h"
 #include "store/sqlite/sql.h"
-#include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
+
+using std::chrono::microseconds;
+using std::chrono::milliseconds;
+
+namespace {
+
+// Less is no step: the two clocks are not read at the same moment.
+constexpr milliseconds kTolerance{100};
+
+constexpr std::size_t kRowsOfTransaction = 1'000;
+
+}  // namespace
+
+void Waits::keep(std::int64_t epoch) {
+  if (epoch != epoch_) {
+    epoch_ = epoch;
+    last_.reset();
+    left_.clear();
+    anew_ = true;
+  }
+  shift();  // what was left when the database failed
+  const Reading now = read();
+  if (last_ && offset_ - now.offset() > kTolerance) {
+    note_step(offset_ - now.offset(), now);
+    anew_ = true;
+  }
+  offset_ = last_ && !anew_ ? std::max(offset_, now.offset()) : now.offset();
+  last_ = now;
+  shift();
+  if (anew_) begin_anew(now.wall);
+  anew_ = false;
+}
+
+Waits::Reading Waits::read() const {
+  const Clock& clock = *config_of(database_).options.clock;
+  // Again, if the thread had to wait in between: that would look like a step.
+  Reading reading{};
+  for (int tries = 0; tries < 10; ++tries) {
+    reading.steady = clock.steady();
+    reading.wall = clock.now();
+    if (clock.steady() - reading.steady < kTolerance / 2) break;
+  }
+  return reading;
+}
+
+void Waits::note_step(microseconds back, const Reading& now) {
+  // Since the last look others may have written by the new time.
+  const Time written_since =
+      alone_ ? now.wall - std::chrono::duration_cast<microseconds>(now.steady - last_->steady) -
+                   kTolerance
+             : Time{microseconds{std::numeric_limits<std::int64_t>::min()}};
+  std::vector<Seq> waiting;
+  Run run(database_[sql::kWaiting], micros(written_since), micros(now.wall));
+  while (run.step()) waiting.push_back(run.integer(0));
+  by_ = back;
+  written_since_ = written_since;
+  left_ = std::move(waiting);
+  config_of(database_).options.log(
+      {LogLevel::warning,
+       "clock_set_back",
+       "the clock of this host was set back by " +
+           std::to_string(std::chrono::duration_cast<milliseconds>(back).count()) + " ms: the " +
+           std::to_string(left_.size()) + " delays that were running are set back with it",
+       {{"delays", left_.size()}}});
+}
+
+void Waits::shift() {
+  while (!left_.empty()) {
+    const std::size_t count = std::min(left_.size(), kRowsOfTransaction);
+    const std::string list = seq_list(std::span(left_).last(count));
+    WriteTransaction transaction(database_);
+    database_.execute(sql::kShiftWaits, list, by_.count(), micros(written_since_),
+                      micros(config_of(database_).now()));
+    transaction.commit();
+    left_.resize(left_.size() - count);
+  }
+}
+
+void Waits::begin_anew(Time now) {
+  while (database_.integer(sql::kFutureWait, micros(now))) {
+    WriteTransaction transaction(database_);
+    database_.execute(sql::kWaitAnew, micros(now), kRowsOfTransaction);
+    transaction.commit();
+  }
+  if (alone_ || !database_.integer(sql::kFutureClaim, micros(now))) return;
+  WriteTransaction transaction(database_);
+  database_.execute(sql::kClaimAnew, micros(now));
+  transaction.commit();
+}
+
+microseconds Waits::left(Time available_at, std::optional<Time> since, Time now) {
+  if (!since) return microseconds{0};
+  return internal::bounded(
+      std::min(available_at - now, std::max(available_at - *since, microseconds{0})));
+}
 
 using std::chrono::microseconds;
 

@@ -1,14 +1,67 @@
 // What an owner reads.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
+#include "outbox/clock.h"
 #include "outbox/spi/store.h"
 #include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
+
+// Keeps what waits for a delay (a retry, a deferral, deliver_after) from waiting for longer
+// because the time of day was set back; what waits for a time of day is left alone.
+//
+// While it runs it notices the step, by the steady clock, and moves such rows back by as much.
+// What it finds at the beginning and is said to have begun in the future waits anew, because
+// nobody knows for how long it has waited; so do the claims of those who may have died. Used by
+// one thread at a time.
+class Waits {
+ public:
+  // `alone`: nobody else reads the table, and so nobody else moves rows.
+  Waits(Database& database, bool alone) : database_(database), alone_(alone) {}
+
+  // Before each look at what waits. Another epoch than last time: others may have moved rows.
+  void keep(std::int64_t epoch);
+
+  // From now until it is due. `since`: when it began to wait; absent if it does not.
+  static std::chrono::microseconds left(Time available_at, std::optional<Time> since, Time now);
+
+ private:
+  struct Reading {
+    Time wall;
+    Clock::Steady steady;
+
+    // Changes only if the time of day is set.
+    std::chrono::microseconds offset() const {
+      return wall.time_since_epoch() -
+             std::chrono::duration_cast<std::chrono::microseconds>(steady.time_since_epoch());
+    }
+  };
+
+  Reading read() const;
+  void note_step(std::chrono::microseconds back, const Reading& now);
+  void shift();
+  void begin_anew(Time now);
+
+  Database& database_;
+  const bool alone_;
+
+  std::int64_t epoch_ = 0;
+  std::optional<Reading> last_;          // look
+  std::chrono::microseconds offset_{0};  // the greatest since the last step back
+  bool anew_ = true;                     // rows may have begun in the future
+
+  // What is still to be moved, and by how much.
+  std::vector<Seq> left_;
+  std::chrono::microseconds by_{0};
+  Time written_since_{};  // from here on it may have been written after the step
+};
 
 // Reads the rows that are ready, due or held, each through the index on
 // `hold`: what is finished or waits costs nothing. Used by one thread at a time.

@@ -4,7 +4,6 @@
 
 #include "outbox/outbox.h"
 #include "store/sqlite/test_support.h"
-#include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
 namespace {

@@ -11,8 +11,8 @@
 #include "base/time_text.h"
 #include "outbox/error.h"
 #include "store/sqlite/operator_sql.h"
+#include "store/sqlite/reader.h"
 #include "store/sqlite/sql.h"
-#include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
 namespace {

@@ -14,7 +14,6 @@
 #include "store/sqlite/reader.h"
 #include "store/sqlite/store_config.h"
 #include "store/sqlite/updates.h"
-#include "store/sqlite/waits.h"
 
 namespace outbox::sqlite {
 
