@@ -186,7 +186,7 @@ TEST_P(EveryServerCli, DoctorRepairsRowsThatContradictThemselves) {
   EXPECT_FALSE(kept->find(dead)->hold);
   EXPECT_EQ(kept->find(unknown)->row.status, Status::dead);
   EXPECT_TRUE(contains(kept->find(unknown)->last_error, "outbox doctor --repair"));
-  EXPECT_TRUE(contains(run({"doctor", "--repair"}).out, "go together"));
+  EXPECT_TRUE(contains(run({"doctor", "--repair"}).out, "of each agree"));
 }
 
 // It was used as an index of what there is for each shard.

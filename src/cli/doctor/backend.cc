@@ -1,6 +1,7 @@
 #include "cli/doctor/backend.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "base/quote.h"
@@ -19,12 +20,16 @@ constexpr std::string_view kDefaultTable = "outbox_event";
 using Make = std::unique_ptr<Backend> (*)(std::string url, std::string table);
 
 #ifdef OUTBOX_WITH_POSTGRES
-constexpr Make kMakePostgres = make_postgres_backend;
+constexpr Make kMakePostgres = [](std::string url, std::string table) {
+  return make_postgres_backend(std::move(url), std::move(table));
+};
 #else
 constexpr Make kMakePostgres = nullptr;
 #endif
 #ifdef OUTBOX_WITH_MYSQL
-constexpr Make kMakeMysql = make_mysql_backend;
+constexpr Make kMakeMysql = [](std::string url, std::string table) {
+  return make_mysql_backend(std::move(url), std::move(table));
+};
 #else
 constexpr Make kMakeMysql = nullptr;
 #endif

@@ -2,6 +2,7 @@
 // no tables, or not even exist.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -9,22 +10,13 @@
 #include <string_view>
 #include <vector>
 
+#include "cli/doctor/doctor.h"
 #include "outbox/admin/schema.h"
 #include "outbox/spi/store.h"
 
 namespace outbox::cli {
 
-// What `outbox doctor` found out about one thing.
-struct Finding {
-  enum class Verdict : std::uint8_t { ok, warning, failure };
-
-  std::string check{};  // what was looked at, in one or two words
-  Verdict verdict = Verdict::ok;
-  std::string says{};
-  std::string advice{};  // what to do about it; empty if nothing
-};
-
-struct ExamineOptions {
+struct CheckOptions {
   bool integrity = true;  // read the whole database to see if it is sound
 };
 
@@ -63,14 +55,36 @@ class Backend {
   // the tables are not there or out of date.
   virtual std::shared_ptr<Store> open() = 0;
 
-  // What can be said about the database itself; what every store can tell is
-  // not repeated here. Finds, never throws for what it finds.
-  virtual std::vector<Finding> examine(const ExamineOptions& options) = 0;
+  // What to look at in the database itself, its schema and its tables, in the order in which
+  // they rest on each other; what every store can tell is not among it. Changes nothing. They
+  // are for as long as the backend lives.
+  virtual std::vector<Check> checks(const CheckOptions& options) = 0;
 
   virtual RepairSql repair_sql() const = 0;
 };
 
 // --- The databases that there are ---
+
+// From where on something on a server is worth a warning.
+struct PostgresLimits {
+  // How many connections a process with an engine opens at most, by default.
+  std::int64_t free_connections = 18;
+
+  std::int64_t dead_rows = 50'000;  // and a tenth of the live ones
+  std::chrono::seconds old_transaction{300};
+};
+
+struct MysqlLimits {
+  std::int64_t free_connections = 17;  // likewise
+
+  // Two payloads of 1 MiB in one statement, each written as text of twice its size, and
+  // what goes with them.
+  std::int64_t packet = 5 << 20;
+
+  std::chrono::seconds idle{60};  // how long a connection may be idle at least
+  std::chrono::seconds old_transaction{300};
+  std::int64_t old_versions = 1'000'000;
+};
 
 // Understands the URLs of sqlite::scheme() and, where they were built in, of
 // postgres::scheme() and mysql::scheme(); and a plain path, for SQLite. Opens nothing yet.
@@ -84,8 +98,10 @@ std::string known_urls();
 
 // Those behind it. Throw MisuseError for a URL that makes no sense.
 std::unique_ptr<Backend> make_sqlite_backend(std::string path, std::string table);
-std::unique_ptr<Backend> make_postgres_backend(std::string url, std::string table);
-std::unique_ptr<Backend> make_mysql_backend(std::string url, std::string table);
+std::unique_ptr<Backend> make_postgres_backend(std::string url, std::string table,
+                                               const PostgresLimits& limits = {});
+std::unique_ptr<Backend> make_mysql_backend(std::string url, std::string table,
+                                            const MysqlLimits& limits = {});
 
 // --- Rows whose status and hold contradict each other ---
 

@@ -15,8 +15,6 @@
 namespace outbox::cli {
 namespace {
 
-using Verdict = Finding::Verdict;
-
 // A transaction keeps the rows that it has changed locked; on SQLite all other writers wait.
 constexpr std::size_t kRowsOfTransaction = 100;
 
@@ -148,7 +146,7 @@ std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair) {
   Tallies fixed;
   Tallies left;
   Refused refused;
-  std::string failure;
+  std::string error_text;
   bool all = true;
   try {
     for (;;) {
@@ -166,7 +164,7 @@ std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair) {
       break;
     }
   } catch (const std::exception& error) {
-    failure = error.what();  // what was repaired before is said all the same
+    error_text = error.what();  // what was repaired before is said all the same
   }
 
   std::vector<Finding> findings;
@@ -174,28 +172,22 @@ std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair) {
     const Rule& rule = kRules.at(kind);
     if (fixed.at(kind).rows > 0) {
       findings.push_back(
-          {.check = "rows",
-           .says = "repaired " + fixed.at(kind).text(rule) + " (this " + rule.remedy + ")"});
+          fine("repaired " + fixed.at(kind).text(rule) + " (this " + rule.remedy + ")"));
     }
     if (left.at(kind).rows > 0) {
       findings.push_back(
-          {.check = "rows",
-           .verdict = Verdict::failure,
-           .says = (all ? "" : "at least ") + left.at(kind).text(rule),
-           .advice = "outbox doctor --repair " + backend.arguments() + " (" + rule.remedy + ")"});
-      if (!refused.reason.empty()) findings.back().says += "; not repaired: " + refused.reason;
+          failure((all ? "" : "at least ") + left.at(kind).text(rule) +
+                      (refused.reason.empty() ? "" : "; not repaired: " + refused.reason),
+                  "outbox doctor --repair " + backend.arguments() + " (" + rule.remedy + ")"));
     }
   }
-  if (!failure.empty()) {
-    findings.push_back({.check = "rows", .verdict = Verdict::failure, .says = failure});
-    if (!repair) {
-      findings.back().advice =
-          "outbox doctor --skip-integrity " + backend.arguments() + " (leaves this check out)";
-    }
+  if (!error_text.empty()) {
+    findings.push_back(failure(error_text, repair
+                                               ? ""
+                                               : "outbox doctor --skip-integrity " +
+                                                     backend.arguments() + " (skips this check)"));
   }
-  if (findings.empty()) {
-    findings.push_back({.check = "rows", .says = "the status and the hold of each go together"});
-  }
+  if (findings.empty()) findings.push_back(fine("the status and the hold of each agree"));
   return findings;
 }
 

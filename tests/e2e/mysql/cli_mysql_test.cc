@@ -68,9 +68,10 @@ TEST_F(MysqlCli, DoctorFindsNothingWrong) {
   publish("A");
   const Result result = run({"doctor"});
   EXPECT_EQ(result.code, 0) << result.out;
-  for (const char* words : {"takes writes", "on the disk", "max_allowed_packet", "autocommit is on",
-                            "one by one", "are free", "all are InnoDB", "all are there",
-                            "may write, deliver, replay and purge", "up to date"}) {
+  for (const char* words :
+       {"accepts writes", "flushed to disk", "max_allowed_packet", "autocommit is on", "one by one",
+        "are free", "all are InnoDB", "all are there", "may write, deliver, replay and purge",
+        "up to date"}) {
     EXPECT_TRUE(contains(result.out, words));
   }
 }
@@ -82,7 +83,7 @@ TEST_F(MysqlCli, DoctorFindsATableThatWasConverted) {
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(check(result, "tables"),
             std::pair(std::string("fail"),
-                      std::string("outbox_event_archive is kept by MyISAM, not by InnoDB")));
+                      std::string("the engine of outbox_event_archive is MyISAM, not InnoDB")));
 }
 
 TEST_F(MysqlCli, TakesTheSchemeOfMariaDbAsWell) {

@@ -50,7 +50,7 @@ TEST_F(PostgresCli, DoctorFindsNothingWrong) {
   publish("A");
   const Result result = run({"doctor"});
   EXPECT_EQ(result.code, 0) << result.out;
-  for (const char* words : {"PostgreSQL 1", "UTF8", "takes writes", "notifications come through",
+  for (const char* words : {"PostgreSQL 1", "UTF8", "accepts writes", "(LISTEN, NOTIFY) arrive",
                             "may write, deliver, replay and purge", "one by one", "up to date"}) {
     EXPECT_TRUE(contains(result.out, words));
   }

@@ -6,9 +6,9 @@
 
 namespace outbox::cli::mysql_sql {
 
-inline constexpr std::string_view kServer = R"sql(
-SELECT version(), current_user(), timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))
-)sql";
+inline constexpr std::string_view kServer = "SELECT version(), current_user()";
+inline constexpr std::string_view kTime =
+    "SELECT timestampdiff(MICROSECOND, '1970-01-01', utc_timestamp(6))";
 
 inline constexpr std::string_view kSettings = "SHOW GLOBAL VARIABLES";
 
@@ -109,7 +109,7 @@ inline constexpr Need kNeeds[] = {
     {"replay and purge", "SELECT", "_migration", kReadsMigrations},
 };
 
-// --- Rows that contradict themselves (row_repair.h) ---
+// --- Rows that contradict themselves (check_rows) ---
 
 inline constexpr std::string_view kFindBroken = R"sql(
 SELECT event_id, status FROM {table}

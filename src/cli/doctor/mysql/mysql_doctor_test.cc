@@ -1,11 +1,10 @@
-#include "cli/doctor/mysql/mysql_doctor.h"
-
 #include <gtest/gtest.h>
 
 #include <chrono>
 #include <optional>
 #include <thread>
 
+#include "cli/doctor/mysql/mysql_settings.h"
 #include "outbox/mysql.h"
 #include "support/mysql.h"
 
@@ -35,7 +34,8 @@ Finding judged(const std::string& check, const Values& changed) {
       {"innodb_autoinc_lock_mode", "2"},
   };
   for (const auto& [name, value] : changed) values[name] = value;
-  for (const Finding& finding : judge_settings(MysqlSettings(values))) {
+  const MysqlSettings settings(values);
+  for (const Finding& finding : examine(settings_checks(settings))) {
     if (finding.check == check) return finding;
   }
   ADD_FAILURE() << "no finding about " << check;
@@ -110,6 +110,11 @@ TEST(MysqlSettings, OrderIsPromisedWhereOneServerGivesOutTheNumbers) {
 
 const std::string kTable = "outbox_event";
 
+std::vector<Finding> examine_mysql(const std::string& url, const std::string& table,
+                                   const MysqlLimits& limits = {}) {
+  return examine(make_mysql_backend(url, table, limits)->checks({}));
+}
+
 class MysqlDoctorTest : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -174,7 +179,7 @@ TEST_F(MysqlDoctorTest, TellsWhatTheUserMayDo) {
   user.grant("SELECT (version)", table + "_migration");
   user.grant("DELETE", table);
   EXPECT_EQ(privileges().verdict, Verdict::failure);
-  EXPECT_TRUE(begins_with(privileges().says, "the user may nothing")) << privileges().says;
+  EXPECT_TRUE(begins_with(privileges().says, "the user may do nothing")) << privileges().says;
 
   // Column by column, as docs/databases.md has it.
   user.grant("SELECT", table + "_migration");
@@ -210,7 +215,7 @@ TEST_F(MysqlDoctorTest, DoesNotTakeHiddenIndexesForMissingOnes) {
 
 TEST_F(MysqlDoctorTest, FailsForTablesThatAreNotAsTheyWereMade) {
   sql_->execute("ALTER TABLE outbox_event_archive ENGINE = MyISAM");
-  EXPECT_EQ(find("tables").says, "outbox_event_archive is kept by MyISAM, not by InnoDB");
+  EXPECT_EQ(find("tables").says, "the engine of outbox_event_archive is MyISAM, not InnoDB");
   EXPECT_EQ(find("tables").verdict, Verdict::failure);
   sql_->execute("ALTER TABLE outbox_event_archive ENGINE = InnoDB");
   EXPECT_EQ(find("tables").verdict, Verdict::ok);
@@ -239,7 +244,7 @@ TEST_F(MysqlDoctorTest, WarnsWhenConnectionsAreShort) {
   sql_->execute("ALTER USER " + database_->name() + " WITH MAX_USER_CONNECTIONS 5");
   const Finding finding = find_in(examine_mysql(user.url(), kTable), "sessions");
   EXPECT_EQ(finding.verdict, Verdict::warning) << finding.says;
-  EXPECT_EQ(finding.says, "4 of 5 are free");
+  EXPECT_EQ(finding.says, "4 of 5 connections are free");
 }
 
 TEST_F(MysqlDoctorTest, WarnsOfOldTransactions) {

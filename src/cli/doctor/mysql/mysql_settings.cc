@@ -1,13 +1,11 @@
-// What the settings of a MariaDB or MySQL server mean for an outbox.
+#include "cli/doctor/mysql/mysql_settings.h"
+
 #include <stdexcept>
 
-#include "cli/doctor/mysql/mysql_doctor.h"
 #include "cli/output/text.h"
 
 namespace outbox::cli {
 namespace {
-
-using Verdict = Finding::Verdict;
 
 constexpr std::int64_t kUnlimited = INT64_MAX;
 
@@ -15,24 +13,19 @@ Finding check_primary(const MysqlSettings& settings) {
   for (const char* name : {"read_only", "super_read_only", "innodb_read_only",
                            "transaction_read_only", "tx_read_only", "tidb_super_read_only"}) {
     if (!settings.is_on(name)) continue;
-    return {
-        .check = "primary",
-        .verdict = Verdict::failure,
-        .says = std::string("the server takes no writes: ") + name + " is " + settings.text(name),
-        .advice = "name the primary in --db, or switch it off"};
+    return fatal(std::string("this server is read-only: ") + name + " is " + settings.text(name),
+                 "name the primary in --db, or turn it off");
   }
-  return {.check = "primary", .says = "this server takes writes"};
+  return fine("this server accepts writes");
 }
 
 // With READ COMMITTED the server refuses to write into a log of statements.
 Finding check_binlog(const MysqlSettings& settings) {
-  if (!settings.is_on("log_bin")) return {.check = "binlog", .says = "there is none"};
-  const std::string format = settings.text("binlog_format");
-  if (format != "STATEMENT") return {.check = "binlog", .says = "it takes what the engine writes"};
-  return {.check = "binlog",
-          .verdict = Verdict::failure,
-          .says = "binlog_format is STATEMENT, with which the server refuses the engine's updates",
-          .advice = "set binlog_format to ROW, or to MIXED"};
+  if (!settings.is_on("log_bin")) return fine("none (log_bin is OFF)");
+  const std::string says = "binlog_format is " + settings.text("binlog_format");
+  if (settings.text("binlog_format") != "STATEMENT") return fine(says);
+  return failure(says + ", with which the server refuses the engine's updates",
+                 "set binlog_format to ROW or MIXED");
 }
 
 bool is_tidb(const MysqlSettings& settings) {
@@ -51,32 +44,25 @@ Finding check_durability(const MysqlSettings& settings) {
   expect_one("innodb_flush_log_at_trx_commit");
   if (settings.is_on("log_bin")) expect_one("sync_binlog");
   if (!problems.empty()) {
-    return {.check = "durability",
-            .verdict = Verdict::warning,
-            .says = "a crash of the server can lose the last commits: " + problems,
-            .advice =
-                "set it to 1; or accept that events of such commits may have been delivered, and "
-                "that lost updates mean repeats"};
+    return warning("a crash of the server can lose the last commits: " + problems,
+                   "set it to 1; or accept that events of lost commits may have been delivered, "
+                   "and that lost updates mean repeats");
   }
   if (!is_tidb(settings) && !settings.is_on("log_bin")) {
-    return {.check = "durability",
-            .says =
-                "what was committed is on the disk; because others see it before (log_bin is OFF), "
-                "engines have it flushed after each read that finds something"};
+    return fine(
+        "commits are flushed to disk; because others see them before (log_bin is OFF), engines "
+        "have them flushed after each read that finds events");
   }
-  return {.check = "durability", .says = "what was committed is on the disk"};
+  return fine("commits are flushed to disk");
 }
 
 Finding check_packet(const MysqlSettings& settings, const MysqlLimits& limits) {
   const std::int64_t bytes = settings.number("max_allowed_packet", kUnlimited);
-  if (bytes == kUnlimited) return {.check = "packet", .says = "there is no limit"};
-  Finding finding{.check = "packet", .says = "max_allowed_packet is " + grouped(bytes) + " bytes"};
-  if (bytes < limits.packet) {
-    finding.verdict = Verdict::warning;
-    finding.advice = "raise it to " + grouped(limits.packet) +
-                     " or more: writes of several events of 1 MiB are refused";
-  }
-  return finding;
+  if (bytes == kUnlimited) return fine("no limit");
+  const std::string says = "max_allowed_packet is " + grouped(bytes) + " bytes";
+  if (bytes >= limits.packet) return fine(says);
+  return warning(says, "raise it to " + grouped(limits.packet) +
+                           " or more: the server refuses writes of several events of 1 MiB");
 }
 
 // What transactions of the user's begin with; the engine brings its own.
@@ -85,30 +71,25 @@ Finding check_defaults(const MysqlSettings& settings, const MysqlLimits& limits)
   const std::string isolation = mysql_name.empty() ? settings.text("tx_isolation") : mysql_name;
   const std::chrono::seconds idle{settings.number("wait_timeout", limits.idle.count())};
   const bool autocommit = settings.is_on("autocommit");
-  Finding finding{.check = "defaults",
-                  .says = "autocommit is " + std::string(autocommit ? "on" : "off") +
-                          ", transactions are " + isolation + ", and sessions may be idle for " +
-                          age_text(idle)};
+  const std::string says = "autocommit is " + std::string(autocommit ? "on" : "off") +
+                           ", transactions are " + isolation + ", sessions may be idle for " +
+                           age_text(idle);
   std::string advice;
   const auto advise = [&](const std::string& text) {
     advice.append(advice.empty() ? "" : "; ").append(text);
   };
   if (!autocommit) {
     advise(
-        "on connections of your own begin transactions with BEGIN: without it a write cannot tell "
-        "that there is one");
+        "on connections of your own, begin transactions with BEGIN: without it a write cannot "
+        "tell that there is one");
   }
   if (isolation == "SERIALIZABLE") {
     advise("with SERIALIZABLE your SELECTs lock, and deadlocks are frequent");
   }
   if (idle < limits.idle) {
-    advise("raise wait_timeout: transactions after a pause have to connect anew");
+    advise("raise wait_timeout: transactions after a pause have to reconnect");
   }
-  if (!advice.empty()) {
-    finding.verdict = Verdict::warning;
-    finding.advice = advice;
-  }
-  return finding;
+  return advice.empty() ? fine(says) : warning(says, advice);
 }
 
 // Why rows may not be numbered in the order of their transactions; empty if they are.
@@ -133,20 +114,15 @@ std::string disorder(const MysqlSettings& settings) {
 Finding check_order(const MysqlSettings& settings) {
   const std::string reason = disorder(settings);
   if (!reason.empty()) {
-    return {.check = "order",
-            .verdict = Verdict::warning,
-            .says = "order is not promised: " + reason,
-            .advice = "have all writers of an aggregate use one server, or do without order"};
+    return warning("order is not promised: " + reason,
+                   "have all writers of an aggregate use one server, or do without order");
   }
   if (settings.text("innodb_autoinc_lock_mode") == "0") {
-    return {.check = "order",
-            .verdict = Verdict::warning,
-            .says =
-                "order is kept, but innodb_autoinc_lock_mode is 0: writers wait for each "
-                "other's INSERTs",
-            .advice = "set it to 1 or 2; the numbers of an INSERT follow each other with both"};
+    return warning(
+        "order is kept, but innodb_autoinc_lock_mode is 0: writers wait for each other's INSERTs",
+        "set it to 1 or 2; both keep the numbers of an INSERT together");
   }
-  return {.check = "order", .says = "one server gives out the numbers of rows, one by one"};
+  return fine("one server gives out the numbers of rows, one by one");
 }
 
 }  // namespace
@@ -170,10 +146,19 @@ bool MysqlSettings::is_on(const std::string& name) const {
   return !value.empty() && value != "OFF" && value != "0";
 }
 
-std::vector<Finding> judge_settings(const MysqlSettings& settings, const MysqlLimits& limits) {
-  return {check_primary(settings),          check_binlog(settings),
-          check_durability(settings),       check_packet(settings, limits),
-          check_defaults(settings, limits), check_order(settings)};
+std::vector<Check> settings_checks(const MysqlSettings& settings, const MysqlLimits& limits) {
+  const auto check = [&settings](const char* name, auto find) -> Check {
+    return {.name = name, .find = [&settings, find] { return std::vector{find(settings)}; }};
+  };
+  const auto with_limits = [limits](Finding (*find)(const MysqlSettings&, const MysqlLimits&)) {
+    return [limits, find](const MysqlSettings& all) { return find(all, limits); };
+  };
+  return {check("primary", check_primary),
+          check("binlog", check_binlog),
+          check("durability", check_durability),
+          check("packet", with_limits(check_packet)),
+          check("defaults", with_limits(check_defaults)),
+          check("order", check_order)};
 }
 
 }  // namespace outbox::cli

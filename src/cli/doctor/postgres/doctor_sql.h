@@ -6,11 +6,15 @@
 
 namespace outbox::cli::postgres_sql {
 
-inline constexpr std::string_view kServer = R"sql(
-SELECT current_setting('server_version'), current_setting('server_encoding'), current_user,
-       pg_is_in_recovery(), current_setting('transaction_read_only') = 'on',
-       (extract(epoch FROM clock_timestamp()) * 1000000)::bigint
-)sql";
+inline constexpr std::string_view kServer =
+    "SELECT current_setting('server_version'), current_user";
+inline constexpr std::string_view kTime =
+    "SELECT (extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
+inline constexpr std::string_view kEncoding = "SELECT current_setting('server_encoding')";
+
+// Whether it is a standby, and what transactions begin with.
+inline constexpr std::string_view kReadOnly =
+    "SELECT pg_is_in_recovery(), current_setting('transaction_read_only') = 'on'";
 
 // Whether each table is there, so that what follows can name them.
 inline constexpr std::string_view kTables = R"sql(
@@ -123,7 +127,7 @@ inline constexpr std::string_view kPinningSlots = R"sql(
 SELECT slot_name FROM pg_replication_slots WHERE xmin IS NOT NULL AND NOT active
 )sql";
 
-// --- Rows that contradict themselves (row_repair.h) ---
+// --- Rows that contradict themselves (check_rows) ---
 
 // Reads no row where the server has looked at all of them itself, and lets no wrong one in.
 inline constexpr std::string_view kFindBroken = R"sql(

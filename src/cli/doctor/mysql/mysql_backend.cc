@@ -1,16 +1,17 @@
-#include "cli/doctor/mysql/mysql_doctor.h"
-
+// MariaDB and MySQL, for the command line: the database, and what `outbox doctor` looks at in it.
 #include <mysqld_error.h>
 
 #include <algorithm>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string_view>
 #include <utility>
 
 #include "base/url.h"
+#include "cli/doctor/backend.h"
 #include "cli/doctor/mysql/doctor_sql.h"
-#include "cli/doctor/server_doctor.h"
+#include "cli/doctor/mysql/mysql_settings.h"
 #include "cli/output/text.h"
 #include "client/mysql/connect_options.h"
 #include "outbox/error.h"
@@ -21,12 +22,11 @@ namespace outbox::cli {
 namespace {
 
 using std::chrono::seconds;
-using Verdict = Finding::Verdict;
 
 // What the tests run on: MariaDB's version to its second number, MySQL's to its first.
 constexpr unsigned long kTestedMariaDb = 1011;
 constexpr unsigned long kTestedMySql = 9;
-constexpr std::string_view kTestedText = "tested on MariaDB 10.11 and MySQL 9";
+constexpr const char* kTestedText = "tested on MariaDB 10.11 and MySQL 9";
 
 // A server that hangs is found out.
 constexpr seconds kCallLimit{30};
@@ -94,15 +94,18 @@ class Server {
   mysql::Database database_;
 };
 
-Finding check_version(const Server& server, const mysql::Result& facts) {
-  Finding finding{.check = "server",
-                  .says = (server.is_mariadb() ? "MariaDB " : "MySQL ") +
-                          std::string(facts.text(0, 0)) + ", as user " +
-                          std::string(facts.text(0, 1))};
+Finding check_server(Server& server) {
+  const mysql::Result facts = server.ask(mysql_sql::kServer);
+  const std::string says = (server.is_mariadb() ? "MariaDB " : "MySQL ") +
+                           std::string(facts.text(0, 0)) + ", as user " +
+                           std::string(facts.text(0, 1));
   const bool tested = server.is_mariadb() ? server.version() / 100 == kTestedMariaDb
                                           : server.version() / 10'000 == kTestedMySql;
-  if (!tested) finding.says.append(" (expected to work; ").append(kTestedText).append(")");
-  return finding;
+  return fine(tested ? says : says + " (expected to work; " + kTestedText + ")");
+}
+
+Finding check_time(Server& server) {
+  return check_clock(std::chrono::microseconds{server.ask(mysql_sql::kTime).integer(0, 0)});
 }
 
 MysqlSettings settings_of(Server& server) {
@@ -120,7 +123,7 @@ Finding check_connections(Server& server, const MysqlSettings& settings,
   const mysql::Result open = server.ask(mysql_sql::kOpenSessions);
   const mysql::Result own = server.ask(mysql_sql::kOwnSessions);
   if (open.rows() == 0 || own.rows() == 0) {
-    return {.check = "sessions", .says = "the server does not tell how many are open"};
+    return fine("the server does not tell how many connections are open");
   }
   std::int64_t left = most - open.integer(0, 1);
   const std::int64_t most_of_user = own.integer(0, 1);
@@ -133,14 +136,14 @@ Finding check_connections(Server& server, const MysqlSettings& settings,
                         "mysql::Options::connections");
 }
 
-Finding cannot_see(const char* check, const char* what) {
-  return {.check = check, .says = std::string(what) + " cannot be seen: the user lacks PROCESS"};
+Finding cannot_see(const char* what) {
+  return fine(std::string("this user cannot see ") + what + ": it lacks PROCESS");
 }
 
 Finding check_old_transactions(Server& server, const MysqlLimits& limits) {
   server.ask(mysql_sql::kZoneOfHost);
   const auto all = server.ask_if_allowed(mysql_sql::kTransactions);
-  if (!all) return cannot_see("snapshots", "the transactions of others");
+  if (!all) return cannot_see("the transactions of others");
   std::vector<OpenTransaction> old;
   for (int row = 0; row < all->rows(); ++row) {
     const seconds age{all->integer(row, 1)};
@@ -164,46 +167,35 @@ Finding check_undo_log(Server& server, const MysqlLimits& limits) {
     const auto answer = server.ask_if_allowed(question);
     if (answer && answer->rows() > 0) versions = answer->integer(0, 1);
   }
-  if (!versions) return cannot_see("undo log", "its length");
-  Finding finding{.check = "undo log",
-                  .says = "it holds the changes of " + grouped(*versions) + " transactions"};
-  if (*versions > limits.old_versions) {
-    finding.verdict = Verdict::warning;
-    finding.advice =
-        "the purge is behind, and reads walk over what it has not removed: look for old "
-        "transactions, and raise innodb_purge_threads";
-  }
-  return finding;
+  if (!versions) return cannot_see("its length");
+  const std::string says = "history list length " + grouped(*versions);
+  if (*versions <= limits.old_versions) return fine(says);
+  return warning(says,
+                 "the purge is behind, and reads walk over what it has not removed: look for old "
+                 "transactions, and raise innodb_purge_threads");
 }
 
 Finding check_tables(Server& server) {
   const mysql::Result engines = server.ask_of_tables(mysql_sql::kEngines, true);
   for (int row = 0; row < engines.rows(); ++row) {
-    if (engines.text(row, 1) == "InnoDB") continue;
-    return {.check = "tables",
-            .verdict = Verdict::failure,
-            .says = std::string(engines.text(row, 0)) + " is kept by " +
-                    std::string(engines.text(row, 1)) + ", not by InnoDB",
-            .advice = "ALTER TABLE " + std::string(engines.text(row, 0)) +
-                      " ENGINE = InnoDB: events must share the fate of transactions"};
+    const std::string table(engines.text(row, 0));
+    const std::string engine(engines.text(row, 1));
+    if (engine == "InnoDB") continue;
+    return failure("the engine of " + table + " is " + engine + ", not InnoDB",
+                   "ALTER TABLE " + table + " ENGINE = InnoDB: it must take part in transactions");
   }
   const mysql::Result wrong = server.ask_of_tables(mysql_sql::kCollations, true);
-  if (wrong.rows() > 0) {
-    return {.check = "tables",
-            .verdict = Verdict::failure,
-            .says = std::string(wrong.text(0, 0)) + "." + std::string(wrong.text(0, 1)) +
-                    " has the collation " + std::string(wrong.text(0, 2)) +
-                    ", which takes different texts for the same",
-            .advice = "ALTER TABLE " + std::string(wrong.text(0, 0)) +
-                      " CONVERT TO CHARACTER SET utf8mb4 COLLATE " +
-                      std::string(server.is_mariadb() ? "utf8mb4_nopad_bin" : "utf8mb4_0900_bin")};
-  }
-  return {.check = "tables", .says = "all are InnoDB, and compare texts byte by byte"};
+  if (wrong.rows() == 0) return fine("all are InnoDB, with a binary collation");
+  const std::string table(wrong.text(0, 0));
+  return failure(table + "." + std::string(wrong.text(0, 1)) + " has the collation " +
+                     std::string(wrong.text(0, 2)) + ", which takes different texts for the same",
+                 "ALTER TABLE " + table + " CONVERT TO CHARACTER SET utf8mb4 COLLATE " +
+                     (server.is_mariadb() ? "utf8mb4_nopad_bin" : "utf8mb4_0900_bin"));
 }
 
 Finding check_indexes(Server& server) {
   if (!server.ask_if_allowed(mysql_sql::kReadsEvents)) {
-    return {.check = "indexes", .says = "they cannot be seen by a user that may not read events"};
+    return fine("this user cannot see them: it may not read events");
   }
   constexpr std::pair<std::string_view, std::string_view> kWanted[] = {
       {"PRIMARY", "seq"},
@@ -223,11 +215,9 @@ Finding check_indexes(Server& server) {
     missing +=
         (missing.empty() ? "" : ", ") + std::string(name) + " (" + std::string(columns) + ")";
   }
-  if (missing.empty()) return {.check = "indexes", .says = "all are there"};
-  return {.check = "indexes",
-          .verdict = Verdict::failure,
-          .says = "missing, or not as they were made: " + missing,
-          .advice = "create them as `outbox migrate print` has them: statements name them"};
+  if (missing.empty()) return fine("all are there");
+  return fatal("missing or changed: " + missing,
+               "create them as `outbox migrate print` has them: statements name them");
 }
 
 Finding check_privileges(Server& server) {
@@ -250,87 +240,87 @@ Finding check_privileges(Server& server) {
   return check_duties("the user", duties);
 }
 
-class MysqlDoctor final : public ServerDoctor {
+class MysqlBackend final : public Backend {
  public:
-  MysqlDoctor(std::string url, std::string table, const MysqlLimits& limits)
-      : url_(std::move(url)), table_(std::move(table)), limits_(limits) {}
+  MysqlBackend(std::string url, std::string table, const MysqlLimits& limits)
+      : url_(std::move(url)), table_(std::move(table)), limits_(limits), target_(url_) {}
+
+  std::string description() const override {
+    return "MySQL database " + target_.place() + ", table " + table_;
+  }
+  std::string arguments() const override { return store_arguments(target_.public_url(), table_); }
+  SchemaStatus schema_status() override { return mysql::schema_status(url_, table_); }
+  SchemaStatus migrate() override { return mysql::migrate(url_, table_); }
+
+  // No server is asked, so it is the scheme that says whose dialect is meant.
+  std::string schema_sql() const override {
+    const bool mariadb = scheme_of(url_) == "mariadb";
+    return mysql::schema_sql(mariadb ? mysql::Server::mariadb : mysql::Server::mysql, table_);
+  }
+
+  // A proxy may be in between, and a command runs few statements.
+  std::shared_ptr<Store> open() override {
+    check_schema(*this, schema_status());
+    return mysql::open(url_, {.table = table_, .migrate = false, .prepare = false});
+  }
+
+  std::vector<Check> checks(const CheckOptions& /*options*/) override {
+    const auto ask = [this](const char* name, auto find) -> Check {
+      return {.name = name, .find = [this, find] { return std::vector{find(*server_)}; }};
+    };
+    const auto ask_of_tables = [this](const char* name, auto find) -> Check {
+      return {.name = name, .find = [this, find]() -> std::vector<Finding> {
+                if (server_->ask_of_tables(mysql_sql::kEngines, false).rows() == 0) return {};
+                return {find(*server_)};
+              }};
+    };
+    const auto with_limits = [this](Finding (*find)(Server&, const MysqlLimits&)) {
+      return [this, find](Server& server) { return find(server, limits_); };
+    };
+    std::vector<Check> checks{
+        {.name = "server",
+         .find =
+             [this] {
+               server_.emplace(url_, table_);
+               settings_ = settings_of(*server_);
+               return std::vector{check_server(*server_)};
+             },
+         .required = true,
+         .advice = "check --db, that the server runs and can be reached, and its users"},
+        ask("time", check_time)};
+    const auto add = [&](std::vector<Check> more) {
+      std::move(more.begin(), more.end(), std::back_inserter(checks));
+    };
+    add(settings_checks(settings_, limits_));
+    add({ask("sessions",
+             [this](Server& server) { return check_connections(server, settings_, limits_); }),
+         ask("snapshots", with_limits(check_old_transactions)),
+         ask("undo log", with_limits(check_undo_log)), ask_of_tables("tables", check_tables),
+         ask_of_tables("indexes", check_indexes), ask_of_tables("privileges", check_privileges),
+         schema_check(*this)});
+    return checks;
+  }
+
+  RepairSql repair_sql() const override {
+    const auto name = mysql::TableName::parse(table_);
+    return {.find = mysql::expand(mysql_sql::kFindBroken, name),
+            .fix = mysql::expand(mysql_sql::kFixBroken, name)};
+  }
 
  private:
-  void check_server(std::vector<Finding>& findings) override {
-    server_.emplace(url_, table_);
-    const mysql::Result facts = server_->ask(mysql_sql::kServer);
-    findings = {check_version(*server_, facts),
-                check_clock(std::chrono::microseconds{facts.integer(0, 2)})};
-    settings_.emplace(settings_of(*server_));
-    for (Finding& finding : judge_settings(*settings_, limits_)) {
-      findings.push_back(std::move(finding));
-    }
-  }
-
-  std::vector<Check> checks() override {
-    return {{"sessions", [this] { return check_connections(*server_, *settings_, limits_); }},
-            {"snapshots", [this] { return check_old_transactions(*server_, limits_); }},
-            {"undo log", [this] { return check_undo_log(*server_, limits_); }}};
-  }
-
-  bool has_tables() override {
-    return server_->ask_of_tables(mysql_sql::kEngines, false).rows() > 0;
-  }
-
-  std::vector<Check> table_checks() override {
-    return {{"tables", [this] { return check_tables(*server_); }},
-            {"indexes", [this] { return check_indexes(*server_); }},
-            {"privileges", [this] { return check_privileges(*server_); }}};
-  }
-
-  const char* remedy() const override {
-    return "check --db, that the server runs and can be reached, and its users";
-  }
-
-  const std::string url_;
+  const std::string url_;  // with its password
   const std::string table_;
   const MysqlLimits limits_;
-  std::optional<Server> server_;           // once it has been reached
-  std::optional<MysqlSettings> settings_;  // likewise
+  const mysql::ConnectOptions target_;
+  std::optional<Server> server_;  // once it has been reached
+  MysqlSettings settings_;        // likewise
 };
-
-constexpr ServerKind kMysql{
-    .name = "MySQL",
-    .address = [](const std::string& url) -> ServerKind::Address {
-      const mysql::ConnectOptions options(url);
-      return {.place = options.place(), .public_url = options.public_url()};
-    },
-    .schema_status = [](const std::string& url,
-                        const std::string& table) { return mysql::schema_status(url, table); },
-    .migrate = [](const std::string& url,
-                  const std::string& table) { return mysql::migrate(url, table); },
-    // No server is asked, so it is the scheme that says whose dialect is meant.
-    .schema_sql =
-        [](const std::string& url, const std::string& table) {
-          const bool mariadb = scheme_of(url) == "mariadb";
-          return mysql::schema_sql(mariadb ? mysql::Server::mariadb : mysql::Server::mysql, table);
-        },
-    // A proxy may be in between, and a command runs few statements.
-    .open = [](const std::string& url, const std::string& table) -> std::shared_ptr<Store> {
-      return mysql::open(url, {.table = table, .migrate = false, .prepare = false});
-    },
-    .examine = [](const std::string& url,
-                  const std::string& table) { return examine_mysql(url, table); },
-    .repair_sql = [](const std::string& table) -> RepairSql {
-      const auto name = mysql::TableName::parse(table);
-      return {.find = mysql::expand(mysql_sql::kFindBroken, name),
-              .fix = mysql::expand(mysql_sql::kFixBroken, name)};
-    }};
 
 }  // namespace
 
-std::vector<Finding> examine_mysql(const std::string& url, const std::string& table,
-                                   const MysqlLimits& limits) {
-  return MysqlDoctor(url, table, limits).examine();
-}
-
-std::unique_ptr<Backend> make_mysql_backend(std::string url, std::string table) {
-  return make_server_backend(kMysql, std::move(url), std::move(table));
+std::unique_ptr<Backend> make_mysql_backend(std::string url, std::string table,
+                                            const MysqlLimits& limits) {
+  return std::make_unique<MysqlBackend>(std::move(url), std::move(table), limits);
 }
 
 }  // namespace outbox::cli

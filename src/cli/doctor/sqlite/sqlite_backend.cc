@@ -1,4 +1,4 @@
-// What `outbox doctor` looks at in an SQLite database, and the rest that commands do with one.
+// SQLite, for the command line: the database, and what `outbox doctor` looks at in it.
 #include <sqlite3.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
@@ -23,7 +23,6 @@
 namespace outbox::cli {
 namespace {
 
-using Verdict = Finding::Verdict;
 namespace fs = std::filesystem;
 
 constexpr std::uintmax_t kMegabyte = 1'000'000;
@@ -99,114 +98,88 @@ class ReadOnly {
 };
 
 Finding check_file(const std::string& file) {
-  Finding finding{.check = "file"};
   const std::string shown = without_secrets(file);  // it may be a URL
-  const auto fail = [&](std::string says, std::string advice) {
-    finding.verdict = Verdict::failure;
-    finding.says = std::move(says);
-    finding.advice = std::move(advice);
-    return finding;
-  };
   struct stat facts {};
   if (stat(file.c_str(), &facts) != 0) {
-    return fail(shown + ": " + last_error(), "check --db; outbox migrate up makes a new database");
+    return fatal(shown + ": " + last_error(), "check --db; outbox migrate up makes a new database");
   }
-  if (!S_ISREG(facts.st_mode)) return fail(shown + " is not a regular file", "check --db");
+  if (!S_ISREG(facts.st_mode)) return fatal(shown + " is not a regular file", "check --db");
   if (access(file.c_str(), R_OK) != 0) {
-    return fail(shown + " cannot be read: " + last_error(), "run as its owner, or change its mode");
+    return fatal(shown + " cannot be read: " + last_error(),
+                 "run as its owner, or change its mode");
   }
   if (access(file.c_str(), W_OK) != 0) {
-    return fail(shown + " cannot be written: " + last_error(),
-                "run as its owner, or change its mode; an engine must write here");
+    return failure(shown + " cannot be written: " + last_error(),
+                   "run as its owner, or change its mode; an engine must write here");
   }
-  finding.says = shown + ", " + size_text(static_cast<std::uintmax_t>(facts.st_size)) +
-                 ", readable and writable";
-  return finding;
+  return fine(shown + ", " + size_text(static_cast<std::uintmax_t>(facts.st_size)) +
+              ", readable and writable");
 }
 
-Finding check_folder(const std::string& folder) {
+std::string folder_of(const std::string& file) {
+  const std::string folder = fs::path(file).parent_path();
+  return folder.empty() ? "." : folder;
+}
+
+Finding check_folder(const std::string& file) {
+  const std::string folder = folder_of(file);
   if (access(folder.c_str(), W_OK | X_OK) == 0) {
-    return {.check = "folder", .says = folder + " is writable, for the log and the lock file"};
+    return fine(folder + " is writable, for the log and the lock file");
   }
-  return {.check = "folder",
-          .verdict = Verdict::failure,
-          .says = folder + " is not writable: " + last_error(),
-          .advice =
-              "SQLite makes its log, and the engine its lock file, beside the database: "
-              "change the folder's mode"};
+  return failure(folder + " is not writable: " + last_error(),
+                 "change the folder's mode: SQLite makes its log, and the engine its lock file, "
+                 "beside the database");
 }
 
-Finding check_disk(const std::string& folder) {
+Finding check_disk(const std::string& file) {
   struct statvfs facts {};
-  if (statvfs(folder.c_str(), &facts) != 0) {
-    return {.check = "disk", .verdict = Verdict::warning, .says = "unknown: " + last_error()};
-  }
+  if (statvfs(folder_of(file).c_str(), &facts) != 0) return warning("unknown: " + last_error());
   const std::uintmax_t free = std::uintmax_t{facts.f_bavail} * facts.f_frsize;
-  Finding finding{.check = "disk", .says = size_text(free) + " free"};
-  if (free < kDiskIsLow) {
-    finding.verdict = free < kDiskIsFull ? Verdict::failure : Verdict::warning;
-    finding.advice =
-        "make room: commits fail when the disk is full (outbox purge removes old rows)";
-  }
-  return finding;
+  const std::string says = size_text(free) + " free";
+  if (free >= kDiskIsLow) return fine(says);
+  const std::string advice =
+      "make room: commits fail when the disk is full (outbox purge removes old rows)";
+  return free < kDiskIsFull ? failure(says, advice) : warning(says, advice);
 }
 
 Finding check_journal(ReadOnly& db, const std::string& file) {
   const auto mode = db.column("PRAGMA journal_mode");
   if (db.failed() || mode.empty()) {
-    return {.check = "journal",
-            .verdict = Verdict::failure,
-            .says = "the database cannot be read: " + db.error(),
-            .advice = "check that it is an SQLite database, and who has it locked"};
+    return fatal("the database cannot be read: " + db.error(),
+                 "check that it is an SQLite database, and who has it locked");
   }
   if (mode.front() != "wal") {
-    return {.check = "journal",
-            .verdict = Verdict::warning,
-            .says = "the journal mode is " + mode.front() + ", not WAL",
-            .advice = "outbox migrate up, or the first engine, switches it"};
+    return warning("the journal mode is " + mode.front() + ", not WAL",
+                   "outbox migrate up, or the first engine, switches it");
   }
   std::error_code none;
   const std::uintmax_t log = fs::file_size(file + "-wal", none);
-  if (!none && log > kLogIsLong) {
-    return {.check = "journal",
-            .verdict = Verdict::warning,
-            .says = "WAL, but the log has grown to " + size_text(log),
-            .advice = "some process keeps a read transaction open; find it and end it"};
-  }
-  return {.check = "journal", .says = "write-ahead log (WAL)"};
+  if (none || log <= kLogIsLong) return fine("write-ahead log (WAL)");
+  return warning("WAL, but the log has grown to " + size_text(log),
+                 "some process keeps a read transaction open; find it and end it");
 }
 
 Finding check_integrity(ReadOnly& db) {
   const auto lines = db.column("PRAGMA quick_check(3)");
   if (!db.failed() && lines.size() == 1 && lines.front() == "ok") {
-    return {.check = "integrity", .says = "quick_check found nothing wrong"};
+    return fine("quick_check found nothing wrong");
   }
-  return {.check = "integrity",
-          .verdict = Verdict::failure,
-          .says = lines.empty() ? db.error() : lines.front(),
-          .advice =
-              "stop writing, copy the file, restore a backup (sqlite3 FILE .recover saves "
-              "what can be saved)"};
+  return fatal(lines.empty() ? db.error() : lines.front(),
+               "stop writing, copy the file, restore a backup (sqlite3 FILE .recover saves what "
+               "can be saved)");
 }
 
 Finding check_lock_file(const std::string& file, const std::string& table) {
   const std::string lock = file + "-" + table + ".owner";
   struct stat facts {};
   if (stat(lock.c_str(), &facts) != 0) {
-    if (errno == ENOENT) {
-      return {.check = "lock file", .says = "none: no engine has run here yet, or it was deleted"};
-    }
-    return {.check = "lock file", .verdict = Verdict::failure, .says = lock + ": " + last_error()};
+    if (errno == ENOENT) return fine("none: no engine has run here yet, or it was deleted");
+    return failure(lock + ": " + last_error());
   }
-  if (access(lock.c_str(), R_OK) != 0) {
-    return {.check = "lock file",
-            .verdict = Verdict::failure,
-            .says = lock + " cannot be opened: " + last_error(),
-            .advice =
-                "an engine under this user could not take over: give the file the mode and "
-                "owner of the database"};
-  }
-  return {.check = "lock file", .says = lock};
+  if (access(lock.c_str(), R_OK) == 0) return fine(lock);
+  return failure(lock + " cannot be opened: " + last_error(),
+                 "give the file the mode and owner of the database: an engine under this user "
+                 "could not take over");
 }
 
 // The file of that path or URI, absolute if it is a path, if there is none; else empty. For
@@ -216,28 +189,6 @@ std::string missing_sqlite_file(const std::string& path) {
   std::error_code none;
   const fs::path absolute = fs::absolute(path, none);
   return without_secrets(path.starts_with("file:") || none ? path : absolute.string());
-}
-
-// Looks at the file, its folder, the disk, the journal, the soundness of the database and the
-// lock file, and changes none of them. Ends early when what follows would only repeat the
-// same failure.
-std::vector<Finding> examine_sqlite(const std::string& path, const std::string& table,
-                                    const ExamineOptions& options) {
-  ReadOnly db(path);
-  const std::string file = db.file().empty() ? path : db.file();
-  std::vector<Finding> findings{check_file(file)};
-  if (findings.back().verdict == Verdict::failure && access(file.c_str(), R_OK) != 0) {
-    return findings;
-  }
-  std::string folder = fs::path(file).parent_path();
-  if (folder.empty()) folder = ".";
-  findings.push_back(check_folder(folder));
-  findings.push_back(check_disk(folder));
-  findings.push_back(check_journal(db, file));
-  if (db.failed()) return findings;
-  if (options.integrity) findings.push_back(check_integrity(db));
-  findings.push_back(check_lock_file(file, table));
-  return findings;
 }
 
 constexpr std::string_view kFindBroken = R"sql(
@@ -280,8 +231,23 @@ class SqliteBackend final : public Backend {
     return sqlite::open(path_, {.table = table_, .migrate = false});
   }
 
-  std::vector<Finding> examine(const ExamineOptions& options) override {
-    return examine_sqlite(path_, table_, options);
+  std::vector<Check> checks(const CheckOptions& options) override {
+    const auto db = std::make_shared<ReadOnly>(path_);
+    const std::string file = db->file().empty() ? path_ : db->file();
+    const auto check = [](const char* name, auto find) -> Check {
+      return {.name = name, .find = [find] { return std::vector{find()}; }};
+    };
+    std::vector<Check> checks{
+        check("file", [file] { return check_file(file); }),
+        check("folder", [file] { return check_folder(file); }),
+        check("disk", [file] { return check_disk(file); }),
+        check("lock file", [file, table = table_] { return check_lock_file(file, table); }),
+        check("journal", [db, file] { return check_journal(*db, file); })};
+    if (options.integrity) {
+      checks.push_back(check("integrity", [db] { return check_integrity(*db); }));
+    }
+    checks.push_back(schema_check(*this));
+    return checks;
   }
 
   RepairSql repair_sql() const override {

@@ -1,0 +1,346 @@
+// `outbox doctor`: is everything in order, and if not, what to do.
+#include "cli/doctor/doctor.h"
+
+#include <algorithm>
+#include <exception>
+#include <memory>
+#include <optional>
+#include <utility>
+
+#include "base/quote.h"
+#include "base/time_text.h"
+#include "cli/arguments/values.h"
+#include "cli/commands/commands.h"
+#include "cli/errors.h"
+#include "cli/output/text.h"
+
+namespace outbox::cli {
+namespace {
+
+using Verdict = Finding::Verdict;
+using std::chrono::microseconds;
+
+// Long enough for any engine to have begun with what is due.
+constexpr microseconds kPendingIsOld = std::chrono::minutes{1};
+
+// Clocks of hosts differ by less than that.
+constexpr microseconds kClockTolerance = std::chrono::minutes{1};
+
+Finding check_schema_of(Backend& backend) {
+  const SchemaStatus status = backend.schema_status();
+  const std::string version = "version " + std::to_string(status.present);
+  if (status.up_to_date()) return fine(version + ", up to date");
+  if (status.newer()) {
+    return fatal(version + ", newer than this outbox, which knows versions up to " +
+                     std::to_string(status.latest),
+                 "use the version of outbox that made it, or a later one");
+  }
+  return fatal(status.present == 0 ? "there are no tables"
+                                   : version + " of " + std::to_string(status.latest),
+               "outbox migrate up " + backend.arguments());
+}
+
+Finding check_owner(const std::vector<Member>& members) {
+  const auto alive = [](const Member& member) { return member.alive; };
+  const auto first = std::find_if(members.begin(), members.end(), alive);
+  if (first != members.end()) {
+    const auto others = std::count_if(first + 1, members.end(), alive);
+    return fine(printable(first->name) +
+                (others > 0 ? " and " + grouped(others) + " more deliver" : " delivers") +
+                " (process " + std::to_string(first->pid) + " on " + printable(first->host) + ")");
+  }
+  if (members.empty()) return fine("no instance delivers now");
+  return fine("no instance delivers now; the last was " + printable(members.front().name));
+}
+
+Finding check_pending(const Counts& counts, bool owned, Time now) {
+  if (counts.pending == 0) return fine("no events");
+  const std::string events = grouped(counts.pending) + (counts.pending == 1 ? " event" : " events");
+  if (!counts.oldest_pending) return fine(events + ", none of them due");
+  const microseconds age = now - *counts.oldest_pending;
+  const std::string says = events + ", the oldest due for " + age_text(age);
+  if (age <= kPendingIsOld) return fine(says);
+  if (!owned) {
+    return failure(says + ", and no instance delivers",
+                   "start the application that runs the engine");
+  }
+  return warning(says,
+                 "the engine is behind: look in its log for a listener that is unavailable or "
+                 "hangs, or give it more workers");
+}
+
+Finding check_held(const Backend& backend, const std::vector<HeldAggregate>& held) {
+  if (held.empty()) return fine("no aggregate waits behind a failing event");
+  const HeldAggregate& first = held.front();
+  return warning("aggregate " + printable(first.aggregate_type + "/" + first.aggregate_id) +
+                     (held.size() > 1 ? " and others wait" : " waits") + " behind a failing event",
+                 "outbox status " + backend.arguments() + " lists them");
+}
+
+Finding check_dead(const Backend& backend, const Counts& counts) {
+  if (counts.dead == 0) return fine("no events");
+  return warning(grouped(counts.dead) + (counts.dead == 1 ? " event" : " events"),
+                 "outbox dead groups " + backend.arguments() + " shows the errors");
+}
+
+// The store's clock stamps events and judges when they are due.
+Finding check_stamps(Store& store, const std::vector<Member>& members) {
+  const Time now = store.clock().now();
+  const Time future = now + kClockTolerance;
+  Finding finding = fine(time_text(now));
+  const auto doubt = [&](const std::string& what) {
+    finding.verdict = Verdict::warning;
+    finding.says += ", but " + what;
+    finding.advice = "compare the clocks of the hosts that write (timedatectl)";
+  };
+  const std::int64_t from_the_future =
+      store.count({.status = {Status::pending, Status::retry}, .occurred = {.from = future}});
+  if (from_the_future > 0) {
+    doubt(grouped(from_the_future) + (from_the_future == 1 ? " pending event" : " pending events") +
+          " occurred later than that");
+  } else if (std::any_of(members.begin(), members.end(),
+                         [&](const Member& member) { return member.registered_at > future; })) {
+    doubt("an instance registered later than that");
+  }
+  return finding;
+}
+
+// What every store can tell.
+std::vector<Check> store_checks(Backend& backend, bool rows, bool repair) {
+  struct Opened {
+    std::shared_ptr<Store> store;
+    std::vector<Member> members;
+    Counts counts;
+  };
+  const auto at = std::make_shared<std::optional<Opened>>();
+  const auto check = [](const char* name, auto find) -> Check {
+    return {.name = name, .find = [find] { return std::vector{find()}; }, .required = true};
+  };
+  std::vector<Check> checks{
+      check("owner",
+            [at, &backend] {
+              const auto store = backend.open();
+              at->emplace(Opened{store, store->members(), store->counts()});
+              return check_owner((*at)->members);
+            }),
+      check("pending",
+            [at] {
+              const bool owned = std::any_of((*at)->members.begin(), (*at)->members.end(),
+                                             [](const Member& m) { return m.alive; });
+              return check_pending((*at)->counts, owned, (*at)->store->clock().now());
+            }),
+      check("held",
+            [at, &backend] { return check_held(backend, (*at)->store->held_aggregates(2)); }),
+      check("dead", [at, &backend] { return check_dead(backend, (*at)->counts); }),
+      check("clock", [at] { return check_stamps(*(*at)->store, (*at)->members); })};
+  if (rows) {
+    checks.push_back({.name = "rows", .find = [at, &backend, repair] {
+                        return check_rows(backend, *(*at)->store, repair);
+                      }});
+  }
+  return checks;
+}
+
+// --- The command ---
+
+struct Options {
+  StoreOptions store{};
+  bool skip_integrity = false;
+  bool repair = false;
+};
+
+const char* word_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok:
+      return "ok";
+    case Verdict::warning:
+      return "warn";
+    case Verdict::failure:
+      break;
+  }
+  return "fail";
+}
+
+Style style_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::ok:
+      return Style::good;
+    case Verdict::warning:
+      return Style::warning;
+    case Verdict::failure:
+      break;
+  }
+  return Style::bad;
+}
+
+void print(const Console& console, const std::vector<Finding>& findings) {
+  for (const Finding& finding : findings) {
+    console.out << console.paint(pad(word_of(finding.verdict), 6), style_of(finding.verdict))
+                << pad(finding.check, 11) << printable(finding.says) << '\n';
+    if (!finding.advice.empty())
+      console.out << pad("", 17) << "-> " << printable(finding.advice) << '\n';
+  }
+}
+
+int doctor(const Console& console, const Options& options) {
+  const auto backend = find_backend(options.store);
+  std::vector<Check> checks = backend->checks({.integrity = !options.skip_integrity});
+  for (Check& check :
+       store_checks(*backend, !options.skip_integrity || options.repair, options.repair)) {
+    checks.push_back(std::move(check));
+  }
+  const std::vector<Finding> findings = examine(checks);
+  const auto count = [&](Verdict verdict) {
+    return std::count_if(findings.begin(), findings.end(),
+                         [&](const Finding& finding) { return finding.verdict == verdict; });
+  };
+  const auto failures = count(Verdict::failure);
+  const auto warnings = count(Verdict::warning);
+  if (options.store.json) {
+    std::vector<JsonObject> objects;
+    objects.reserve(findings.size());
+    for (const Finding& finding : findings) {
+      objects.push_back(JsonObject{}
+                            .add("check", finding.check)
+                            .add("verdict", word_of(finding.verdict))
+                            .add("says", finding.says)
+                            .add_or_null("advice", finding.advice));
+    }
+    console.print(JsonObject{}
+                      .add("store", backend->description())
+                      .add("healthy", failures == 0)
+                      .add("failures", std::int64_t{failures})
+                      .add("warnings", std::int64_t{warnings})
+                      .add("checks", objects));
+  } else {
+    console.out << console.paint(printable(backend->description()), Style::bold) << "\n\n";
+    print(console, findings);
+    const std::string figures = std::to_string(failures) + " failed, " + std::to_string(warnings) +
+                                (warnings == 1 ? " warning" : " warnings");
+    console.out << '\n'
+                << (failures + warnings == 0 ? "Everything is in order." : figures + ".") << '\n';
+  }
+  return failures == 0 ? kOk : kFailed;
+}
+
+}  // namespace
+
+Finding fine(std::string says) { return {.says = std::move(says)}; }
+
+Finding warning(std::string says, std::string advice) {
+  return {.verdict = Verdict::warning, .says = std::move(says), .advice = std::move(advice)};
+}
+
+Finding failure(std::string says, std::string advice) {
+  return {.verdict = Verdict::failure, .says = std::move(says), .advice = std::move(advice)};
+}
+
+Finding fatal(std::string says, std::string advice) {
+  Finding finding = failure(std::move(says), std::move(advice));
+  finding.stops = true;
+  return finding;
+}
+
+std::vector<Finding> examine(const std::vector<Check>& checks) {
+  std::vector<Finding> findings;
+  for (const Check& check : checks) {
+    std::vector<Finding> found;
+    try {
+      found = check.find();
+    } catch (const std::exception& error) {
+      found = {check.required ? fatal(error.what(), check.advice)
+                              : warning(std::string("cannot be checked: ") + error.what())};
+    }
+    for (Finding& finding : found) {
+      finding.check = check.name;
+      findings.push_back(std::move(finding));
+      if (findings.back().stops) return findings;
+    }
+  }
+  return findings;
+}
+
+Check schema_check(Backend& backend) {
+  return {.name = "schema",
+          .find = [&backend] { return std::vector{check_schema_of(backend)}; },
+          .required = true};
+}
+
+Finding check_clock(microseconds there) {
+  const microseconds here =
+      std::chrono::duration_cast<microseconds>(std::chrono::system_clock::now().time_since_epoch());
+  const microseconds apart = std::chrono::abs(there - here);
+  if (apart <= kClockTolerance) return fine("the server's clock agrees with this host's");
+  return warning("the server's clock is " + age_text(apart) +
+                     (there < here ? " behind" : " ahead of") + " this host's",
+                 "synchronize the clocks: the server's decides on leases, and on times of day "
+                 "such as deliver_at");
+}
+
+Finding check_sessions(std::int64_t left, std::int64_t most, std::int64_t needed,
+                       const std::string& remedy) {
+  const std::string says = grouped(left) + " of " + grouped(most) + " connections are free";
+  if (left >= needed) return fine(says);
+  return warning(says, "an engine opens up to " + grouped(needed) + ": " + remedy);
+}
+
+Finding check_duties(const std::string& who, const std::vector<Duty>& duties) {
+  std::string may;
+  std::string lacks;
+  for (const Duty& duty : duties) {
+    if (duty.lacks.empty()) {
+      may += (may.empty() ? "" : ", ") + duty.name;
+    } else {
+      lacks += "; to " + duty.name + " it lacks " + duty.lacks;
+    }
+  }
+  if (!may.empty()) return fine(who + " may " + may + lacks);
+  return fatal(who + " may do nothing here" + lacks,
+               "grant " + who + " what its duty needs (docs/databases.md), or use the one that " +
+                   "owns the tables");
+}
+
+Finding check_snapshots(const std::vector<OpenTransaction>& old, std::chrono::seconds limit,
+                        const char* advice) {
+  if (old.empty()) return fine("no transaction has been open for longer than " + age_text(limit));
+  const OpenTransaction& oldest = old.front();
+  std::string says = oldest.owner;
+  says += oldest.prepared ? " has been prepared for " : " has had a transaction open for ";
+  says += age_text(oldest.age);
+  if (old.size() > 1) {
+    says += ", and " + grouped(static_cast<std::int64_t>(old.size()) - 1) + " more";
+  }
+  return warning(says, advice);
+}
+
+void add_doctor(CLI::App& app, Session& session) {
+  CLI::App& command =
+      *app.add_subcommand("doctor", "Check the store, and say how to fix what is wrong");
+  const auto options = std::make_shared<Options>();
+  command.add_flag("--skip-integrity", options->skip_integrity,
+                   "Skip the check that reads the whole file or table");
+  command.add_flag("--repair", options->repair,
+                   "Repair rows whose status and hold contradict each other; without it, doctor "
+                   "only says what it would do");
+  add_store_options(command, options->store);
+  command.footer(
+      "Checks the schema, the owners, pending and dead events, and the clock. On SQLite also the\n"
+      "file and its folder, the disk and the journal; on servers their version and settings, the\n"
+      "user's privileges, free connections, old transactions and the cleanup that they block, and\n"
+      "whether numbers keep the order; on PostgreSQL also notifications, on MariaDB and MySQL "
+      "also\n"
+      "the tables' engine, collation and indexes. Changes nothing without --repair: with it, the\n"
+      "hold follows the status (NEW and RETRY become due, DONE and DEAD are finished), and an\n"
+      "unknown status becomes DEAD. It never deletes a row.\n"
+      "Exit codes: 0 nothing failed (there may be warnings); 1 something failed.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox doctor --db sqlite:shop.db\n"
+      "  outbox doctor --db sqlite:shop.db --repair\n"
+      "  outbox doctor --db postgresql://shop@db.example/shop --table billing.outbox_event\n"
+      "  outbox doctor --db mysql://shop@db.example/shop\n"
+      "  outbox doctor --db sqlite:shop.db --json | jq '.checks[] | select(.verdict != \"ok\")'");
+  on_chosen(command, session, options, doctor);
+}
+
+}  // namespace outbox::cli
