@@ -1,5 +1,5 @@
-#include "cli/demo/demo.h"
-
+// `outbox demo`: a shop, its outbox and a receiver, with faults at the touch of a key, and a
+// verdict; and the processes that it starts.
 #include <signal.h>  // NOLINT(modernize-deprecated-headers): SIGHUP is POSIX
 #include <unistd.h>
 
@@ -8,12 +8,16 @@
 #include <exception>
 #include <functional>
 #include <memory>
-#include <vector>
+#include <optional>
+#include <random>
+#include <string>
 
+#include "cli/arguments/common.h"
+#include "cli/commands/commands.h"
 #include "cli/demo/screen.h"
 #include "cli/demo/shop.h"
 #include "cli/demo/supervisor.h"
-#include "cli/demo/verdict.h"
+#include "cli/errors.h"
 #include "cli/output/console.h"
 #include "harness/ledger.h"
 #include "harness/process.h"
@@ -34,19 +38,18 @@ constexpr seconds kStartLimit{20};
 constexpr seconds kStopLimit{10};
 constexpr seconds kDrainLimit{60};
 
-const Logger kSilent = [](const LogRecord&) {};
+struct DemoOptions {
+  std::optional<int> seconds{};  // runs so long unattended, and does the faults itself
+  std::string database{};        // a file that does not exist yet; empty: a temporary one
+  RunOptions run{.seed = std::random_device{}()};
+};
 
 void say(const std::string& line) { write_out(line + '\n'); }
 
 // One run, from the first process to the last.
 class Run {
  public:
-  Run(const DemoOptions& options, const RunDirectory& directory)
-      : options_(options),
-        directory_(directory),
-        supervisor_({.directory = directory, .seed = options.seed, .rate = options.rate},
-                    {.directory = directory},
-                    {.directory = directory, .forget_one = options.forget_one}) {}
+  explicit Run(const RunOptions& options) : options_(options), supervisor_(options) {}
 
   // The receiver first: nobody is to be reported as away for being slow.
   void start() {
@@ -66,9 +69,10 @@ class Run {
       step(kRedrawEvery);
       for (const char key : keys_) {
         if (key == 'k') supervisor_.kill_dispatcher();
-        if (key == 'b')
-          supervisor_.receiver_is_broken() ? supervisor_.heal_receiver()
-                                           : supervisor_.break_receiver();
+        if (key == 'b') {
+          const bool broken = supervisor_.status(Role::receiver).state == State::broken;
+          broken ? supervisor_.heal_receiver() : supervisor_.break_receiver();
+        }
         if (key == 'q') over_ = true;
       }
     }
@@ -100,7 +104,7 @@ class Run {
     draining_ = true;
     supervisor_.heal_receiver();
     stop(Role::writer);
-    const auto store = open_shop(directory_.database.string(), kSilent);
+    const auto store = open_shop(options_.directory);
     step_until(kDrainLimit, [&] { return over_ || !store->has_pending(); });
     stop(Role::dispatcher);
     stop(Role::receiver);
@@ -108,10 +112,10 @@ class Run {
   }
 
   RunRecord record() const {
-    const auto store = open_shop(directory_.database.string(), kSilent);
+    const auto store = open_shop(options_.directory);
     return {.orders = orders(*store),
-            .rolled_back = harness::read_lines(directory_.rollbacks()).size(),
-            .receipts = harness::read_messages(directory_.receipts()),
+            .rolled_back = harness::read_lines(options_.directory.rollbacks()).size(),
+            .receipts = harness::read_messages(options_.directory.receipts()),
             .pending = pending_events(*store),
             .kills = supervisor_.kills(),
             .unexpected_exits = supervisor_.unexpected_exits()};
@@ -139,17 +143,15 @@ class Run {
 
   void draw() {
     redraw_at_ = Moment::clock::now() + kRedrawEvery;
-    View view{.running = running(),
+    View view{.started = started_,
+              .running = running(),
               .figures = supervisor_.stats().figures(Moment::clock::now()),
-              .database = directory_.database.string(),
+              .log = {supervisor_.log().begin(), supervisor_.log().end()},
+              .database = options_.directory.database.string(),
               .seed = options_.seed,
               .draining = draining_};
     for (const Role role : kRoles) {
       view.roles.at(static_cast<std::size_t>(role)) = supervisor_.status(role);
-    }
-    for (const LogLine& line : supervisor_.log()) {
-      const auto at = std::max(line.at - started_, Moment::duration::zero());
-      view.log.push_back({std::chrono::duration_cast<seconds>(at), line.text});
     }
     terminal_->draw(render(view, Terminal::size(), color_));
   }
@@ -180,15 +182,14 @@ class Run {
   }
 
   void stop(Role role) {
-    supervisor_.stop(role);
+    supervisor_.stop(role, SIGTERM);
     const auto ended = [&] { return supervisor_.status(role).pid == 0; };
     if (step_until(kStopLimit, ended)) return;
-    supervisor_.kill(role);
+    supervisor_.stop(role, SIGKILL);
     step_until(kStopLimit, ended);
   }
 
-  const DemoOptions options_;
-  const RunDirectory directory_;
+  const RunOptions options_;
   const bool color_ = cli::wants_color(STDOUT_FILENO);
   harness::Signals stop_{SIGINT, SIGTERM, SIGHUP};
   Supervisor supervisor_;
@@ -200,20 +201,20 @@ class Run {
   bool draining_ = false;
 };
 
-void introduce(const DemoOptions& options, const RunDirectory& directory, seconds duration) {
+void introduce(const RunOptions& options, seconds duration) {
   say("outbox demo: a shop takes up to " + std::to_string(options.rate) +
       " orders a second and rolls one in ten back.");
   say("Writer, dispatcher and receiver are processes of their own on one SQLite file.");
   say("Unattended for " + std::to_string(duration.count()) + " s, seed " +
-      std::to_string(options.seed) + ", file " + directory.database.string());
+      std::to_string(options.seed) + ", file " + options.directory.database.string());
   say("");
 }
 
-Verdict run_and_judge(const DemoOptions& options, const RunDirectory& directory) {
-  Run run(options, directory);
-  const bool attended = !options.duration && has_terminal();
-  const seconds duration = options.duration.value_or(kDefaultDuration);
-  if (!attended) introduce(options, directory, duration);
+Verdict run_and_judge(const DemoOptions& options) {
+  Run run(options.run);
+  const bool attended = !options.seconds && has_terminal();
+  const auto duration = options.seconds ? seconds{*options.seconds} : kDefaultDuration;
+  if (!attended) introduce(options.run, duration);
   run.start();
   if (attended) {
     run.follow_keys();
@@ -226,35 +227,35 @@ Verdict run_and_judge(const DemoOptions& options, const RunDirectory& directory)
 }
 
 // Where to look when something is wrong.
-std::string kept(const DemoOptions& options, const RunDirectory& directory) {
-  return "Database and ledgers are kept in " + directory.folder.string() + "; seed " +
+std::string kept(const RunOptions& options) {
+  return "Database and ledgers are kept in " + options.directory.folder.string() + "; seed " +
          std::to_string(options.seed);
 }
 
-}  // namespace
-
-bool run_demo(const DemoOptions& options) {
+// Returns whether all promises were kept. Throws PermanentError for a place
+// that cannot be used, RetryableError if the system lacks something.
+bool run_demo(DemoOptions& options) {
   // Whoever reads our output may leave early; the run ends properly all the same.
   signal(SIGPIPE, SIG_IGN);
-  const RunDirectory directory = make_run_directory(options.database);
+  const RunDirectory& directory = options.run.directory = make_run_directory(options.database);
   try {
     // Alone and first: a database that cannot be used is reported once, clearly.
-    open_shop(directory.database.string(), kSilent);
+    open_shop(directory);
   } catch (...) {
     remove_run_directory(directory);
     throw;
   }
   Verdict verdict;
   try {
-    verdict = run_and_judge(options, directory);
+    verdict = run_and_judge(options);
   } catch (...) {
-    say(kept(options, directory));
+    say(kept(options.run));
     throw;
   }
   say("");
   write_out(to_text(verdict, cli::wants_color(STDOUT_FILENO)));
   if (!verdict.good()) {
-    say("Something is wrong. " + kept(options, directory));
+    say("Something is wrong. " + kept(options.run));
     return false;
   }
   remove_run_directory(directory);
@@ -262,4 +263,73 @@ bool run_demo(const DemoOptions& options) {
   return true;
 }
 
+// --- The command line ---
+
+constexpr const char* kAbout = "Watch it work, break it, and count what was lost";
+
+constexpr const char* kFooter =
+    "A shop commits orders and rolls one in ten back on purpose. Writer, dispatcher and receiver\n"
+    "are separate processes on one SQLite file. In a terminal the keys do the damage:\n"
+    "\n"
+    "  b   break the receiver (kill -9), or heal it\n"
+    "  k   kill -9 the dispatcher; it comes back\n"
+    "  q   quit: deliver what is left, then judge\n"
+    "\n"
+    "With --seconds, or without a terminal, it does both by itself. It ends with a verdict that\n"
+    "compares the shop's table with the receiver's own ledger.\n"
+    "\n"
+    "Exit codes: 0 all promises kept; 1 something was lost, made up or out of order;\n"
+    "64 wrong usage; 69 something needed is unavailable; 78 the database cannot be used.\n"
+    "\n"
+    "Examples:\n"
+    "  outbox demo                           live, in a terminal\n"
+    "  outbox demo --seconds 10 --seed 7     by itself, with a verdict at the end";
+
+// Its other processes are started by the demo only.
+void add_process(CLI::App& app, cli::Session& session, Role role) {
+  CLI::App& command =
+      *app.add_subcommand(std::string("demo-") + harness::to_string(role))->group("");
+  const auto options = std::make_shared<RunOptions>();
+  command.add_option("--folder", options->directory.folder)->required();
+  command.add_option("--database", options->directory.database)->required();
+  command.add_option("--seed", options->seed);
+  command.add_option("--rate", options->rate);
+  command.add_flag("--forget-one", options->forget_one);
+  cli::on_chosen(command, session, options, [role](const cli::Console&, const RunOptions& chosen) {
+    run(role, chosen);
+    return cli::kOk;
+  });
+}
+
+}  // namespace
 }  // namespace outbox::demo
+
+namespace outbox::cli {
+
+void add_demo(CLI::App& app, Session& session) {
+  CLI::App& command = *app.add_subcommand("demo", demo::kAbout)->footer(demo::kFooter);
+  const auto options = std::make_shared<demo::DemoOptions>();
+  command
+      .add_option("--seconds", options->seconds,
+                  "Run unattended for N seconds (without a terminal: 10)")
+      ->check(between(1, 86'400))
+      ->type_name("N");
+  command
+      .add_option("--database", options->database,
+                  "A new file for the shop's database (default: a temporary one)")
+      ->type_name("PATH");
+  command
+      .add_option("--seed", options->run.seed,
+                  "Makes the shop's choices repeatable (default: random)")
+      ->type_name("N");
+  command.add_option("--rate", options->run.rate, "Orders a second, at most (default: 200)")
+      ->check(between(1, 100'000))
+      ->type_name("N");
+  command.add_flag("--forget-one", options->run.forget_one)->group("");
+  on_chosen(command, session, options, [](const Console&, demo::DemoOptions& chosen) {
+    return demo::run_demo(chosen) ? kOk : kFailed;
+  });
+  for (const demo::Role role : demo::kRoles) demo::add_process(app, session, role);
+}
+
+}  // namespace outbox::cli

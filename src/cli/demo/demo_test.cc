@@ -4,9 +4,9 @@
 #include <sstream>
 #include <utility>
 
-#include "cli/demo/report.h"
 #include "cli/demo/screen.h"
-#include "cli/demo/verdict.h"
+#include "cli/demo/shop.h"
+#include "cli/demo/supervisor.h"
 
 namespace outbox::demo {
 namespace {
@@ -98,7 +98,7 @@ View busy_view() {
                       .delivery_rate = 179,
                       .p50 = 640us,
                       .p99 = 12ms},
-          .log = {{70s, "dispatcher: first"}, {71s, "dispatcher: second"}},
+          .log = {{Moment{70s}, "dispatcher: first"}, {Moment{71s}, "dispatcher: second"}},
           .database = "/tmp/shop.db",
           .seed = 7};
 }

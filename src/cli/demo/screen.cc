@@ -1,12 +1,10 @@
 #include "cli/demo/screen.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
+#include <array>
 #include <string_view>
 #include <vector>
 
@@ -76,28 +74,24 @@ std::string clock_text(std::chrono::seconds time) {
   return std::to_string(time.count() / 60) + ':' + (seconds.size() < 2 ? "0" : "") + seconds;
 }
 
-Style style_of(State state) {
-  if (state == State::up) return Style::good;
-  if (state == State::broken) return Style::bad;
-  return state == State::stopped ? Style::faint : Style::warning;
-}
-
-const char* job_of(Role role) {
-  switch (role) {
-    case Role::writer:
-      return "commits orders, rolls one in ten back";
-    case Role::dispatcher:
-      return "reads the outbox, delivers";
-    case Role::receiver:
-      break;
-  }
-  return "acknowledges, keeps its own ledger";
-}
+// Of each State, and of each Role.
+struct Shown {
+  const char* name;
+  Style style;
+};
+constexpr std::array<Shown, 6> kStates{{{"waiting", Style::warning},
+                                        {"starting", Style::warning},
+                                        {"up", Style::good},
+                                        {"restarting", Style::warning},
+                                        {"broken", Style::bad},
+                                        {"stopped", Style::faint}}};
+constexpr std::array kJobs{"commits orders, rolls one in ten back", "reads the outbox, delivers",
+                           "acknowledges, keeps its own ledger"};
 
 std::string job_of(Role role, const RoleStatus& status, bool draining) {
   if (status.state == State::broken) return "killed: the events wait; press b to heal it";
   if (role == Role::writer && draining) return "the shop is closed";
-  std::string job = job_of(role);
+  const std::string job = kJobs.at(static_cast<std::size_t>(role));
   if (status.restarts == 0) return job;
   return job + "; back " + std::to_string(status.restarts) +
          (status.restarts == 1 ? " time" : " times");
@@ -106,9 +100,10 @@ std::string job_of(Role role, const RoleStatus& status, bool draining) {
 void draw_roles(Canvas& canvas, const View& view) {
   for (const Role role : kRoles) {
     const RoleStatus& status = view.roles.at(static_cast<std::size_t>(role));
+    const Shown& state = kStates.at(static_cast<std::size_t>(status.state));
     canvas.put(" " + pad(to_string(role), 12))
         .put(pad_left(status.pid == 0 ? "-" : std::to_string(status.pid), 8) + "  ")
-        .put(pad(to_string(status.state), 12), style_of(status.state))
+        .put(pad(state.name, 12), state.style)
         .put(job_of(role, status, view.draining), Style::faint)
         .end_line();
   }
@@ -174,10 +169,37 @@ void draw_log(Canvas& canvas, const View& view, std::size_t lines) {
   if (view.log.empty()) canvas.put(" log  quiet so far", Style::faint).end_line();
   const std::size_t first = view.log.size() - std::min(view.log.size(), lines);
   for (std::size_t n = first; n < view.log.size(); ++n) {
-    canvas.put(" " + pad(clock_text(view.log[n].at), 5), Style::faint)
+    const auto at = std::max(view.log[n].at - view.started, Moment::duration::zero());
+    canvas
+        .put(" " + pad(clock_text(std::chrono::duration_cast<std::chrono::seconds>(at)), 5),
+             Style::faint)
         .put(view.log[n].text)
         .end_line();
   }
+}
+
+std::string count_of(std::size_t n, const std::string& one) {
+  return grouped(static_cast<std::int64_t>(n)) + ' ' + one + (n == 1 ? "" : "s");
+}
+
+// `check`: what is said of a number that must be zero; three columns wide.
+std::string row(const char* name, std::size_t n, const std::string& check, const char* note) {
+  return "  " + pad(name, 14) + pad_left(grouped(static_cast<std::int64_t>(n)), 9) + "  " + check +
+         "  " + note + '\n';
+}
+
+std::string duplicates_line(const Verdict& verdict) {
+  const std::string duplicates = count_of(verdict.events.duplicates, "duplicate");
+  if (verdict.kills == 0) {
+    return verdict.events.duplicates == 0
+               ? "No duplicates: without a fault every event is delivered once."
+               : duplicates + " although nothing was killed: that must not happen.";
+  }
+  const std::string after =
+      duplicates + " after " + count_of(static_cast<std::size_t>(verdict.kills), "kill");
+  return verdict.events.duplicates == 0
+             ? after + "."
+             : after + ": at-least-once; the receiver recognised them by id.";
 }
 
 }  // namespace
@@ -269,15 +291,53 @@ std::string Terminal::keys() {
 
 bool has_terminal() { return cli::is_terminal(STDIN_FILENO) && cli::is_terminal(STDOUT_FILENO); }
 
-void write_out(std::string_view text) {
-  while (!text.empty()) {
-    const ssize_t written = write(STDOUT_FILENO, text.data(), text.size());
-    if (written < 0) {
-      if (errno != EINTR) return;  // nobody looks any more; the run goes on
-      continue;
-    }
-    text.remove_prefix(static_cast<std::size_t>(written));
+// --- The verdict ---
+
+Verdict judge(const RunRecord& record) {
+  // Without a fault, every event is delivered once.
+  const std::size_t bound = record.kills > 0 ? record.receipts.size() : 0;
+  return {.events = harness::judge(record.orders, record.receipts,
+                                   {.duplicate_bound = bound, .pending = record.pending}),
+          .rolled_back = record.rolled_back,
+          .kills = record.kills,
+          .unexpected_exits = record.unexpected_exits};
+}
+
+std::string to_text(const Verdict& verdict, bool color) {
+  const harness::Verdict& events = verdict.events;
+  const auto any = [](const char* name, std::size_t n, const char* note) {
+    return row(name, n, pad("", 3), note);
+  };
+  // Padded before it is painted: the codes have no width.
+  const auto zero = [color](const char* name, std::size_t n, const char* note) {
+    return row(name, n,
+               n == 0 ? styled(pad("ok", 3), Style::good, color)
+                      : styled(pad("BAD", 3), Style::bad, color),
+               note);
+  };
+  std::string text =
+      any("committed", events.committed, "orders, each with its event in one transaction") +
+      any("rolled back", verdict.rolled_back, "on purpose; nobody may hear of these") +
+      any("delivered", events.delivered + events.ghosts,
+          "different events that the receiver wrote down") +
+      any("duplicates", events.duplicates, "events that it was sent once more") +
+      zero("lost", events.lost, "committed, never delivered") +
+      zero("ghosts", events.ghosts, "delivered, never committed") +
+      zero("order breaks", events.order_breaks, "overtook an older order of the same customer") +
+      '\n' + duplicates_line(verdict) + '\n';
+  if (events.pending > 0) {
+    text += count_of(events.pending, "event") +
+            " still waited in the outbox when the demo stopped waiting for them.\n";
   }
+  if (events.garbled > 0) {
+    text += count_of(events.garbled, "event") + " arrived as something else than was committed.\n";
+  }
+  if (!verdict.unexpected_exits.empty()) {
+    text += count_of(verdict.unexpected_exits.size(), "process death") +
+            " by accident, the first: " + verdict.unexpected_exits.front() + ".\n";
+  }
+  if (verdict.good()) text += "Nothing lost, no ghosts, every customer's orders in order.\n";
+  return text;
 }
 
 }  // namespace outbox::demo

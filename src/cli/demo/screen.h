@@ -1,4 +1,5 @@
-// The demo's live view, and the user's terminal on which it is drawn.
+// What the demo shows: its live view and the terminal on which it is drawn, its figures line by
+// line, and its verdict.
 #pragma once
 
 #include <termios.h>
@@ -9,24 +10,22 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
-#include "cli/demo/report.h"
 #include "cli/demo/supervisor.h"
+#include "harness/receiver.h"
+#include "harness/verdict.h"
 
 namespace outbox::demo {
 
 // Everything that the screen shows.
 struct View {
+  Moment started{};
   std::chrono::seconds running{0};
   std::array<RoleStatus, kRoles.size()> roles{};
   Figures figures{};
-  struct LogEntry {
-    std::chrono::seconds at{0};  // since the start
-    std::string text{};
-  };
-  std::vector<LogEntry> log{};  // the newest last
-
+  std::vector<LogLine> log{};  // the newest last
   std::string database{};
   std::uint64_t seed = 0;
   bool draining = false;  // no more orders: what is left is being delivered
@@ -68,7 +67,30 @@ class Terminal {
 // Whether both ends of a conversation with a user are there.
 bool has_terminal();
 
-// All of it, in spite of signals and short writes.
-void write_out(std::string_view text);
+// --- The verdict ---
+
+// What each side wrote down for itself, and the faults that it was put to.
+struct RunRecord {
+  std::vector<harness::Committed> orders{};     // from the shop's table
+  std::size_t rolled_back = 0;                  // from the writer's ledger
+  std::vector<harness::Message> receipts{};     // in order, repeats included
+  std::unordered_set<std::string> pending{};    // ids that were still to be delivered
+  int kills = 0;                                // of the dispatcher and the receiver
+  std::vector<std::string> unexpected_exits{};  // deaths that were not ordered
+};
+
+struct Verdict {
+  harness::Verdict events{};  // of the orders
+  std::size_t rolled_back = 0;
+  int kills = 0;
+  std::vector<std::string> unexpected_exits{};
+
+  bool good() const { return events.clean() && unexpected_exits.empty(); }
+};
+
+Verdict judge(const RunRecord& record);
+
+// The table and what follows from it, in several lines.
+std::string to_text(const Verdict& verdict, bool color);
 
 }  // namespace outbox::demo

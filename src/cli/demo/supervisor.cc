@@ -6,12 +6,15 @@
 #include <utility>
 
 #include "base/quote.h"
+#include "cli/output/text.h"
 #include "outbox/error.h"
 
 namespace outbox::demo {
 namespace {
 
 using State = RoleStatus::State;
+using Kind = Report::Kind;
+using std::chrono::microseconds;
 using std::chrono::milliseconds;
 
 // Long enough to be seen, short enough not to bore.
@@ -19,8 +22,21 @@ constexpr milliseconds kRestartAfter{500};
 constexpr int kMaxFailures = 3;
 constexpr std::size_t kLogLines = 8;
 
-std::vector<std::string> command(const char* name, const RunDirectory& directory) {
-  return {name, "--folder", directory.folder.string(), "--database", directory.database.string()};
+constexpr auto kRateWindow = std::chrono::seconds{1};
+constexpr auto kLatencyWindow = std::chrono::seconds{3};
+
+std::vector<std::string> command(Role role, const RunOptions& options) {
+  std::vector<std::string> words{std::string("demo-") + harness::to_string(role),
+                                 "--folder",
+                                 options.directory.folder.string(),
+                                 "--database",
+                                 options.directory.database.string(),
+                                 "--seed",
+                                 std::to_string(options.seed),
+                                 "--rate",
+                                 std::to_string(options.rate)};
+  if (options.forget_one) words.emplace_back("--forget-one");
+  return words;
 }
 
 std::string describe(const harness::ExitStatus& status) {
@@ -30,34 +46,68 @@ std::string describe(const harness::ExitStatus& status) {
 
 }  // namespace
 
-const char* to_string(State state) {
-  switch (state) {
-    case State::waiting:
-      return "waiting";
-    case State::starting:
-      return "starting";
-    case State::up:
-      return "up";
-    case State::restarting:
-      return "restarting";
-    case State::broken:
-      return "broken";
-    case State::stopped:
+// --- Stats ---
+
+void Stats::add(const Report& report) {
+  switch (report.kind) {
+    case Kind::committed:
+      ++totals_.committed;
+      commits_.push_back(report.at);
+      while (commits_.front() < report.at - kRateWindow) commits_.pop_front();
+      if (const auto early = early_.find(report.id); early != early_.end()) {
+        delivered(report.at, early->second);
+        early_.erase(early);
+      } else {
+        under_way_.emplace(report.id, report.at);
+      }
+      break;
+    case Kind::rolled_back:
+      ++totals_.rolled_back;
+      break;
+    case Kind::duplicate:
+      ++totals_.duplicates;
+      [[fallthrough]];  // the first receipt's report may have died with its process
+    case Kind::received:
+      if (const auto commit = under_way_.find(report.id); commit != under_way_.end()) {
+        delivered(commit->second, report.at);
+        under_way_.erase(commit);
+      } else if (report.kind == Kind::received) {
+        early_.emplace(report.id, report.at);
+      }
+      break;
+    case Kind::ready:
+    case Kind::log:
       break;
   }
-  return "stopped";
 }
 
-Supervisor::Supervisor(WriterOptions writer, DispatcherOptions dispatcher,
-                       ReceiverOptions receiver) {
-  slot(Role::writer).command = command("demo-writer", writer.directory);
-  for (std::string word : {std::string("--seed"), std::to_string(writer.seed),
-                           std::string("--rate"), std::to_string(writer.rate)}) {
-    slot(Role::writer).command.push_back(std::move(word));
+void Stats::delivered(Moment committed, Moment received) {
+  ++totals_.delivered;
+  // COMMIT may return to the writer after the event is at the receiver.
+  const auto latency = std::max(received - committed, Moment::duration::zero());
+  latencies_.emplace_back(received, std::chrono::duration_cast<microseconds>(latency));
+  while (latencies_.front().first < received - kLatencyWindow) latencies_.pop_front();
+}
+
+Figures Stats::figures(Moment now) const {
+  Figures result = totals_;
+  result.pending = static_cast<std::int64_t>(under_way_.size());
+  result.commit_rate = std::count_if(commits_.begin(), commits_.end(),
+                                     [&](Moment at) { return at > now - kRateWindow; });
+  std::vector<microseconds> recent;
+  for (const auto& [received, latency] : latencies_) {
+    if (received > now - kRateWindow) ++result.delivery_rate;
+    if (received > now - kLatencyWindow) recent.push_back(latency);
   }
-  slot(Role::dispatcher).command = command("demo-dispatcher", dispatcher.directory);
-  slot(Role::receiver).command = command("demo-receiver", receiver.directory);
-  if (receiver.forget_one) slot(Role::receiver).command.emplace_back("--forget-one");
+  result.p50 = cli::percentile(recent, 50);
+  result.p99 = cli::percentile(std::move(recent), 99);
+  return result;
+}
+
+// --- Supervisor ---
+
+Supervisor::Supervisor(const RunOptions& options) {
+  for (const Role role : kRoles) slot(role).command = command(role, options);
 }
 
 void Supervisor::start(Role role) {
@@ -92,20 +142,10 @@ void Supervisor::heal_receiver() {
   at.restart_at = Moment::clock::now();
 }
 
-bool Supervisor::receiver_is_broken() const {
-  return status(Role::receiver).state == State::broken;
-}
-
-void Supervisor::stop(Role role) {
+void Supervisor::stop(Role role, int signal) {
   Slot& at = slot(role);
   at.status.state = State::stopped;
-  if (at.process) at.process->signal(SIGTERM);
-}
-
-void Supervisor::kill(Role role) {
-  Slot& at = slot(role);
-  at.status.state = State::stopped;
-  if (at.process) at.process->signal(SIGKILL);
+  if (at.process) at.process->signal(signal);
 }
 
 void Supervisor::step(std::span<pollfd> others, milliseconds timeout) {
@@ -137,9 +177,9 @@ void Supervisor::read_from(Role role) {
 
 void Supervisor::handle(Role role, const Report& report) {
   Slot& at = slot(role);
-  if (report.kind == Report::Kind::log) {
+  if (report.kind == Kind::log) {
     note(role, report.text);
-  } else if (report.kind == Report::Kind::ready) {
+  } else if (report.kind == Kind::ready) {
     if (at.status.state == State::starting) at.status.state = State::up;
     at.failures = 0;
   } else {

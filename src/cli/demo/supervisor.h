@@ -1,4 +1,4 @@
-// The processes of one demo: starts them, restarts them, breaks them.
+// The processes of one demo: starts them, restarts them, breaks them, and counts what they tell.
 #pragma once
 
 #include <poll.h>
@@ -8,17 +8,18 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
+#include <unordered_map>
+#include <utility>
 #include <vector>
 
-#include "cli/demo/demo.h"
-#include "cli/demo/report.h"
+#include "cli/demo/shop.h"
 #include "harness/process.h"
 
 namespace outbox::demo {
 
-using harness::Role;
 inline constexpr std::array kRoles{Role::writer, Role::dispatcher, Role::receiver};
 
 struct RoleStatus {
@@ -29,7 +30,38 @@ struct RoleStatus {
   int restarts = 0;  // how often it came back
 };
 
-const char* to_string(RoleStatus::State state);
+struct Figures {
+  std::int64_t committed = 0;
+  std::int64_t rolled_back = 0;
+  std::int64_t delivered = 0;
+  std::int64_t duplicates = 0;
+  std::int64_t pending = 0;
+
+  // In the last second.
+  std::int64_t commit_rate = 0;
+  std::int64_t delivery_rate = 0;
+
+  // From COMMIT's return to the receiver, over the last deliveries.
+  std::optional<std::chrono::microseconds> p50{};
+  std::optional<std::chrono::microseconds> p99{};
+};
+
+// What the processes have told so far, for the screen. The verdict does not rest on it: a killed
+// process takes its last words along. Not thread-safe.
+class Stats {
+ public:
+  void add(const Report& report);
+  Figures figures(Moment now) const;
+
+ private:
+  void delivered(Moment committed, Moment received);
+
+  Figures totals_;
+  std::unordered_map<std::string, Moment> under_way_;  // committed, not yet received
+  std::unordered_map<std::string, Moment> early_;      // received before the writer said so
+  std::deque<Moment> commits_;                         // of the last second
+  std::deque<std::pair<Moment, std::chrono::microseconds>> latencies_;
+};
 
 struct LogLine {
   Moment at{};
@@ -40,17 +72,15 @@ struct LogLine {
 // or told to stop. Not thread-safe.
 class Supervisor {
  public:
-  Supervisor(WriterOptions writer, DispatcherOptions dispatcher, ReceiverOptions receiver);
+  explicit Supervisor(const RunOptions& options);
 
   void start(Role role);
   void kill_dispatcher();
   void break_receiver();
   void heal_receiver();
-  bool receiver_is_broken() const;
 
-  // Asks it to end by itself; kill() does not ask.
-  void stop(Role role);
-  void kill(Role role);
+  // Ends it with that signal; it is not started again.
+  void stop(Role role, int signal);
 
   // Waits until something happens or the time is over, and takes notice of it.
   // `others` are polled along. Throws UnavailableError if a process keeps dying
