@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <utility>
 
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/doctor/backend.h"
 #include "escapes.h"
 #include "http/message.h"

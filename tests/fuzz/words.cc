@@ -7,7 +7,7 @@
 #include "base/time_text.h"
 #include "base/url.h"
 #include "base/utf8.h"
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/doctor/backend.h"
 #include "cli/errors.h"
 #include "cli/output/text.h"

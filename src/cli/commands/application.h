@@ -1,4 +1,4 @@
-// The command line as a whole.
+// The command line as a whole: what it understands, its help and its completion.
 #pragma once
 
 #include "cli/output/console.h"

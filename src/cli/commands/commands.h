@@ -6,7 +6,7 @@
 #include <memory>
 #include <string>
 
-#include "cli/arguments/common.h"
+#include "cli/arguments/arguments.h"
 
 namespace outbox::cli {
 
@@ -17,7 +17,6 @@ void add_dead(CLI::App& app, Session& session);
 void add_purge(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
-void add_completion(CLI::App& app, Session& session);
 
 // --- What several commands share ---
 
@@ -30,6 +29,10 @@ void add_show(CLI::App& group, Session& session, FilterTime time, const char* ab
 // Says why nothing can be done about this id; the event may have changed since
 // it was looked for.
 std::string why_not_dead(Store& store, const std::string& id);
+
+// A command that takes a store and nothing else.
+void add_store_command(CLI::App& group, Session& session, const char* name, const char* about,
+                       const char* footer, int (*run)(const Console&, const StoreOptions&));
 
 // Registers `run(options)` as what the command does. The options live as long
 // as the command line does.

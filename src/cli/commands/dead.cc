@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/quote.h"
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "cli/output/event_view.h"
@@ -11,8 +11,6 @@
 
 namespace outbox::cli {
 namespace {
-
-std::string count_of(std::int64_t n) { return grouped(n) + (n == 1 ? " event" : " events"); }
 
 // --- groups ---
 
@@ -139,7 +137,7 @@ void report(const Console& console, const ChangeOptions& options, const Change& 
   if (options.store.json) {
     console.print(JsonObject{}.add(change.done, changed));
   } else {
-    console.out << change.done << " " << count_of(changed) << '\n';
+    console.out << change.done << " " << counted(changed, "event") << '\n';
   }
 }
 
@@ -148,8 +146,8 @@ int change_ids(const Console& console, const ChangeOptions& options, const Chang
   const auto n = static_cast<std::int64_t>(options.ids.size());
   if (change.ask_for_ids) {
     const std::string question = std::string("Really ") + change.verb + " " +
-                                 (n == 1 ? quote(options.ids.front()) : count_of(n)) + "? " +
-                                 (n == 1 ? "It is deleted for good." : change.warning);
+                                 (n == 1 ? quote(options.ids.front()) : counted(n, "event")) +
+                                 "? " + (n == 1 ? "It is deleted for good." : change.warning);
     if (!console.confirm(question, options.yes)) {
       console.say("Nothing was changed.");
       return kFailed;
@@ -177,7 +175,7 @@ int change_all(const Console& console, const ChangeOptions& options, const Chang
   if (total > 0) {
     const std::string which = describe(options.filter);
     const std::string question = std::string("Really ") + change.verb + " " +
-                                 (total == 1 ? "1 dead event" : grouped(total) + " dead events") +
+                                 counted(total, "dead event") +
                                  (which.empty() ? "" : " (" + which + ")") + "? " + change.warning;
     if (!console.confirm(question, options.yes)) {
       console.say("Nothing was changed.");

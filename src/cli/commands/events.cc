@@ -3,7 +3,7 @@
 
 #include "base/json.h"
 #include "base/quote.h"
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/tail.h"
 #include "cli/errors.h"

@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/quote.h"
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 
@@ -78,13 +78,9 @@ int status(const Console& console, const StoreOptions& options) {
   return kFailed;
 }
 
-struct PrintOptions {
-  StoreOptions store{};
-};
-
-int print(const Console& console, const PrintOptions& options) {
+int print(const Console& console, const StoreOptions& options) {
   // The SQL does not depend on what the file holds, so none need be named.
-  StoreOptions store = options.store;
+  StoreOptions store = options;
   if (store.db.empty()) store.db = "sqlite:outbox.db";
   const std::string sql = find_backend(store)->schema_sql();
   console.out << sql;
@@ -103,11 +99,8 @@ void add_migrate(CLI::App& app, Session& session) {
       "  outbox migrate print --db postgresql:// | psql shop\n"
       "  outbox migrate print --db mariadb:// | mariadb shop");
 
-  CLI::App& up_command =
-      *group.add_subcommand("up", "Apply missing migrations; never destroys anything");
-  const auto up_options = std::make_shared<StoreOptions>();
-  add_store_options(up_command, *up_options);
-  up_command.footer(
+  add_store_command(
+      group, session, "up", "Apply missing migrations; never destroys anything",
       "Safe while applications run, and when several migrate at once: each step is a transaction;\n"
       "on MariaDB and MySQL, which cannot roll back changes of tables, it can be repeated.\n"
       "Creates the file of an SQLite database; on a server the database must exist. Refuses a\n"
@@ -116,33 +109,28 @@ void add_migrate(CLI::App& app, Session& session) {
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db\n"
       "  outbox migrate up --db postgresql://owner@db.example/shop --table billing.outbox_event\n"
-      "  OUTBOX_DB=shop.db outbox migrate up --table orders_outbox");
-  on_chosen(up_command, session, up_options, up);
-
-  CLI::App& status_command =
-      *group.add_subcommand("status", "Show which migrations were applied, and when");
-  const auto status_options = std::make_shared<StoreOptions>();
-  add_store_options(status_command, *status_options);
-  status_command.footer(
+      "  OUTBOX_DB=shop.db outbox migrate up --table orders_outbox",
+      up);
+  add_store_command(
+      group, session, "status", "Show which migrations were applied, and when",
       "Changes nothing. Exit codes: 0 up to date; 1 steps missing; 78 made by a newer outbox.\n"
       "\n"
       "Examples:\n"
       "  outbox migrate status --db sqlite:shop.db\n"
-      "  outbox migrate status --db sqlite:shop.db --json | jq .version");
-  on_chosen(status_command, session, status_options, status);
+      "  outbox migrate status --db sqlite:shop.db --json | jq .version",
+      status);
 
   CLI::App& print_command = *group.add_subcommand("print", "Print the schema as SQL");
-  const auto print_options = std::make_shared<PrintOptions>();
+  const auto print_options = std::make_shared<StoreOptions>();
   print_command
-      .add_option("--db", print_options->store.db,
+      .add_option("--db", print_options->db,
                   "Which dialect: sqlite:PATH, postgresql://, mariadb:// or mysql:// (default: "
                   "$OUTBOX_DB, or SQLite)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
       ->group("Store");
   print_command
-      .add_option("--table", print_options->store.table,
-                  "The table of events (default: outbox_event)")
+      .add_option("--table", print_options->table, "The table of events (default: outbox_event)")
       ->type_name("NAME")
       ->group("Store");
   print_command.footer(

@@ -2,7 +2,7 @@
 #include <optional>
 #include <string>
 
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "cli/output/text.h"

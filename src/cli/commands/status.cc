@@ -2,7 +2,7 @@
 #include <string>
 
 #include "base/quote.h"
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "cli/output/event_view.h"
@@ -184,18 +184,14 @@ int status(const Console& console, const StoreOptions& options) {
 }  // namespace
 
 void add_status(CLI::App& app, Session& session) {
-  CLI::App& command =
-      *app.add_subcommand("status", "Show pending, dead and held events, and who delivers");
-  const auto options = std::make_shared<StoreOptions>();
-  add_store_options(command, *options);
-  command.footer(
-      "The exit code is 0 whatever the figures are; outbox doctor judges them.\n"
-      "\n"
-      "Examples:\n"
-      "  outbox status --db sqlite:shop.db\n"
-      "  outbox status --db postgresql://shop@db.example/shop\n"
-      "  outbox status --db sqlite:shop.db --json | jq .pending");
-  on_chosen(command, session, options, status);
+  add_store_command(app, session, "status", "Show pending, dead and held events, and who delivers",
+                    "The exit code is 0 whatever the figures are; outbox doctor judges them.\n"
+                    "\n"
+                    "Examples:\n"
+                    "  outbox status --db sqlite:shop.db\n"
+                    "  outbox status --db postgresql://shop@db.example/shop\n"
+                    "  outbox status --db sqlite:shop.db --json | jq .pending",
+                    status);
 }
 
 }  // namespace outbox::cli

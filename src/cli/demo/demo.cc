@@ -12,7 +12,7 @@
 #include <random>
 #include <string>
 
-#include "cli/arguments/common.h"
+#include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/demo/screen.h"
 #include "cli/demo/shop.h"

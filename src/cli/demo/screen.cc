@@ -13,6 +13,7 @@
 
 namespace outbox::demo {
 
+using cli::counted;
 using cli::grouped;
 using cli::pad;
 using cli::pad_left;
@@ -93,8 +94,7 @@ std::string job_of(Role role, const RoleStatus& status, bool draining) {
   if (role == Role::writer && draining) return "the shop is closed";
   const std::string job = kJobs.at(static_cast<std::size_t>(role));
   if (status.restarts == 0) return job;
-  return job + "; back " + std::to_string(status.restarts) +
-         (status.restarts == 1 ? " time" : " times");
+  return job + "; back " + counted(status.restarts, "time");
 }
 
 void draw_roles(Canvas& canvas, const View& view) {
@@ -178,10 +178,6 @@ void draw_log(Canvas& canvas, const View& view, std::size_t lines) {
   }
 }
 
-std::string count_of(std::size_t n, const std::string& one) {
-  return grouped(static_cast<std::int64_t>(n)) + ' ' + one + (n == 1 ? "" : "s");
-}
-
 // `check`: what is said of a number that must be zero; three columns wide.
 std::string row(const char* name, std::size_t n, const std::string& check, const char* note) {
   return "  " + pad(name, 14) + pad_left(grouped(static_cast<std::int64_t>(n)), 9) + "  " + check +
@@ -189,14 +185,14 @@ std::string row(const char* name, std::size_t n, const std::string& check, const
 }
 
 std::string duplicates_line(const Verdict& verdict) {
-  const std::string duplicates = count_of(verdict.events.duplicates, "duplicate");
+  const std::string duplicates =
+      counted(static_cast<std::int64_t>(verdict.events.duplicates), "duplicate");
   if (verdict.kills == 0) {
     return verdict.events.duplicates == 0
                ? "No duplicates: without a fault every event is delivered once."
                : duplicates + " although nothing was killed: that must not happen.";
   }
-  const std::string after =
-      duplicates + " after " + count_of(static_cast<std::size_t>(verdict.kills), "kill");
+  const std::string after = duplicates + " after " + counted(verdict.kills, "kill");
   return verdict.events.duplicates == 0
              ? after + "."
              : after + ": at-least-once; the receiver recognised them by id.";
@@ -326,14 +322,15 @@ std::string to_text(const Verdict& verdict, bool color) {
       zero("order breaks", events.order_breaks, "overtook an older order of the same customer") +
       '\n' + duplicates_line(verdict) + '\n';
   if (events.pending > 0) {
-    text += count_of(events.pending, "event") +
+    text += counted(static_cast<std::int64_t>(events.pending), "event") +
             " still waited in the outbox when the demo stopped waiting for them.\n";
   }
   if (events.garbled > 0) {
-    text += count_of(events.garbled, "event") + " arrived as something else than was committed.\n";
+    text += counted(static_cast<std::int64_t>(events.garbled), "event") +
+            " arrived as something else than was committed.\n";
   }
   if (!verdict.unexpected_exits.empty()) {
-    text += count_of(verdict.unexpected_exits.size(), "process death") +
+    text += counted(static_cast<std::int64_t>(verdict.unexpected_exits.size()), "process death") +
             " by accident, the first: " + verdict.unexpected_exits.front() + ".\n";
   }
   if (verdict.good()) text += "Nothing lost, no ghosts, every customer's orders in order.\n";

@@ -9,7 +9,7 @@
 
 #include "base/quote.h"
 #include "base/time_text.h"
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
 #include "cli/output/text.h"
@@ -55,7 +55,7 @@ Finding check_owner(const std::vector<Member>& members) {
 
 Finding check_pending(const Counts& counts, bool owned, Time now) {
   if (counts.pending == 0) return fine("no events");
-  const std::string events = grouped(counts.pending) + (counts.pending == 1 ? " event" : " events");
+  const std::string events = counted(counts.pending, "event");
   if (!counts.oldest_pending) return fine(events + ", none of them due");
   const microseconds age = now - *counts.oldest_pending;
   const std::string says = events + ", the oldest due for " + age_text(age);
@@ -79,7 +79,7 @@ Finding check_held(const Backend& backend, const std::vector<HeldAggregate>& hel
 
 Finding check_dead(const Backend& backend, const Counts& counts) {
   if (counts.dead == 0) return fine("no events");
-  return warning(grouped(counts.dead) + (counts.dead == 1 ? " event" : " events"),
+  return warning(counted(counts.dead, "event"),
                  "outbox dead groups " + backend.arguments() + " shows the errors");
 }
 
@@ -96,8 +96,7 @@ Finding check_stamps(Store& store, const std::vector<Member>& members) {
   const std::int64_t from_the_future =
       store.count({.status = {Status::pending, Status::retry}, .occurred = {.from = future}});
   if (from_the_future > 0) {
-    doubt(grouped(from_the_future) + (from_the_future == 1 ? " pending event" : " pending events") +
-          " occurred later than that");
+    doubt(counted(from_the_future, "pending event") + " occurred later than that");
   } else if (std::any_of(members.begin(), members.end(),
                          [&](const Member& member) { return member.registered_at > future; })) {
     doubt("an instance registered later than that");
@@ -215,8 +214,8 @@ int doctor(const Console& console, const Options& options) {
   } else {
     console.out << console.paint(printable(backend->description()), Style::bold) << "\n\n";
     print(console, findings);
-    const std::string figures = std::to_string(failures) + " failed, " + std::to_string(warnings) +
-                                (warnings == 1 ? " warning" : " warnings");
+    const std::string figures =
+        std::to_string(failures) + " failed, " + counted(warnings, "warning");
     console.out << '\n'
                 << (failures + warnings == 0 ? "Everything is in order." : figures + ".") << '\n';
   }

@@ -81,8 +81,8 @@ struct Tally {
   }
   std::string text(const Rule& rule) const {
     const auto more = static_cast<std::int64_t>(rows) - static_cast<std::int64_t>(kNamed);
-    return grouped(static_cast<std::int64_t>(rows)) + (rows == 1 ? " event" : " events") + " " +
-           rule.what + ": " + ids + (more > 0 ? " and " + grouped(more) + " more" : "");
+    return counted(static_cast<std::int64_t>(rows), "event") + " " + rule.what + ": " + ids +
+           (more > 0 ? " and " + grouped(more) + " more" : "");
   }
 };
 using Tallies = std::array<Tally, kKinds>;

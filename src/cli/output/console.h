@@ -11,7 +11,6 @@
 #include <string>
 
 #include "base/quote.h"
-#include "cli/output/json.h"
 #include "cli/output/text.h"
 
 namespace outbox::cli {

@@ -6,7 +6,6 @@
 #include "base/quote.h"
 #include "base/time_text.h"
 #include "base/utf8.h"
-#include "cli/arguments/values.h"
 #include "cli/output/text.h"
 
 namespace outbox::cli {

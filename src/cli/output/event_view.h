@@ -9,7 +9,6 @@
 #include <string>
 
 #include "cli/output/console.h"
-#include "cli/output/json.h"
 #include "cli/output/text.h"
 #include "outbox/spi/store.h"
 

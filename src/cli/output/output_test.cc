@@ -6,7 +6,6 @@
 #include "base/time_text.h"
 #include "cli/errors.h"
 #include "cli/output/console.h"
-#include "cli/output/json.h"
 #include "cli/output/text.h"
 
 namespace outbox::cli {

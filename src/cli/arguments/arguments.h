@@ -1,15 +1,22 @@
-// What most commands take: the store, the form of the answer, and which events.
+// What people type: the store, the form of the answer, which events; times, durations, payloads
+// and headers.
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <chrono>
 #include <cstdint>
 #include <functional>
+#include <istream>
 #include <memory>
+#include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/doctor/backend.h"
 #include "cli/output/console.h"
+#include "outbox/clock.h"
+#include "outbox/event.h"
 #include "outbox/spi/store.h"
 
 namespace outbox::cli {
@@ -79,7 +86,7 @@ void add_page_options(CLI::App& command, PageOptions& options);
 void mention_next_page(const Console& console, const PageOptions& page,
                        const std::vector<EventRecord>& records);
 
-// --- Values ---
+// --- Numbers, times and durations ---
 
 // Refuses other numbers; says so when it happens, not in the help.
 CLI::Validator between(std::int64_t least, std::int64_t most);
@@ -87,5 +94,31 @@ CLI::Validator between(std::int64_t least, std::int64_t most);
 // May be repeated; each time it takes one value, as it is.
 CLI::Option* add_repeated(CLI::App& command, const std::string& name,
                           std::vector<std::string>& values, const std::string& help);
+
+// "250ms", "90s", "15m", "2h", "7d", "1w", or several: "1h30m". Not negative.
+// None if it is no duration, or longer than 1,000 years.
+std::optional<std::chrono::microseconds> parse_duration(std::string_view text);
+
+// RFC 3339, "2026-03-01T12:00:00Z", with a fraction and an offset if wanted; a
+// day, "2026-03-01", which begins at midnight UTC. None for anything else.
+std::optional<Time> parse_time(std::string_view text);
+
+// A time, or a duration before `now`. Throws UsageError that names the option.
+Time past_time(std::string_view option, std::string_view text, Time now);
+
+// Throw UsageError that names the option and says what would be understood.
+std::chrono::microseconds duration_argument(std::string_view option, std::string_view text);
+Time time_argument(std::string_view option, std::string_view text);
+
+// --- The contents of an event ---
+
+// The text itself, the contents of the file in "@file", or all of `in` for "-".
+// Throws UsageError if the file cannot be read, or if there is more than an
+// event may hold, of which no more is read.
+std::string read_payload(const std::string& argument, std::istream& in);
+
+// "key=value" each; a value may contain "=". Throws UsageError for one without,
+// and for a key that comes twice; the values are never part of the message.
+Headers parse_headers(const std::vector<std::string>& arguments);
 
 }  // namespace outbox::cli

@@ -1,4 +1,4 @@
-#include "cli/arguments/values.h"
+#include "cli/arguments/arguments.h"
 
 #include <gtest/gtest.h>
 

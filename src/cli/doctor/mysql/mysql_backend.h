@@ -1,4 +1,5 @@
-// What the settings of a MariaDB or MySQL server mean for an outbox.
+// MariaDB and MySQL, for the command line: the database, and what `outbox doctor` looks at in it.
+// Here is what its settings mean for an outbox, which can be told without a server.
 #pragma once
 
 #include <cstdint>
