@@ -1,8 +1,13 @@
 // Rule 22: updates that come too late, in each of the ways in which that happens. Often two fences
 // stand in the way of such an update; these tests leave it only one.
+#include <atomic>
+#include <functional>
+#include <future>
 #include <map>
+#include <thread>
 
-#include "store_conformance.h"
+#include "network.h"
+#include "support/stores.h"
 
 namespace outbox::conformance {
 namespace {
@@ -185,5 +190,110 @@ TEST_P(FencingTest, AClaimerWhoseLockExpiredRemovesNothing) {
   EXPECT_TRUE(store().find("b"));
 }
 
+// Updates and take-overs at the same moment. Each statement has a fence of its own.
+
+using test::eventually;
+
+struct Late {
+  Kind kind;
+  bool remove_done = false;
+};
+
+class Race {
+ public:
+  Race(std::shared_ptr<Store> store, Kind kind)
+      : store_(std::move(store)), instance_(store_->join({.lease = 60s})) {
+    lease_ = instance_->renew();
+    EXPECT_EQ(lease_.shards.size(), 16u);
+    for (const char* id : {"free", "locked"}) {
+      test::write_event(*store_, test::simple_event(id));
+      updates_.push_back({.row = store_->find(id)->row.ref,
+                          .event_id = id,
+                          .kind = kind,
+                          .attempts = 1,
+                          .delay = 1h,
+                          .error = "not yet"});
+    }
+  }
+
+  // As an engine does: until it is known what became of them.
+  std::future<UpdateResult> apply() {
+    return std::async(std::launch::async, [this] {
+      for (;;) {
+        try {
+          return instance_->apply(lease_.epoch, updates_);
+        } catch (const RetryableError&) {
+          // It waits for a lock for a while only.
+        }
+      }
+    });
+  }
+
+ private:
+  std::shared_ptr<Store> store_;
+  std::unique_ptr<Instance> instance_;
+  Lease lease_;
+  std::vector<StatusUpdate> updates_;
+};
+
+constexpr Late kLate[] = {{Kind::done}, {Kind::done, true}, {Kind::retry}, {Kind::dead}};
+constexpr const char* kTakeOver = "DELETE FROM {table}_instance";
+constexpr const char* kPending = "SELECT count(*) FROM {table} WHERE status = 0";
+
+TEST_P(TakeOverTest, ATakeOverThatWasQuickerFencesAnUpdateThatWaitedForIt) {
+  for (const auto& [kind, remove_done] : kLate) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    database().drop_objects();  // and with them who owned what
+    const auto store = open_store({.remove_done = remove_done});
+    Race late(store, kind);
+    const auto heir = database().connect(database().url());
+    heir->execute("BEGIN; " + named(kTakeOver));
+    auto applying = late.apply();
+    EXPECT_TRUE(eventually([&] {
+      return remote().are_waiting(1) || applying.wait_for(0s) == std::future_status::ready;
+    }));
+    heir->execute("COMMIT");
+    EXPECT_TRUE(applying.get().fenced);
+    EXPECT_EQ(value(kPending), "2") << "changed by one who does not own it any more";
+  }
+}
+
+// Else the update could take effect after it.
+TEST_P(TakeOverTest, ATakeOverWaitsForAnUpdateThatIsUnderWay) {
+  for (const auto& [kind, remove_done] : kLate) {
+    SCOPED_TRACE(static_cast<int>(kind));
+    database().drop_objects();  // and with them who owned what
+    const auto store = open_store({.remove_done = remove_done});
+    Race early(store, kind);
+    const auto stranger = database().connect(database().url());
+    stranger->execute(
+        named("BEGIN; SELECT event_id FROM {table} WHERE event_id = 'locked' FOR UPDATE"));
+    auto applying = early.apply();
+    EXPECT_TRUE(eventually([&] { return remote().are_waiting(1); }));
+
+    std::atomic<bool> taken{false};
+    std::string found;
+    std::jthread taking_over([&] {
+      const auto heir = database().connect(database().url());
+      heir->execute(named(kTakeOver));
+      found = heir->value(named(kPending));
+      taken = true;
+    });
+    EXPECT_TRUE(eventually([&] { return taken || remote().are_waiting(2); }));
+    EXPECT_FALSE(taken);
+    stranger->execute("ROLLBACK");
+    const UpdateResult result = applying.get();
+    taking_over.join();
+    EXPECT_FALSE(result.fenced);
+    EXPECT_TRUE(result.stale.empty());
+    EXPECT_EQ(found, "0") << "delivered again by the heir, and finished by the old owner";
+    EXPECT_EQ(value(kPending), "0");
+  }
+}
+
 }  // namespace
+
+// Where no store with a server is built.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(TakeOverTest);
+
 }  // namespace outbox::conformance

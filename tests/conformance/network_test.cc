@@ -1,4 +1,4 @@
-// Connections that are lost, by a proxy that loses them.
+// Connections that are lost, by a proxy that loses them, and servers that say nothing any more.
 #include "network.h"
 
 #include <optional>
@@ -10,11 +10,13 @@
 namespace outbox::conformance {
 namespace {
 
+using std::chrono::steady_clock;
 using test::begun;
 using test::contains;
 using test::eventually;
 using test::message_of;
 using test::simple_event;
+using test::works_again;
 using test::write_event;
 
 TEST_P(NetworkTest, AConnectionThatWasLostWhileIdleIsReplacedUnnoticed) {
@@ -34,7 +36,7 @@ TEST_P(NetworkTest, AConnectionThatWasLostWhileIdleIsReplacedUnnoticed) {
 
 // To set a time zone, a search path: the replacement needs them as the first one did.
 TEST_P(NetworkTest, OnOpenAlsoSeesTheConnectionThatReplacesALostOne) {
-  const auto store = open_at(proxy().port(), true);
+  const auto store = open_far({.marked = true});
   const auto connection = store->connect();
   for (int i = 0; i < 3; ++i) {
     proxy().cut();
@@ -50,6 +52,14 @@ TEST_P(NetworkTest, AConnectionThatTheServerEndedWhileIdleIsReplacedUnnoticed) {
   const std::string ended = session();
   remote().end_session(ended);
   EXPECT_NE(session(), ended);
+  // On loan, but nothing begun yet.
+  const auto connection = store->connect();
+  remote().end_session(remote().session_of(*connection));
+  const Event event = simple_event("e");
+  connection->begin();
+  connection->insert({&event, 1}, {});
+  connection->commit();
+  EXPECT_EQ(remote().rows(), 1);
 }
 
 TEST_P(NetworkTest, LostInTheMiddleOfATransactionNothingHappenedAndItSaysSo) {
@@ -66,6 +76,7 @@ TEST_P(NetworkTest, LostInTheMiddleOfATransactionNothingHappenedAndItSaysSo) {
                          "nothing of the transaction happened"));
     EXPECT_FALSE(connection->in_transaction());
     connection->begin();
+    EXPECT_EQ(connection->query("SELECT 1", {}).size(), 1u);
     connection->rollback();
   }
   const auto connection = begun(*store);
@@ -83,7 +94,9 @@ TEST_P(NetworkCommitTest, LostInsideCommitTheOutcomeIsUnknownWhicheverWayItWent)
     const Event event = simple_event(id);
     const auto connection = begun(*store);
     connection->insert({&event, 1}, {});
-    return message_of<OutcomeUnknownError>([&] { connection->commit(); });
+    std::string message = message_of<OutcomeUnknownError>([&] { connection->commit(); });
+    EXPECT_FALSE(connection->in_transaction());
+    return message;
   };
   proxy().drop_request("COMMIT");
   EXPECT_TRUE(contains(commit("request"), "may have happened"));
@@ -119,7 +132,8 @@ TEST_P(NetworkTest, AnUnknownOutcomeIsNeverDeliveredFromMemoryButIfTheRowExistsB
   // The COMMIT that is lost must be the user's: where the engine commits as well, it takes another
   // way.
   const bool apart = remote().engine_commits();
-  Outbox box(open_at(apart ? remote().port() : proxy().port()), listeners, std::move(options));
+  Outbox box(apart ? open_at(remote().url_at(remote().port())) : open_far(), listeners,
+             std::move(options));
   box.start();
   std::optional<Writer> far;
   if (apart) far.emplace(open_far());
@@ -142,9 +156,9 @@ TEST_P(NetworkTest, AnUnknownOutcomeIsNeverDeliveredFromMemoryButIfTheRowExistsB
 }
 
 // The store connects to `counts`, which accepts also when nobody is behind it.
-TEST_P(NetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
+TEST_P(NetworkTest, AServerThatIsUnreachableIsNotHammeredByAllThatMissIt) {
   const test::TcpProxy counts("127.0.0.1", proxy().port());
-  const auto store = open_at(counts.port());
+  const auto store = open_at(remote().url_at(counts.port()));
   const auto instance = store->join({.lease = 2s});
   instance->renew();
   begun(*store);
@@ -153,8 +167,8 @@ TEST_P(NetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
   proxy().cut();
   const int before = counts.accepted();
   int calls = 0;
-  const auto began = std::chrono::steady_clock::now();
-  while (std::chrono::steady_clock::now() < began + 1s || calls <= 20) {
+  const auto began = steady_clock::now();
+  while (steady_clock::now() < began + 1s || calls <= 20) {
     EXPECT_THROW(instance->renew(), RetryableError);
     EXPECT_THROW(instance->ready(std::vector{0}, 0, 1), RetryableError);
     EXPECT_THROW(begun(*store), RetryableError);
@@ -163,7 +177,7 @@ TEST_P(NetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
     std::this_thread::sleep_for(2ms);
   }
   // Pauses of 50, 100, 200, 400, 400 ms, each up to a quarter longer.
-  const auto longer = std::chrono::steady_clock::now() - began - 1s;
+  const auto longer = steady_clock::now() - began - 1s;
   EXPECT_GE(counts.accepted() - before, 3);
   EXPECT_LE(counts.accepted() - before, 6 + longer / 400ms);
   EXPECT_TRUE(eventually([&] {
@@ -184,10 +198,137 @@ TEST_P(NetworkTest, AServerThatIsAwayIsNotHammeredByAllThatMissIt) {
   EXPECT_NO_THROW(store->has_pending());
 }
 
+TEST_P(NetworkTest, AStalledServerFailsTheRenewalWithinTheLease) {
+  const auto store = open_far();
+  const auto instance = store->join({.lease = remote().short_lease()});
+  instance->renew();
+  proxy().stall();
+  const auto start = steady_clock::now();
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] { instance->renew(); }),
+                       remote().given_up().empty() ? "" : "no answer within"));
+  EXPECT_LT(steady_clock::now() - start, remote().short_lease());
+  proxy().resume();
+  EXPECT_TRUE(works_again([&] { EXPECT_NE(instance->renew().epoch, 0); }));
+}
+
+// Long before the server's limits or TCP's would end it.
+template <class Work>
+void expect_to_end_soon(Work work) {
+  const auto start = steady_clock::now();
+  work();
+  EXPECT_LT(steady_clock::now() - start, 8s);
+}
+
+TEST_P(FrozenTest, AStatementIsGivenUpAndItsTransactionIsToBeStartedOver) {
+  const auto store = open_impatient();
+  const Event event = simple_event("e");
+  const auto connection = begun(*store);
+  connection->insert({&event, 1}, {});
+  proxy().stall();
+  expect_to_end_soon([&] {
+    EXPECT_TRUE(contains(message_of<RetryableError>([&] { connection->execute("SELECT 1", {}); }),
+                         remote().given_up()));
+    EXPECT_TRUE(contains(message_of<RetryableError>([&] { connection->commit(); }),
+                         "nothing of the transaction happened"));
+  });
+  proxy().resume();
+  write_event(*store, simple_event("after"));
+  EXPECT_FALSE(store->find("e"));
+}
+
+// What begins the transaction may be sent again on a new connection: only if the old one was lost.
+TEST_P(FrozenTest, TheBeginOfATransactionIsGivenUpOnce) {
+  const auto store = open_impatient();
+  const auto connection = store->connect();
+  proxy().stall();
+  const int before = proxy().accepted();
+  expect_to_end_soon([&] {
+    EXPECT_THROW(
+        {
+          connection->begin();
+          connection->execute("SELECT 1", {});
+        },
+        RetryableError);
+  });
+  proxy().resume();
+  EXPECT_EQ(proxy().accepted(), before) << "it was not tried on another connection";
+}
+
+TEST_P(FrozenCommitTest, TheOutcomeOfACommitThatIsGivenUpIsUnknown) {
+  const auto store = open_impatient();
+  write_event(*store, simple_event("before"));  // from then on its statements are prepared
+  const Event event = simple_event("e");
+  const auto connection = begun(*store);
+  connection->insert({&event, 1}, {});
+  proxy().stall();
+  expect_to_end_soon([&] {
+    const std::string message = message_of<OutcomeUnknownError>([&] { connection->commit(); });
+    EXPECT_TRUE(contains(message, "may have happened"));
+    EXPECT_TRUE(contains(message, remote().given_up()));
+  });
+  proxy().resume();
+  EXPECT_TRUE(eventually([&] { return store->find("e").has_value(); })) << "and so it did";
+}
+
+TEST_P(FrozenTest, ARollbackEndsAlsoIfNobodyAnswers) {
+  const auto store = open_impatient();
+  auto asked = begun(*store);
+  asked->execute("SELECT 1", {});
+  auto forgotten = begun(*store);
+  forgotten->execute("SELECT 1", {});
+  proxy().stall();
+  expect_to_end_soon([&] {
+    EXPECT_NO_THROW(asked->rollback());
+    forgotten.reset();
+  });
+}
+
+// More than the buffers on the way take: sending would wait as well.
+TEST_P(FrozenTest, WhatIsTooLargeToBeSentIsGivenUpToo) {
+  const auto store = open_impatient();
+  std::vector<Event> events;
+  for (int i = 0; i < 64; ++i) {
+    events.push_back(simple_event(std::to_string(i), "\"" + std::string(1'000'000, 'x') + "\""));
+  }
+  const auto connection = begun(*store);
+  connection->execute("SELECT 1", {});
+  proxy().stall();
+  expect_to_end_soon([&] { EXPECT_THROW(connection->insert(events, {}), RetryableError); });
+  expect_to_end_soon([&] { EXPECT_NO_THROW(connection->rollback()); });
+  proxy().resume();
+  EXPECT_NO_THROW(write_event(*store, simple_event("after")));
+}
+
+TEST_P(FrozenTest, OperatorsAreGivenUpToo) {
+  const auto store = open_impatient();
+  EXPECT_FALSE(store->has_pending());
+  proxy().stall();
+  expect_to_end_soon([&] { EXPECT_THROW(store->has_pending(), RetryableError); });
+}
+
+TEST_P(FrozenTest, TransactionsAreTakenAgainWithinHalfASecondOfTheServersReturn) {
+  const auto store = open_impatient();
+  begun(*store)->execute("SELECT 1", {});
+  proxy().refuse();
+  proxy().cut();
+  const auto back = steady_clock::now() + 3s;
+  while (steady_clock::now() < back) {
+    EXPECT_THROW(begun(*store), RetryableError);
+    std::this_thread::sleep_for(5ms);
+  }
+  proxy().admit();
+  const auto admitted = steady_clock::now();
+  EXPECT_TRUE(works_again([&] { write_event(*store, simple_event("back")); }));
+  // Half a second, and what a busy machine takes for the transaction itself.
+  EXPECT_LT(steady_clock::now() - admitted, 1s);
+}
+
 }  // namespace
 
 // Where no store with a server is built.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NetworkTest);
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(NetworkCommitTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FrozenTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(FrozenCommitTest);
 
 }  // namespace outbox::conformance

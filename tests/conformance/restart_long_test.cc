@@ -23,6 +23,7 @@ using namespace std::chrono_literals;
 using test::begun;
 using test::eventually;
 using test::simple_event;
+using test::works_again;
 using test::write_event;
 
 struct ServerKind {
@@ -49,19 +50,6 @@ class RestartTest : public ::testing::TestWithParam<ServerKind> {
 
 // Where no store with a server is built.
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(RestartTest);
-
-// Tries again until it works: at most the longest pause between attempts.
-template <class Work>
-bool works_again(Work work) {
-  return eventually([&] {
-    try {
-      work();
-      return true;
-    } catch (const RetryableError&) {
-      return false;
-    }
-  });
-}
 
 TEST_P(RestartTest, PoolInstanceAndWatchSurviveIt) {
   const auto store = open_store();

@@ -251,13 +251,19 @@ TEST_P(StatementsTest, TextsAndBytesAreGivenWithoutCopies) {
 // Only of the library's own calls is it the caller's mistake.
 TEST_P(StatementsTest, AnEventIdThatIsTakenIsMisuseAndIsNamed) {
   write(event({.id = "given-by-hand"}));
-  const auto connection = store().connect();
-  connection->begin();
-  EXPECT_TRUE(test::contains(test::message_of<MisuseError>([&] {
-                               connection->insert(std::vector{event({.id = "given-by-hand"})}, {});
-                               connection->commit();
-                             }),
-                             "given-by-hand"));
+  const std::vector both{event({.id = "free"}), event({.id = "given-by-hand"})};
+  for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
+    const auto connection = store().connect();
+    connection->begin();
+    const std::string message = test::message_of<MisuseError>([&] {
+      connection->insert(std::span(both).last(number), {});
+      connection->commit();
+    });
+    EXPECT_TRUE(test::contains(message, "given-by-hand"));
+    if (capabilities().dialect == Dialect::postgres) {
+      EXPECT_TRUE(test::contains(message, "unique"));
+    }
+  }
 }
 
 }  // namespace

@@ -67,9 +67,11 @@ struct SqlWords {
   std::string micros_of_created_at{};  // since 1970
   std::string json_x{};                // the member x of a payload, as text
   std::string json_n_deep_1{};         // the second element of its n.deep
+  std::string a_day_ago{};
 };
 
-class Remote;  // network.h
+class Database;  // database.h
+class Remote;    // network.h
 
 // How the suite gets at a store. Made anew for every test.
 class Backend {
@@ -113,7 +115,9 @@ class Backend {
   // Absent if the store knows no SQL. Asked for once the store is open.
   virtual std::optional<SqlWords> sql_words() const { return std::nullopt; }
 
-  // Absent if the database is at no other end of a network. Instead of open().
+  // For tests that open the store by themselves, instead of open(). Absent if there is no SQL; the
+  // latter also if the database is at no other end of a network.
+  virtual Database* database() { return nullptr; }
   virtual Remote* remote() { return nullptr; }
 
   // Ids and payloads ("id=payload") in the archive, sorted.
@@ -245,7 +249,10 @@ class OneOrderTest : public StoreTest {
  private:
   std::set<std::string> known_;
 };
-class UpdatingTest : public StoreTest {};
+class UpdatingTest : public StoreTest {
+ protected:
+  void finish_odd_ids();
+};
 class FencingTest : public StoreTest {};
 class OwnershipTest : public StoreTest {};
 class ClaimingTest : public StoreTest {};

@@ -6,6 +6,8 @@
 #include <stdexcept>
 #include <string_view>
 
+#include "database.h"
+
 namespace outbox::conformance {
 
 Store& StoreTest::open(const Wishes& wishes) {
@@ -90,6 +92,17 @@ void StoreTest::expect_due_in(const EventRecord& record, std::chrono::microsecon
   ASSERT_LT(*record.hold, 0);
   expect_time(std::chrono::microseconds{-*record.hold}, now().time_since_epoch() + delay);
   expect_time(record.row.available_in, delay);
+}
+
+void DatabaseTest::SetUp() {
+  StoreTest::SetUp();
+  if (IsSkipped()) return;
+  ASSERT_NE(backend().database(), nullptr);
+}
+
+OwnConnection& DatabaseTest::onlooker() {
+  if (!onlooker_) onlooker_ = database().connect(database().url());
+  return *onlooker_;
 }
 
 void expect_same(const EventRecord& actual, const EventRecord& expected) {

@@ -2,6 +2,29 @@
 #include "store_conformance.h"
 
 namespace outbox::conformance {
+
+// Two hundred events of ids with odd characters, twice.
+void UpdatingTest::finish_odd_ids() {
+  std::vector<Event> events;
+  for (int i = 0; i < 200; ++i) {
+    const std::string number = std::to_string(i);
+    const std::string odd[] = {"\"" + number, number + "\\", "\t" + number,      "日本" + number,
+                               number,        "a" + number,  "[" + number + ",", "\x7f" + number};
+    events.push_back(event({.id = odd[static_cast<std::size_t>(i) % std::size(odd)]}));
+  }
+  write(events);
+  const Owner owner = own_everything();
+  std::vector<StatusUpdate> updates;
+  for (const Row& row : ready(owner)) {
+    updates.push_back({.row = row.ref, .event_id = row.event.id()});
+  }
+  EXPECT_EQ(updates.size(), events.size());
+  for (int i = 0; i < 2; ++i) {
+    apply(owner, updates);
+    EXPECT_FALSE(store().has_pending());
+  }
+}
+
 namespace {
 
 using Kind = StatusUpdate::Kind;
@@ -324,6 +347,43 @@ TEST_P(UpdatingTest, DoneRemovesNoOtherEventThatHasItsNumber) {
   of_another.event_id = "lost";
   EXPECT_FALSE(owner.apply(std::vector{of_another}).fenced);
   EXPECT_EQ(record("a").row.status, Status::pending);
+}
+
+TEST_P(UpdatingTest, OfManyOnlyThoseWhoseNumberNamesAnotherEventAreStale) {
+  std::vector<Event> events;
+  for (int i = 0; i < 100; ++i) events.push_back(event({.id = "e" + std::to_string(i)}));
+  write(events);
+  const Owner owner = own_everything();
+  std::vector<StatusUpdate> updates;
+  for (const Event& each : events) updates.push_back(update(each.id(), Kind::done));
+  updates[42].event_id = "lost";
+  for (int i = 0; i < 2; ++i) {
+    const UpdateResult result = owner.apply(updates);
+    EXPECT_FALSE(result.fenced);
+    EXPECT_EQ(result.stale, Stale{42}) << "also when it is repeated";
+  }
+  EXPECT_EQ(record("e42").row.status, Status::pending);
+  EXPECT_EQ(record("e41").row.status, Status::done);
+  EXPECT_EQ(store().counts().pending, 1);
+}
+
+TEST_P(UpdatingTest, OfManyThatAreRemovedTheOtherEventStays) {
+  open({.remove_done = true});
+  write({event({.id = "a"}), event({.id = "b"}), event({.id = "c"})});
+  const Owner owner = own_everything();
+  std::vector updates{update("a", Kind::done), update("b", Kind::done), update("c", Kind::done)};
+  updates[1].event_id = "lost";
+  EXPECT_FALSE(owner.apply(updates).fenced);
+  EXPECT_TRUE(store().find("b")) << "an event that nobody has delivered is gone";
+  EXPECT_FALSE(store().find("a"));
+  EXPECT_FALSE(store().find("c"));
+}
+
+TEST_P(UpdatingTest, AnyIdCanBeUpdatedInAnyCompany) { finish_odd_ids(); }
+
+TEST_P(UpdatingTest, AnyIdCanBeRemovedInAnyCompany) {
+  open({.remove_done = true});
+  finish_odd_ids();
 }
 
 TEST_P(UpdatingTest, AClaimersUpdateWhoseNumberNamesAnotherEventIsStale) {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "outbox/clock.h"
+#include "outbox/error.h"
 #include "outbox/event.h"
 #include "outbox/spi/store.h"
 
@@ -48,6 +49,19 @@ bool eventually(Condition condition) {
     std::this_thread::sleep_for(5ms);
   }
   return true;
+}
+
+// Tries again until it works: at most the longest pause between attempts to connect.
+template <class Work>
+bool works_again(Work work) {
+  return eventually([&] {
+    try {
+      work();
+      return true;
+    } catch (const RetryableError&) {
+      return false;
+    }
+  });
 }
 
 inline Event simple_event(const std::string& id, const std::string& payload = "{}") {

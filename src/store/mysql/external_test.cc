@@ -3,7 +3,6 @@
 #include <vector>
 
 #include "client/mysql/libmariadb.h"
-#include "outbox/memory.h"
 #include "outbox/writer.h"
 #include "store/mysql/test_support.h"
 #include "support/tcp_proxy.h"
@@ -29,30 +28,6 @@ class MysqlExternalConnectionTest : public MysqlTest {
   std::unique_ptr<test::Mysql> mine_;  // the user's own connection
 };
 
-TEST_F(MysqlExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
-  const auto external = wrap(mine_->handle(), *store_);
-  EXPECT_FALSE(external->in_transaction());
-  mine_->execute("BEGIN");
-  EXPECT_TRUE(external->in_transaction());
-  insert(*external, "lost");
-  mine_->execute("ROLLBACK");
-  mine_->execute("BEGIN");
-  insert(*external, "kept");
-  EXPECT_FALSE(store_->find("kept")) << "not committed yet";
-  mine_->execute("COMMIT");
-  EXPECT_FALSE(store_->find("lost"));
-  EXPECT_TRUE(store_->find("kept"));
-}
-
-TEST_F(MysqlExternalConnectionTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
-  const auto external = wrap(mine_->handle(), *store_);
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "e"); }), "run BEGIN"));
-  EXPECT_THROW(external->insert({}, {}), MisuseError);
-  mine_->execute("BEGIN; COMMIT");
-  EXPECT_THROW(insert(*external, "e"), MisuseError);
-  EXPECT_FALSE(store_->find("e"));
-}
-
 TEST_F(MysqlExternalConnectionTest, WithoutAutocommitEveryStatementIsInATransaction) {
   mine_->execute("SET autocommit = 0");
   const auto external = wrap(mine_->handle(), *store_);
@@ -64,16 +39,6 @@ TEST_F(MysqlExternalConnectionTest, WithoutAutocommitEveryStatementIsInATransact
   mine_->execute("COMMIT");
   EXPECT_FALSE(store_->find("lost"));
   EXPECT_TRUE(store_->find("kept"));
-}
-
-TEST_F(MysqlExternalConnectionTest, AStatementThatFailedLeavesTheTransactionOpen) {
-  const auto external = wrap(mine_->handle(), *store_);
-  mine_->execute("BEGIN");
-  EXPECT_THROW(mine_->execute("SELECT nonsense"), std::runtime_error);
-  EXPECT_TRUE(external->in_transaction());
-  insert(*external, "e");
-  mine_->execute("COMMIT");
-  EXPECT_TRUE(store_->find("e"));
 }
 
 // What would follow would be committed by itself.
@@ -129,44 +94,6 @@ TEST_F(MysqlExternalConnectionTest, AValueThatTheCharacterSetWouldChangeIsRefuse
   EXPECT_EQ(sql().value("SELECT count(*) FROM names WHERE name LIKE '%?%'"), "0");
 }
 
-TEST_F(MysqlExternalConnectionTest, TheTransactionIsItsOwners) {
-  const auto external = wrap(mine_->handle(), *store_);
-  mine_->execute("BEGIN");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { external->commit(); }), "commit()"));
-  EXPECT_THROW(external->begin(), MisuseError);
-  EXPECT_THROW(external->rollback(), MisuseError);
-  EXPECT_THROW(external->savepoint("a"), MisuseError);
-  EXPECT_THROW(external->release("a"), MisuseError);
-  EXPECT_THROW(external->rollback_to("a"), MisuseError);
-  EXPECT_THROW(external->execute("COMMIT", {}), MisuseError);
-  EXPECT_TRUE(external->in_transaction());
-}
-
-TEST_F(MysqlExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
-  const auto external = wrap(mine_->handle(), *store_);
-  mine_->execute("BEGIN");
-  insert(*external, "before");
-  mine_->execute("SAVEPOINT part");
-  insert(*external, "inside");
-  mine_->execute("ROLLBACK TO part");
-  insert(*external, "after");
-  mine_->execute("COMMIT");
-  EXPECT_TRUE(store_->find("before"));
-  EXPECT_FALSE(store_->find("inside"));
-  EXPECT_TRUE(store_->find("after"));
-}
-
-TEST_F(MysqlExternalConnectionTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
-  write_event(*store_, simple_event("there"));
-  const auto external = wrap(mine_->handle(), *store_);
-  mine_->execute("BEGIN");
-  insert(*external, "before");
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "there"); }), "'there'"));
-  insert(*external, "after");
-  mine_->execute("COMMIT");
-  EXPECT_EQ(store_->count({}), 3);
-}
-
 TEST_F(MysqlExternalConnectionTest, NothingIsLeftPreparedBehind) {
   const auto prepared = [&] {
     return mine_->query("SHOW SESSION STATUS LIKE 'Com_stmt_prepare'").at(0).at(1);
@@ -179,15 +106,6 @@ TEST_F(MysqlExternalConnectionTest, NothingIsLeftPreparedBehind) {
     mine_->execute("COMMIT");
   }
   EXPECT_EQ(prepared(), before);
-}
-
-TEST_F(MysqlExternalConnectionTest, WhatIsNoOpenConnectionOrNoMysqlStoreIsRefused) {
-  EXPECT_THROW(wrap(static_cast<MYSQL*>(nullptr), *store_), MisuseError);
-  const auto elsewhere = memory::open();
-  EXPECT_TRUE(
-      contains(message_of<MisuseError>([&] { wrap(mine_->handle(), *elsewhere); }), "memory"));
-  const ConnectionHandle closed(mysql_init(nullptr));
-  EXPECT_THROW(wrap(closed.get(), *store_), MisuseError);
 }
 
 // Whoever loses the connection in a COMMIT does not know what became of it. What is
@@ -208,66 +126,73 @@ TEST_F(MysqlExternalConnectionTest, AfterALostCommitTheRowMayExistAndNothingElse
   EXPECT_FALSE(store_->find("later"));
 }
 
-// Every setting of the owner's session that changes how values are read or written.
-TEST_F(MysqlExternalConnectionTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAreTheyChanged) {
-  EventFields fields;
-  fields.id = "odd";
-  fields.type = "Grüße";
-  fields.aggregate_type = "Straße";
-  fields.aggregate_id = "日本 \\ ' \" 😀";
-  fields.tenant_id = "ñ";
-  fields.headers = {{"kéy", "välue\\n"}};
-  fields.payload = json(R"({"a":"ü\\ \u20ac 日本 😀 it's"})");
-  fields.occurred_at = Time{std::chrono::microseconds{1'700'000'000'123'456}};
-  fields.available_at = fields.occurred_at;
-  const Event one = Event::restore(fields);
-  fields.id = "delayed";
-  fields.payload = bytes(std::string("\0\xff\x80 \\ '", 7));
-  fields.available_at = host_clock().now() + 24h;
-  const Event two = Event::restore(fields);
-  const Event both[] = {one, two};
-
-  for (const char* setting :
-       {"SET NAMES latin1", "SET NAMES sjis", "SET sql_mode = 'NO_BACKSLASH_ESCAPES'",
-        "SET sql_mode = 'ANSI'", "SET sql_mode = ''", "SET time_zone = '+05:45'",
-        "SET auto_increment_increment = 7", "SET collation_connection = utf8mb4_general_ci"}) {
-    const std::string all =
-        "SELECT concat_ws('|', @@character_set_client, @@character_set_results, @@sql_mode, "
-        "@@collation_connection, @@time_zone, @@autocommit, @@auto_increment_increment)";
-    for (const bool together : {true, false}) {
-      sql().execute("TRUNCATE outbox_event");
-      test::Mysql owner(url());
-      owner.execute(setting);
-      const std::string before = owner.value(all);
-      std::vector<RowRef> refs;
-      {
-        const auto external = wrap(owner.handle(), *store_);
-        owner.execute("BEGIN");
-        if (together) {
-          refs = external->insert(both, {});
-        } else {
-          for (const Event& event : both) refs.push_back(external->insert({&event, 1}, {}).at(0));
-        }
-        owner.execute("COMMIT");
-      }
-      EXPECT_EQ(owner.value(all), before);
-      for (std::size_t i = 0; i < 2; ++i) {
-        const Event& event = both[i];
-        const auto found = store_->find(event.id());
-        ASSERT_TRUE(found) << setting;
-        EXPECT_EQ(found->row.ref.seq, refs.at(i).seq) << setting;
-        EXPECT_EQ(found->row.ref.shard, refs.at(i).shard) << setting;
-        EXPECT_EQ(found->row.event.type(), event.type()) << setting;
-        EXPECT_EQ(found->row.event.aggregate_type(), event.aggregate_type()) << setting;
-        EXPECT_EQ(found->row.event.aggregate_id(), event.aggregate_id()) << setting;
-        EXPECT_EQ(found->row.event.tenant_id(), event.tenant_id()) << setting;
-        EXPECT_EQ(found->row.event.headers(), event.headers()) << setting;
-        EXPECT_EQ(found->row.event.payload(), event.payload()) << setting;
-        EXPECT_EQ(found->row.event.occurred_at(), event.occurred_at()) << setting;
-        EXPECT_EQ(found->row.event.available_at(), event.available_at()) << setting;
-      }
-    }
+// Whoever changes the default database writes to the store's table all the same.
+TEST_F(MysqlExternalConnectionTest, AnotherDefaultDatabaseDoesNotLeadEventsAstray) {
+  const test::Database other;
+  migrate(other.url());
+  const auto store = open_store();
+  {
+    test::Mysql own(other.url());
+    const auto external = wrap(own.handle(), *store);
+    const Event event = simple_event("external");
+    own.execute("BEGIN");
+    external->insert({&event, 1}, {});
+    own.execute("COMMIT");
   }
+  {
+    const Event event = simple_event("pooled");
+    const auto connection = begun(*store);
+    connection->execute("USE " + other.name(), {});
+    connection->insert({&event, 1}, {});
+    connection->commit();
+  }
+  EXPECT_TRUE(store->find("external"));
+  EXPECT_TRUE(store->find("pooled"));
+  EXPECT_EQ(test::Mysql(other.url()).value("SELECT count(*) FROM outbox_event"), "0");
+}
+
+class MysqlOtherAddressTest : public MysqlTest {
+ protected:
+  // Of the same server.
+  std::string other_address() const {
+    std::string address = url();
+    return address.replace(address.find("127.0.0.1"), 9, "127.1");
+  }
+  void insert(test::Mysql& own, Store& store, const std::string& id) {
+    const Event event = simple_event(id);
+    const auto external = wrap(own.handle(), store);
+    own.execute("BEGIN");
+    external->insert({&event, 1}, {});
+    own.execute("COMMIT");
+  }
+};
+
+TEST_F(MysqlOtherAddressTest, TheSameServerIsTaken) {
+  const auto store = open_store();
+  test::Mysql own(other_address());
+  for (const char* id : {"1", "2"}) {
+    EXPECT_NO_THROW(insert(own, *store, id));
+    EXPECT_TRUE(store->find(id));
+  }
+}
+
+TEST_F(MysqlOtherAddressTest, OtherTablesOfThatNameAreRefused) {
+  const auto store = open_store();
+  // As if they had been made by another migration, on another server.
+  sql().execute("UPDATE outbox_event_migration SET applied_at = '2020-02-02 20:20:20.202020'");
+  test::Mysql own(other_address());
+  EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(own, *store, "e"); }),
+                       "connect to the same server"));
+  own.execute("ROLLBACK");
+  EXPECT_FALSE(store->find("e"));
+}
+
+TEST_F(MysqlOtherAddressTest, WhoMayNotLookIsTakenAtHisWord) {
+  const auto store = open_store();
+  sql().execute("DROP TABLE outbox_event_migration");
+  test::Mysql own(other_address());
+  EXPECT_NO_THROW(insert(own, *store, "e"));
+  EXPECT_TRUE(store->find("e"));
 }
 
 }  // namespace

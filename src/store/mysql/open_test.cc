@@ -63,45 +63,6 @@ TEST_F(MysqlOpenTest, ByUrlTheOptionsAreThoseOfTheScheme) {
   }
 }
 
-TEST_F(MysqlOpenTest, WithoutMigrationAnEmptyDatabaseIsRefusedAndStaysEmpty) {
-  const std::string message = message_of<PermanentError>([&] { open_store({.migrate = false}); });
-  EXPECT_TRUE(contains(message, "version 0"));
-  EXPECT_TRUE(contains(message, "mysql::Options::migrate"));
-  EXPECT_EQ(schema_status(url()).present, 0);
-  EXPECT_TRUE(objects().empty());
-}
-
-TEST_F(MysqlOpenTest, ASchemaNewerThanTheLibraryIsRefusedWithBothVersions) {
-  open_store();
-  sql().execute("INSERT INTO outbox_event_migration (version, name) VALUES (99, '099_later')");
-  for (const bool migrate : {true, false}) {
-    const std::string message =
-        message_of<PermanentError>([&] { open_store({.migrate = migrate}); });
-    EXPECT_TRUE(contains(message, "version 99"));
-    EXPECT_TRUE(contains(message, "versions up to " + std::to_string(schema_status(url()).latest)));
-  }
-}
-
-TEST_F(MysqlOpenTest, ManyMayMigrateAtOnce) {
-  std::vector<std::jthread> threads;
-  std::vector<std::string> errors(8);
-  for (std::string& error : errors) {
-    threads.emplace_back([this, &error] {
-      try {
-        open_store();
-      } catch (const std::exception& thrown) {
-        error = thrown.what();
-      }
-    });
-  }
-  threads.clear();
-  EXPECT_EQ(errors, std::vector<std::string>(8));
-  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_migration"),
-            std::to_string(schema_status(url()).latest));
-  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard"), "16");
-  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_flush"), "16");
-}
-
 // The server commits every statement by itself.
 TEST_F(MysqlOpenTest, AMigrationThatWasInterruptedAnywhereIsFinishedByTheNext) {
   open_store();
@@ -119,56 +80,6 @@ TEST_F(MysqlOpenTest, AMigrationThatWasInterruptedAnywhereIsFinishedByTheNext) {
   }
 }
 
-TEST_F(MysqlOpenTest, TheSchemaAppliedByOtherMeansIsTheSame) {
-  open_store();
-  const auto ours = objects();
-  drop_everything();
-  sql().execute(schema_sql(server()));
-  EXPECT_EQ(objects(), ours);
-  write_event(*open_store({.migrate = false}), simple_event("e"));
-  EXPECT_TRUE(migrate(url()).up_to_date());
-}
-
-TEST_F(MysqlOpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
-  write_event(*open_store(), simple_event("old"));
-  const auto complete = objects();
-  for (const bool by_other_means : {false, true}) {
-    // What version 2 of the schema had.
-    sql().execute("DELETE FROM outbox_event_migration WHERE version > 2");
-    sql().execute(
-        "DROP TABLE outbox_event_inbox, outbox_event_version, outbox_event_creation, "
-        "outbox_event_unblocked, outbox_event_consumption");
-    EXPECT_TRUE(contains(message_of<PermanentError>([&] { open_store({.migrate = false}); }),
-                         "has version 2"));
-    if (by_other_means) sql().execute(schema_sql(server()));
-    const auto store = open_store({.migrate = !by_other_means});
-    EXPECT_EQ(objects(), complete);
-    EXPECT_TRUE(store->find("old"));
-  }
-}
-
-TEST_F(MysqlOpenTest, OddButLegalNamesWorkAndTheRestIsRefused) {
-  const std::string longest(48, 'x');
-  for (const std::string& name : {std::string("SELECT"), std::string("MixedCase"), std::string("_"),
-                                  std::string("user"), longest}) {
-    const auto store = mysql::open(url(), {.table = name});
-    write_event(*store, simple_event("e"));
-    const auto instance = store->join({});
-    const Lease lease = instance->renew();
-    EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 1U) << name;
-    EXPECT_EQ(store->replay({}, 0, 1).rows, 0);
-  }
-  EXPECT_EQ(sql().value("SELECT count(*) FROM `SELECT`"), "1");
-
-  for (const std::string& name :
-       {std::string(), longest + "x", std::string("a b"), std::string("a`b"), std::string("1a"),
-        std::string("a.b.c"), std::string("a."), std::string(".a"), std::string("a;b"),
-        std::string("täble"), std::string(65, 's') + ".a"}) {
-    EXPECT_THROW(mysql::open(url(), {.table = name}), MisuseError) << name;
-    EXPECT_THROW(schema_sql(Server::mysql, name), MisuseError) << name;
-  }
-}
-
 TEST_F(MysqlOpenTest, ATableMayBeInAnotherDatabaseThanTheOneOfTheUrl) {
   const test::Database other;
   const auto store = open_store({.table = other.name() + ".events"});
@@ -176,12 +87,6 @@ TEST_F(MysqlOpenTest, ATableMayBeInAnotherDatabaseThanTheOneOfTheUrl) {
   EXPECT_TRUE(objects().empty());
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + other.name() + ".events"), "1");
   EXPECT_TRUE(schema_status(url(), other.name() + ".events").up_to_date());
-}
-
-TEST_F(MysqlOpenTest, OptionsThatMakeNoSenseAreRefused) {
-  EXPECT_THROW(open_store({.connections = 0}), MisuseError);
-  EXPECT_THROW(open_store({.connections = 10'001}), MisuseError);
-  EXPECT_THROW(open_store({.wait_timeout = -1ms}), MisuseError);
 }
 
 TEST_F(MysqlOpenTest, OnOpenIsCalledForTransactionsAloneAndBeforeThem) {

@@ -3,6 +3,8 @@
 #include <string>
 
 #include "base/time_text.h"
+#include "client/mysql/facts.h"
+#include "client/mysql/libmariadb.h"
 #include "store/mysql/test_support.h"
 
 namespace outbox::mysql {
@@ -313,6 +315,191 @@ TEST_F(MysqlSessionTest, AProcedureLeavesNothingUnread) {
 TEST_F(MysqlSessionTest, AMissingTableSaysWhatToDo) {
   Database own(config({.table = "nothing_here"}));
   EXPECT_TRUE(contains(message_of<PermanentError>([&] { own.run(kSelect); }), "outbox migrate up"));
+}
+
+// What a failure says of the connection, of the transaction, and of what to do.
+
+template <class E>
+std::string message_for(unsigned number, std::string state = "HY000", std::string text = "Text") {
+  return message_of<E>([&] {
+    throw_failure({number, std::move(state), std::move(text)}, "do it", "here");
+  });
+}
+
+TEST(MysqlFailure, SaysWhatHappenedWithWhichNumberAndWhatToDo) {
+  EXPECT_EQ(message_for<RetryableError>(1213, "40001", "Deadlock found"),
+            "cannot do it (here): Deadlock found [1213]; it collided with another transaction; "
+            "start it over");
+  EXPECT_EQ(message_for<PermanentError>(9999), "cannot do it (here): Text [9999]");
+}
+
+TEST(MysqlFailure, WhatMayPassIsToBeRetried) {
+  for (const unsigned number : {1205U, 1213U, 1040U, 1053U, 1317U, 1969U, 3024U, 4031U, 1927U,
+                                1290U, 2002U, 2003U, 2006U, 2013U, 2055U}) {
+    message_for<RetryableError>(number);
+  }
+  message_for<RetryableError>(3999, "40001");
+}
+
+TEST(MysqlFailure, WhatWillNotPassIsNot) {
+  for (const unsigned number : {1044U, 1045U, 1049U, 1142U, 1146U, 2059U}) {
+    message_for<PermanentError>(number);
+  }
+  for (const unsigned number : {1062U, 1153U, 2014U, 2034U}) message_for<MisuseError>(number);
+  message_for<MisuseError>(1064, "42000");
+  message_for<MisuseError>(1406, "22001");
+}
+
+TEST(MysqlFailure, KeepsValuesOutOfMessages) {
+  const std::string message = message_for<MisuseError>(
+      1366, "22007", "Incorrect string value: 'secret' for column 'words' at row 1");
+  EXPECT_TRUE(contains(message, "Incorrect string value"));
+  EXPECT_FALSE(contains(message, "secret"));
+}
+
+TEST(MysqlFailure, TellsWhatBecameOfTheConnectionAndTheTransaction) {
+  const auto lost = [](unsigned number) { return Failure{number}.lost_connection(); };
+  const auto ended = [](unsigned number) { return Failure{number}.ended_transaction(); };
+  for (const unsigned number : {2006U, 2013U, 2027U, 1053U, 1153U, 1927U, 4031U}) {
+    EXPECT_TRUE(lost(number)) << number;
+    EXPECT_TRUE(ended(number)) << number;
+  }
+  for (const unsigned number : {1205U, 1213U}) {
+    EXPECT_FALSE(lost(number)) << number;
+    EXPECT_TRUE(ended(number)) << number;
+  }
+  for (const unsigned number : {0U, 1062U, 1064U, 1317U, 2014U, 2034U}) {
+    EXPECT_FALSE(lost(number)) << number;
+    EXPECT_FALSE(ended(number)) << number;
+  }
+}
+
+TEST(MysqlFailure, TellsAServerThatIsNotReadyFromAStatementThatIsForbidden) {
+  const auto not_ready = [](unsigned number, const std::string& text = "Text") {
+    return Failure{number, "HY000", text}.not_ready();
+  };
+  EXPECT_TRUE(not_ready(1047));
+  EXPECT_TRUE(not_ready(1836));
+  EXPECT_TRUE(not_ready(3032));
+  EXPECT_TRUE(not_ready(1290, "The MariaDB server is running with the --read-only option"));
+  EXPECT_TRUE(not_ready(1290, "running with the LOCK_WRITE_GROWTH or --super-read-only option"));
+  EXPECT_FALSE(not_ready(1290, "running with the --secure-file-priv option"));
+  EXPECT_FALSE(not_ready(1792));
+  EXPECT_FALSE(not_ready(0));
+}
+
+TEST(MysqlFailure, OfMostCommitsThatFailNobodyKnowsWhetherTheyHappened) {
+  const auto undone = [](unsigned number, const std::string& state = "HY000") {
+    return Failure{number, state}.undoes_commit();
+  };
+  for (const unsigned number : {1205U, 1213U, 1290U, 1836U, 3101U, 9007U}) {
+    EXPECT_TRUE(undone(number)) << number;
+  }
+  EXPECT_TRUE(undone(3999, "40001"));
+  EXPECT_TRUE(undone(1062, "23000"));
+  for (const unsigned number : {1047U, 1053U, 1105U, 1180U, 1317U, 1927U, 2013U}) {
+    EXPECT_FALSE(undone(number)) << number;
+  }
+}
+
+TEST(MysqlFailure, ALoginThatIsRefusedIsForGoodAndAHostThatIsAwayIsNot) {
+  const auto connect = [](unsigned number, const std::string& text) {
+    throw_not_connected({number, "HY000", text}, "here");
+  };
+  EXPECT_THROW(connect(1045, "Access denied"), PermanentError);
+  EXPECT_THROW(connect(2026, "TLS/SSL error: self-signed certificate"), PermanentError);
+  EXPECT_THROW(connect(2026, "TLS/SSL error: unexpected eof while reading"), RetryableError);
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] { connect(2002, "Can't connect"); }),
+                       "check that the server runs"));
+  EXPECT_THROW(connect(1040, "Too many connections"), RetryableError);
+}
+
+// What is known of the server.
+
+History history(const std::string& server, const std::string& position) {
+  return {.server = server, .position = position};
+}
+
+TEST(MysqlHistory, EndsWithAnotherServerAndWithAPositionThatGoesBack) {
+  const History known = history("1/0/x", "0-1-100,5-2-7");
+  EXPECT_FALSE(known.ends_before(known));
+  EXPECT_FALSE(known.ends_before(history("1/0/x", "0-1-101,5-2-7,9-9-1")));
+  EXPECT_FALSE(known.ends_before(history("1/0/x", "5-3-8,0-7-100"))) << "by domain alone";
+  EXPECT_TRUE(known.ends_before(history("2/0/x", "0-1-101,5-2-7")));
+  EXPECT_TRUE(known.ends_before(history("1/0/x", "0-1-99,5-2-7")));
+  EXPECT_TRUE(known.ends_before(history("1/0/x", "0-1-100")));
+  EXPECT_TRUE(known.ends_before(history("1/0/x", "")));
+  EXPECT_TRUE(history("cluster u", "cluster-20").ends_before(history("cluster u", "cluster-19")));
+  EXPECT_FALSE(history("cluster u", "cluster-9").ends_before(history("cluster u", "cluster-10")));
+}
+
+TEST(MysqlHistory, OfNothingKnownDoesNotEnd) {
+  EXPECT_FALSE(History{}.ends_before(history("1/0/x", "0-1-100")));
+  EXPECT_FALSE(history("1/0/x", "").ends_before(history("1/0/x", "")));
+}
+
+// MySQL compares its sets itself.
+TEST(MysqlHistory, EndsWhereTheServerSaysThatSomethingIsMissing) {
+  const History known = history("u", "3e11fa47-71ca-11e1-9e33-c80aa9429562:1-5");
+  History now = known;
+  EXPECT_FALSE(known.ends_before(now));
+  now.includes_last = false;
+  EXPECT_TRUE(known.ends_before(now));
+}
+
+class MysqlHistoryTest : public MysqlTest {
+ protected:
+  static History read(Database& database, const History& last) {
+    Built select("look", config_of(database));
+    select.sql("SELECT 'first', ");
+    database.ensure_connected();
+    History::append_columns(select, database.facts(), last);
+    return History::of(database.run(select), 1);
+  }
+};
+
+TEST_F(MysqlHistoryTest, IsTheSameOnEveryConnectionToTheServer) {
+  Database one(config());
+  Database two(config());
+  const History first = read(one, {});
+  sql().execute("CREATE TABLE something (n int); INSERT INTO something VALUES (1)");
+  const History second = read(two, first);
+  EXPECT_FALSE(first.server.empty());
+  EXPECT_FALSE(first.ends_before(second)) << first.position << " " << second.position;
+  EXPECT_EQ(one.facts().server(), first.server);
+  EXPECT_EQ(two.facts().server(), first.server);
+  if (one.facts().is_on("log_bin")) {
+    EXPECT_FALSE(second.position.empty());
+    EXPECT_NE(second.position, first.position);
+    // What is known of later times is missing in earlier ones.
+    EXPECT_TRUE(second.ends_before(first) || one.facts().has("server_uuid"));
+  }
+}
+
+TEST(MysqlFacts, AServerThatTakesWritesIsReady) {
+  EXPECT_EQ(Facts({}, {}).unready(), "");
+  EXPECT_EQ(Facts({{"read_only", "OFF"}, {"innodb_read_only", "0"}}, {}).unready(), "");
+  EXPECT_EQ(Facts({}, {{"wsrep_ready", "ON"}, {"wsrep_cluster_status", "Primary"}}).unready(), "");
+}
+
+TEST(MysqlFacts, AServerThatTakesNoneSaysWhy) {
+  EXPECT_EQ(Facts({{"read_only", "ON"}}, {}).unready(), "read_only is ON");
+  EXPECT_EQ(Facts({{"super_read_only", "1"}}, {}).unready(), "super_read_only is ON");
+  EXPECT_EQ(Facts({{"innodb_read_only", "ON"}}, {}).unready(), "innodb_read_only is ON");
+  EXPECT_EQ(Facts({{"offline_mode", "ON"}}, {}).unready(), "offline_mode is ON");
+  EXPECT_EQ(Facts({}, {{"wsrep_ready", "OFF"}}).unready(), "wsrep_ready is OFF");
+  EXPECT_EQ(Facts({}, {{"wsrep_ready", "ON"}, {"wsrep_cluster_status", "non-Primary"}}).unready(),
+            "wsrep_cluster_status is non-Primary");
+}
+
+TEST(MysqlFacts, NodesOfOneClusterAreOneServer) {
+  const auto node = [](const std::string& number) {
+    return Facts({{"server_id", number}}, {{"wsrep_cluster_state_uuid", "abc"}}).server();
+  };
+  EXPECT_EQ(node("1"), node("2"));
+  EXPECT_NE(Facts({{"server_id", "1"}}, {}).server(), Facts({{"server_id", "2"}}, {}).server());
+  EXPECT_NE(Facts({{"server_uuid", "1"}, {"server_id", "1"}}, {}).server(),
+            Facts({{"server_uuid", "2"}, {"server_id", "1"}}, {}).server());
 }
 
 }  // namespace

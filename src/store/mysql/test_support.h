@@ -25,6 +25,7 @@ using test::eventually;
 using test::ids;
 using test::message_of;
 using test::simple_event;
+using test::works_again;
 using test::write_event;
 
 inline std::shared_ptr<StoreConfig> config_at(const std::string& url, Options options = {}) {
@@ -33,19 +34,6 @@ inline std::shared_ptr<StoreConfig> config_at(const std::string& url, Options op
   config->table = TableName::parse(options.table);
   config->options = std::move(options);
   return config;
-}
-
-// Tries again until it works: at most the longest pause between attempts to connect.
-template <class Work>
-bool works_again(Work work) {
-  return eventually([&] {
-    try {
-      work();
-      return true;
-    } catch (const RetryableError&) {
-      return false;
-    }
-  });
 }
 
 // What a server that answers with an error sends: without TLS, to a text.

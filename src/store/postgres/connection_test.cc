@@ -1,13 +1,17 @@
 // Transactions on the pool's connections, while nothing is wrong with the network.
 #include <libpq-fe.h>
+#include <sys/socket.h>
+#include <unistd.h>
 
 #include <functional>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include "outbox/writer.h"
+#include "client/postgres/session.h"
+#include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
+#include "support/sockets.h"
 #include "support/tcp_proxy.h"
 
 namespace outbox::postgres {
@@ -26,22 +30,6 @@ class PostgresConnectionTest : public PostgresTest {
     return "UPDATE " + accounts() + " SET cents = cents + 1 WHERE id = " + std::to_string(id);
   }
 };
-
-TEST_F(PostgresConnectionTest, WhatIsCommittedIsThereAndWhatIsNotIsNot) {
-  const auto store = open_store();
-  const Event kept = simple_event("kept");
-  const Event lost = simple_event("lost");
-  {
-    const auto connection = begun(*store);
-    connection->insert({&kept, 1}, {});
-    connection->commit();
-    EXPECT_FALSE(connection->in_transaction());
-    connection->begin();
-    connection->insert({&lost, 1}, {});
-  }
-  EXPECT_TRUE(store->find("kept"));
-  EXPECT_FALSE(store->find("lost"));
-}
 
 TEST_F(PostgresConnectionTest, ATransactionBeginsWithItsFirstCallWhicheverThatIs) {
   const auto store = open_store();
@@ -94,32 +82,6 @@ TEST_F(PostgresConnectionTest, CopyIsRefusedRatherThanWaitedFor) {
                          "postgres::handle()"));
   }
   EXPECT_NO_THROW(begun(*store)->execute(pay(1), {}));
-}
-
-TEST_F(PostgresConnectionTest, AnIdThatIsTakenIsNamed) {
-  const auto store = open_store();
-  write_event(*store, simple_event("taken"));
-  const Event both[] = {simple_event("free"), simple_event("taken")};
-  for (const std::size_t number : {std::size_t{1}, std::size_t{2}}) {
-    const auto connection = begun(*store);
-    const std::string message =
-        message_of<MisuseError>([&] { connection->insert(std::span(both).last(number), {}); });
-    EXPECT_TRUE(contains(message, "(taken)"));
-    EXPECT_TRUE(contains(message, "unique"));
-  }
-}
-
-TEST_F(PostgresConnectionTest, APoolThatIsExhaustedSaysItsLimit) {
-  const auto store = open_store({.connections = 2, .wait_timeout = 50ms});
-  const auto one = store->connect();
-  {
-    const auto two = store->connect();
-    const std::string message = message_of<RetryableError>([&] { store->connect(); });
-    EXPECT_TRUE(contains(message, "all 2 are in use"));
-    EXPECT_TRUE(contains(message, "50 ms"));
-    EXPECT_TRUE(contains(message, "postgres::Options::connections"));
-  }
-  EXPECT_NO_THROW(store->connect());
 }
 
 TEST_F(PostgresConnectionTest, OfTwoSerializableTransactionsThatCollideOneIsToBeStartedOver) {
@@ -247,6 +209,68 @@ TEST_F(PostgresConnectionTest, AnEncodingInTheUrlOrTheEnvironmentChangesNoBytes)
         sql().value("SELECT length(payload) FROM " + table() + " WHERE event_id = '" + id + "'"),
         "11");
   }
+}
+
+TEST_F(PostgresConnectionTest, WhatASavepointHasUndoneIsForgotten) {
+  const auto store = open_store();
+  const Event event = simple_event("kept");
+  const auto connection = begun(*store);
+  connection->insert({&event, 1}, {});
+  connection->savepoint("part");
+  EXPECT_THROW(connection->execute("SELECT 1 / 0", {}), DatabaseError);
+  connection->rollback_to("part");
+  EXPECT_NO_THROW(connection->commit());
+  EXPECT_TRUE(store->find("kept"));
+
+  connection->begin();
+  connection->query("SELECT 1", {});
+  EXPECT_THROW(connection->execute("COMMIT", {}), MisuseError) << "refused before it was sent";
+  EXPECT_NO_THROW(connection->commit());
+}
+
+// Its connection is given up, because the server waits for data.
+TEST_F(PostgresConnectionTest, ARefusedCopyIsNotToBeStartedOver) {
+  const auto store = open_store();
+  const auto connection = begun(*store);
+  EXPECT_THROW(connection->execute("COPY " + accounts() + " FROM STDIN", {}), MisuseError);
+  EXPECT_THROW(connection->commit(), MisuseError);
+}
+
+// Speaks just enough of the protocol to let a client in, and complains of its first statement
+// as a pooler does: by a "wrong message" that ends the connection.
+class Complainer {
+ public:
+  Complainer() : listener_(test::listen_on_loopback(0)), thread_([this] { run(); }) {}
+  std::string conninfo() const {
+    return "host=127.0.0.1 sslmode=disable gssencmode=disable user=me dbname=mine port=" +
+           std::to_string(test::local_port(listener_));
+  }
+
+ private:
+  void run() {
+    const test::Descriptor client(accept(listener_.number(), nullptr, nullptr));
+    char request[1024];
+    if (read(client.number(), request, sizeof request) <= 0) return;
+    say(client, std::string("R\0\0\0\x08\0\0\0\0Z\0\0\0\x05I", 15));
+    if (read(client.number(), request, sizeof request) <= 0) return;
+    const std::string fields("SFATAL\0VFATAL\0C08P01\0Mquery_wait_timeout\0\0", 42);
+    say(client, std::string("E\0\0\0", 4) + static_cast<char>(fields.size() + 4) + fields);
+  }
+  static void say(const test::Descriptor& client, const std::string& text) {
+    EXPECT_EQ(write(client.number(), text.data(), text.size()), static_cast<ssize_t>(text.size()));
+  }
+
+  const test::Descriptor listener_;
+  std::jthread thread_;
+};
+
+TEST(PostgresFailure, AWrongMessageThatEndsTheConnectionIsALostOne) {
+  const Complainer pooler;
+  const ConnectionHandle connection(PQconnectdb(pooler.conninfo().c_str()));
+  ASSERT_EQ(PQstatus(connection.get()), CONNECTION_OK) << PQerrorMessage(connection.get());
+  const auto config = std::make_shared<StoreConfig>(pooler.conninfo());
+  Session session(connection.get(), config, Session::Prepare::never);
+  EXPECT_THROW(session.run_script("SELECT 1", "ask"), RetryableError);
 }
 
 // Statements of the user's on a connection of the pool, of which some stay prepared.

@@ -27,18 +27,6 @@ class PostgresPromotionTest : public ::testing::Test {
   std::unique_ptr<test::OwnServer> server_;
 };
 
-template <class Work>
-bool works_again(Work work) {
-  return eventually([&] {
-    try {
-      work();
-      return true;
-    } catch (const RetryableError&) {
-      return false;
-    }
-  });
-}
-
 TEST_F(PostgresPromotionTest, AStandbyIsNotUsedAndAPromotedOneEndsTheEpoch) {
   const auto store = open(server_->url(), {.log = log_.log()});
   const auto instance = store->join({.lease = 60s});

@@ -8,37 +8,7 @@
 namespace outbox::postgres {
 namespace {
 
-class PostgresOpenTest : public PostgresTest {
- protected:
-  // Every object of the schema with its definition, without the schema's name.
-  std::vector<test::Row> objects(const std::string& schema) {
-    const std::string here = "'" + schema + "'::regnamespace";
-    return sql().query(
-        "SELECT 'column', relname::text, attname::text, format_type(atttypid, atttypmod), "
-        "  attnotnull::text, attidentity::text, attgenerated::text, "
-        "  replace(coalesce(pg_get_expr(adbin, adrelid), ''), '" +
-        schema +
-        ".', ''), "
-        "  coalesce(array_to_string(reloptions, ','), '') "
-        "FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid "
-        "LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum "
-        "WHERE relnamespace = " +
-        here +
-        " AND attnum > 0 AND NOT attisdropped "
-        "UNION ALL SELECT 'index', indexname::text, replace(indexdef, '" +
-        schema + ".', ''), '', '', '', '', '', '' FROM pg_indexes WHERE schemaname = '" + schema +
-        "' "
-        "UNION ALL SELECT 'constraint', conname::text, pg_get_constraintdef(oid), '', '', '', '', "
-        "  '', '' FROM pg_constraint WHERE connamespace = " +
-        here +
-        " "
-        "UNION ALL SELECT 'sequence', sequencename::text, cache_size::text, start_value::text, "
-        "  increment_by::text, '', '', '', '' FROM pg_sequences WHERE schemaname = '" +
-        schema +
-        "' "
-        "ORDER BY 1, 2, 3");
-  }
-};
+using PostgresOpenTest = PostgresTest;
 
 // A database beside the tests' own; dropped in the end.
 class OtherDatabase {
@@ -81,108 +51,12 @@ TEST_F(PostgresOpenTest, ADatabaseInAnotherEncodingIsRefused) {
   EXPECT_TRUE(contains(message, "ENCODING 'UTF8'"));
 }
 
-TEST_F(PostgresOpenTest, WithoutMigrationAnEmptySchemaIsRefusedAndStaysEmpty) {
-  const std::string message = message_of<PermanentError>([&] { open_store({.migrate = false}); });
-  EXPECT_TRUE(contains(message, "version 0"));
-  EXPECT_TRUE(contains(message, "postgres::Options::migrate"));
-  EXPECT_TRUE(objects(schema()).empty());
-  EXPECT_EQ(schema_status(test::postgres_url(), table()).present, 0);
-  EXPECT_TRUE(objects(schema()).empty());
-}
-
-TEST_F(PostgresOpenTest, ASchemaNewerThanTheLibraryIsRefusedWithBothVersions) {
-  open_store();
-  sql().execute("INSERT INTO " + table() + "_migration (version, name) VALUES (99, '099_later')");
-  for (const bool migrate : {true, false}) {
-    const std::string message =
-        message_of<PermanentError>([&] { open_store({.migrate = migrate}); });
-    EXPECT_TRUE(contains(message, "version 99"));
-    EXPECT_TRUE(contains(
-        message,
-        "versions up to " + std::to_string(schema_status(test::postgres_url(), table()).latest)));
-  }
-}
-
-TEST_F(PostgresOpenTest, ManyMayMigrateAtOnce) {
-  std::vector<std::jthread> threads;
-  std::vector<std::string> errors(8);
-  for (std::string& error : errors) {
-    threads.emplace_back([this, &error] {
-      try {
-        open_store();
-      } catch (const std::exception& thrown) {
-        error = thrown.what();
-      }
-    });
-  }
-  threads.clear();
-  EXPECT_EQ(errors, std::vector<std::string>(8));
-  EXPECT_EQ(sql().value("SELECT count(*) FROM " + table() + "_migration"),
-            std::to_string(schema_status(test::postgres_url(), table()).latest));
-}
-
-TEST_F(PostgresOpenTest, TheSchemaAppliedByOtherMeansIsTheSame) {
-  open_store();
-  const test::Schema other;
-  sql().execute(schema_sql(other.name() + ".outbox_event"));
-  EXPECT_FALSE(objects(schema()).empty());
-  EXPECT_EQ(objects(other.name()), objects(schema()));
-  const auto store = postgres::open(test::postgres_url(),
-                                    {.table = other.name() + ".outbox_event", .migrate = false});
-  write_event(*store, simple_event("e"));
-}
-
-TEST_F(PostgresOpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
-  write_event(*open_store(), simple_event("old"));
-  const auto complete = objects(schema());
-  for (const bool by_other_means : {false, true}) {
-    // What version 1 of the schema had.
-    sql().execute("DELETE FROM " + table() + "_migration WHERE version > 1");
-    for (const char* later : {"inbox", "version", "creation", "unblocked", "consumption"}) {
-      sql().execute("DROP TABLE " + table() + "_" + later);
-    }
-    sql().execute("ALTER TABLE " + table() + " DROP CONSTRAINT outbox_event_state");
-    EXPECT_TRUE(contains(message_of<PermanentError>([&] { open_store({.migrate = false}); }),
-                         "has version 1"));
-    if (by_other_means) sql().execute(schema_sql(table()));
-    const auto store = open_store({.migrate = !by_other_means});
-    EXPECT_EQ(objects(schema()), complete);
-    EXPECT_TRUE(store->find("old"));
-  }
-  sql().execute(schema_sql(table()));  // harmless
-  EXPECT_TRUE(schema_status(test::postgres_url(), table()).up_to_date());
-}
-
 TEST_F(PostgresOpenTest, AMigrationThatFailsLeavesNothingBehind) {
   sql().execute("CREATE TABLE " + table() + "_shard (mine int)");
   EXPECT_THROW(open_store(), MisuseError);
   EXPECT_EQ(sql().value("SELECT count(*) FROM pg_class WHERE relnamespace = '" + schema() +
                         "'::regnamespace"),
             "1");
-}
-
-TEST_F(PostgresOpenTest, OddButLegalNamesWorkAndTheRestIsRefused) {
-  const std::string longest(48, 'x');
-  for (const std::string& name : {std::string("SELECT"), std::string("MixedCase"), std::string("_"),
-                                  std::string("user"), longest}) {
-    const auto store =
-        postgres::open(test::postgres_url(), {.table = schema() + "." + name, .notify = false});
-    write_event(*store, simple_event("e"));
-    const auto instance = store->join({});
-    const Lease lease = instance->renew();
-    EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 1U) << name;
-    EXPECT_TRUE(store->replay({}, 0, 1).rows == 0);
-  }
-  EXPECT_EQ(sql().value("SELECT count(*) FROM " + schema() + ".\"SELECT\""), "1");
-  EXPECT_EQ(sql().value("SELECT count(*) FROM " + schema() + ".\"MixedCase\""), "1");
-
-  for (const std::string& name :
-       {std::string(), longest + "x", std::string("a b"), std::string("a\"b"), std::string("1a"),
-        std::string("a.b.c"), std::string("a."), std::string(".a"), std::string("a;b"),
-        std::string("täble"), std::string(64, 's') + ".a"}) {
-    EXPECT_THROW(postgres::open(test::postgres_url(), {.table = name}), MisuseError) << name;
-    EXPECT_THROW(schema_sql(name), MisuseError) << name;
-  }
 }
 
 // Names that differ only at their end must not share indexes or sequences.
@@ -207,10 +81,22 @@ TEST_F(PostgresOpenTest, WithoutASchemaTheFirstOfTheSearchPathIsMeantAlsoAfterIt
   EXPECT_EQ(sql().value("SELECT count(*) FROM " + table()), "1");
 }
 
-TEST_F(PostgresOpenTest, OptionsThatMakeNoSenseAreRefused) {
-  EXPECT_THROW(open_store({.connections = 0}), MisuseError);
-  EXPECT_THROW(open_store({.connections = 10'001}), MisuseError);
-  EXPECT_THROW(open_store({.wait_timeout = -1ms}), MisuseError);
+TEST_F(PostgresOpenTest, AnAtSignElsewhereIsNobodysSecret) {
+  EXPECT_NO_THROW(open_store_at(test::postgres_url() + "?application_name=me@home"));
+  EXPECT_NO_THROW(open_store_at("user=postgres host=127.0.0.1 dbname=outbox password=a@b/c port=" +
+                                std::to_string(test::port_of(test::postgres_url()))));
+}
+
+TEST_F(PostgresOpenTest, NeitherDescriptionNorErrorsNorLogOfAStoreShowThePassword) {
+  const std::string secret = "tOpSeCrEt";
+  const auto store = open_store_at("postgresql://postgres:" + secret + "@127.0.0.1:" +
+                                   std::to_string(test::port_of(test::postgres_url())) + "/outbox");
+  EXPECT_EQ(store->description().find(secret), std::string::npos);
+  const auto connection = begun(*store);
+  const std::string message =
+      message_of<DatabaseError>([&] { connection->execute("SELECT nonsense", {}); });
+  EXPECT_EQ(message.find(secret), std::string::npos);
+  EXPECT_FALSE(log_.contains(secret));
 }
 
 // Rows whose status and hold do not agree: refused where the table is checked, harmless where

@@ -24,6 +24,7 @@ using test::eventually;
 using test::ids;
 using test::message_of;
 using test::simple_event;
+using test::works_again;
 using test::write_event;
 
 // A schema of its own for each test.

@@ -9,6 +9,7 @@
 #include <optional>
 #include <tuple>
 
+#include "outbox/memory.h"
 #include "outbox/writer.h"
 #include "store/sqlite/test_support.h"
 
@@ -43,11 +44,8 @@ TEST_F(DatabaseTest, RefusesDatabasesInMemoryAndSaysWhatToUse) {
   }
 }
 
-TEST_F(DatabaseTest, RefusesOptionsThatMakeNoSense) {
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { open_store({.connections = 0}); }),
-                       "Options::connections"));
-  EXPECT_TRUE(contains(message_of<MisuseError>([&] { open_store({.wait_timeout = -1ms}); }),
-                       "Options::wait_timeout"));
+TEST_F(DatabaseTest, InvalidOptionsMakeNoFile) {
+  EXPECT_THROW(open_store({.connections = 0}), MisuseError);
   EXPECT_FALSE(std::filesystem::exists(path()));
 }
 
@@ -115,16 +113,6 @@ TEST_F(DatabaseTest, ASetUpThatThrowsLeavesTheConnectionUnused) {
 }
 
 // --- Waiting ---
-
-TEST_F(DatabaseTest, SaysThatAllConnectionsAreInUse) {
-  const auto store = open_store({.connections = 2, .wait_timeout = 20ms});
-  const auto first = store->connect();
-  const auto second = store->connect();
-  const auto message = message_of<RetryableError>([&] { store->connect(); });
-  EXPECT_TRUE(contains(message, "for 20 ms"));
-  EXPECT_TRUE(contains(message, "all 2 are in use"));
-  EXPECT_TRUE(contains(message, "raise sqlite::Options::connections"));
-}
 
 TEST_F(DatabaseTest, SaysThatATransactionOfThisProcessIsInTheWay) {
   const auto store = open_store({.wait_timeout = 20ms});
@@ -355,6 +343,84 @@ TEST_F(UserSqlTest, AFullDatabaseIsRetryableAndSaysSo) {
                          std::vector<Parameter>{std::string(1'000'000, 'x')});
   });
   EXPECT_TRUE(contains(message, "full"));
+}
+
+// --- Connections of the user's ---
+
+class SqliteExternalConnectionTest : public SqliteTest {
+ protected:
+  const std::shared_ptr<Store> store_ = open_store();
+  const ForeignConnection db_{path()};
+};
+
+TEST_F(SqliteExternalConnectionTest, StatementsRunOnTheOwnersConnection) {
+  const auto external = wrap(db_.get(), *store_);
+  db_.run("CREATE TEMP TABLE mine (a)");
+  EXPECT_EQ(
+      external->execute("INSERT INTO mine VALUES (?)", std::vector<Parameter>{std::int64_t{7}}), 1);
+  EXPECT_EQ(external->query("SELECT a FROM mine", {}).at(0).at(0), Value{std::int64_t{7}});
+}
+
+TEST_F(SqliteExternalConnectionTest, AnotherDatabaseIsRefused) {
+  const ForeignConnection elsewhere(file("other.db"));
+  elsewhere.run("CREATE TABLE t (a)");
+  EXPECT_TRUE(
+      contains(message_of<MisuseError>([&] { wrap(elsewhere.get(), *store_); }), file("other.db")));
+  const ForeignConnection memory(":memory:");
+  EXPECT_THROW(wrap(memory.get(), *store_), MisuseError);
+  EXPECT_THROW(wrap(static_cast<sqlite3*>(nullptr), *store_), MisuseError);
+  const auto other_store = memory::open();
+  EXPECT_THROW(wrap(db_.get(), *other_store), MisuseError);
+}
+
+TEST_F(SqliteExternalConnectionTest, TheSameFileByAnotherNameIsTheSameDatabase) {
+  std::filesystem::create_symlink(path(), file("link.db"));
+  const ForeignConnection linked(file("link.db"));
+  linked.run("BEGIN IMMEDIATE");
+  const auto external = wrap(linked.get(), *store_);
+  const Event event = simple_event("e");
+  external->insert({&event, 1}, {});
+  linked.run("COMMIT");
+  EXPECT_TRUE(store_->find("e"));
+}
+
+TEST_F(SqliteExternalConnectionTest, AReadBeforeTheWriteOfAnotherIsRetryableAndTheHintSaysHow) {
+  const auto external = wrap(db_.get(), *store_);
+  db_.run("BEGIN; SELECT * FROM outbox_event");
+  write_event(*store_, simple_event("other"));
+  const Event event = simple_event("e");
+  EXPECT_TRUE(contains(message_of<RetryableError>([&] {
+                         external->insert({&event, 1}, {});
+                       }),
+                       "BEGIN IMMEDIATE"));
+  db_.run("ROLLBACK");
+}
+
+TEST_F(SqliteExternalConnectionTest, NoHookAndNoSettingOfTheOwnersIsTouched) {
+  static int commits = 0;
+  commits = 0;
+  sqlite3_commit_hook(
+      db_.get(), [](void*) { return static_cast<void>(++commits), 0; }, nullptr);
+  {
+    const auto external = wrap(db_.get(), *store_);
+    db_.run("BEGIN IMMEDIATE");
+    const Event event = simple_event("e");
+    external->insert({&event, 1}, {});
+    db_.run("COMMIT");
+  }
+  EXPECT_EQ(commits, 1);
+  EXPECT_EQ(db_.value("PRAGMA busy_timeout"), "20000");
+}
+
+TEST_F(SqliteExternalConnectionTest, AHandleBelongsToAPooledConnectionOnly) {
+  const auto connection = store_->connect();
+  connection->begin();
+  sqlite3* db = sqlite::handle(*connection);
+  ASSERT_NE(db, nullptr);
+  EXPECT_EQ(sqlite3_get_autocommit(db), 0);
+  const auto other_store = memory::open();
+  const auto other = other_store->connect();
+  EXPECT_THROW(sqlite::handle(*other), MisuseError);
 }
 
 // --- Commits that fail ---

@@ -95,17 +95,6 @@ TEST_F(SchemaTest, ManyProcessesMayMigrateAtOnce) {
   }
 }
 
-TEST_F(SchemaTest, ANewerSchemaIsRefusedWithBothVersions) {
-  open_store();
-  ForeignConnection(path()).run("INSERT INTO outbox_event_migration VALUES (1000, 'future', 0)");
-  for (const bool migrate : {true, false}) {
-    const auto message = message_of<PermanentError>([&] { open_store({.migrate = migrate}); });
-    EXPECT_TRUE(contains(message, "version 1000"));
-    EXPECT_TRUE(contains(message, "up to " + std::to_string(migrations().latest())));
-    EXPECT_TRUE(contains(message, "update"));
-  }
-}
-
 TEST_F(SchemaTest, WithoutMigrationAnOldSchemaIsRefusedAndNoFileIsMade) {
   EXPECT_THROW(open_store({.migrate = false}), PermanentError);
   EXPECT_FALSE(std::filesystem::exists(path()));
@@ -115,15 +104,6 @@ TEST_F(SchemaTest, WithoutMigrationAnOldSchemaIsRefusedAndNoFileIsMade) {
   EXPECT_TRUE(contains(message, "sqlite::Options::migrate"));
   EXPECT_EQ(ForeignConnection(path()).column("SELECT name FROM sqlite_schema"),
             std::vector<std::string>{"theirs"});
-}
-
-TEST_F(SchemaTest, TheSchemaCanBeAppliedByOtherMeans) {
-  const ForeignConnection db(path());
-  db.run(schema_sql("orders_outbox"));
-  db.run(schema_sql("orders_outbox"));  // harmless
-  const auto store = open_store({.table = "orders_outbox", .migrate = false});
-  write_event(*store, simple_event("e"));
-  EXPECT_EQ(db.value("SELECT event_id FROM orders_outbox"), "e");
 }
 
 TEST_F(SchemaTest, LivesBesideTheUsersOwnTablesAndOtherOutboxes) {
@@ -194,17 +174,6 @@ TEST_F(SchemaTest, TheStatusOfWhatIsNoDatabaseIsAnError) {
   EXPECT_THROW(schema_status(":memory:"), MisuseError);
   EXPECT_THROW(schema_status(file("x.db"), "a-b"), MisuseError);
   EXPECT_THROW(migrate(file("x.db"), "a-b"), MisuseError);
-}
-
-TEST_F(SchemaTest, TableNamesAreCheckedAndQuoted) {
-  for (const char* bad : {"", "1st", "a-b", "a b", "a;b", "a.b", "a\"b", "ta\xc3\xa4", "x'"}) {
-    EXPECT_TRUE(contains(message_of<MisuseError>([&] { open_store({.table = bad}); }),
-                         " is no table name"));
-    EXPECT_THROW(schema_sql(bad), MisuseError);
-  }
-  const auto store = open_store({.table = "select"});  // a name that only works in quotes
-  write_event(*store, simple_event("e"));
-  EXPECT_TRUE(store->find("e"));
 }
 
 TEST(SqliteUrl, NamesAFile) {

@@ -33,70 +33,6 @@ class UpdatesTest : public SqliteTest {
   const ForeignConnection db_{path()};
 };
 
-TEST_F(UpdatesTest, ANumberThatNamesAnotherEventIsStaleAndChangesNothing) {
-  const auto instance = store_->join({});
-  const std::int64_t epoch = instance->renew().epoch;
-  for (const StatusUpdate::Kind kind : kKinds) {
-    const std::string number = std::to_string(static_cast<int>(kind));
-    const bool unblocks = kind == StatusUpdate::Kind::unblock;
-    write_event(*store_, simple_event("old" + number));
-    const RowRef ref = store_->find("old" + number)->row.ref;
-    replace("old" + number, "new" + number, unblocks ? "3" : "0", unblocks ? "5" : "0");
-    const std::string before = row("new" + number);
-    const StatusUpdate update{.row = ref,
-                              .event_id = "old" + number,
-                              .kind = kind,
-                              .lane = 5,
-                              .attempts = 3,
-                              .crashes = 3,
-                              .delay = 1s};
-    EXPECT_EQ(instance->apply(epoch, {&update, 1}).stale, (std::vector<std::size_t>{0})) << number;
-    EXPECT_EQ(row("new" + number), before) << number;
-  }
-}
-
-TEST_F(UpdatesTest, OfManyOnlyThoseThatNameAnotherAreStale) {
-  const auto instance = store_->join({});
-  const std::int64_t epoch = instance->renew().epoch;
-  std::vector<StatusUpdate> updates;
-  for (int i = 0; i < 100; ++i) {
-    const std::string id = "e" + std::to_string(i);
-    write_event(*store_, simple_event(id));
-    updates.push_back({.row = store_->find(id)->row.ref, .event_id = id});
-  }
-  replace("e42", "other");
-  EXPECT_EQ(instance->apply(epoch, updates).stale, (std::vector<std::size_t>{42}));
-  EXPECT_EQ(store_->find("other")->row.status, Status::pending);
-  EXPECT_EQ(store_->count({.status = {Status::done}}), 99);
-  EXPECT_EQ(instance->apply(epoch, updates).stale, (std::vector<std::size_t>{42})) << "repeated";
-}
-
-TEST_F(UpdatesTest, WhereDeliveredEventsAreDeletedTheOtherOneStays) {
-  const auto store = open_store({.on_done = OnDone::remove});
-  const auto instance = store->join({});
-  const std::int64_t epoch = instance->renew().epoch;
-  write_event(*store, simple_event("old"));
-  const StatusUpdate update{.row = store->find("old")->row.ref, .event_id = "old"};
-  replace("old", "new");
-  EXPECT_TRUE(instance->apply(epoch, {&update, 1}).stale.empty()) << "it is gone, as it should";
-  EXPECT_TRUE(store->find("new"));
-}
-
-TEST_F(UpdatesTest, OfManyThatAreDeletedTheOtherOneStays) {
-  const auto store = open_store({.on_done = OnDone::remove});
-  const auto instance = store->join({});
-  const std::int64_t epoch = instance->renew().epoch;
-  std::vector<StatusUpdate> updates;
-  for (const std::string id : {"a", "b", "c"}) {
-    write_event(*store, simple_event(id));
-    updates.push_back({.row = store->find(id)->row.ref, .event_id = id});
-  }
-  replace("b", "new");
-  EXPECT_FALSE(instance->apply(epoch, updates).fenced);
-  EXPECT_TRUE(store->find("new")) << "an event that nobody has delivered is gone";
-  EXPECT_EQ(store->count({}), 1);
-}
-
 // Where the lock file does not keep the two apart, because somebody deleted it.
 TEST_F(UpdatesTest, ATakeOverWhileAMarkWaitsForTheLockFencesIt) {
   const auto instance = store_->join({});
@@ -137,27 +73,6 @@ TEST_F(UpdatesTest, TheIdMayBeOfAnotherStorageClass) {
   ASSERT_EQ(updates.size(), 3u);
   EXPECT_TRUE(instance->apply(epoch, updates).stale.empty());
   EXPECT_FALSE(store_->has_pending());
-}
-
-TEST_F(UpdatesTest, AnyIdCanBeMarkedInAnyCompany) {
-  for (const OnDone on_done : {OnDone::keep, OnDone::remove}) {
-    const auto store = open_store({.on_done = on_done});
-    const auto instance = store->join({});
-    const std::int64_t epoch = instance->renew().epoch;
-    std::vector<StatusUpdate> updates;
-    for (int i = 0; i < 200; ++i) {
-      const std::string number = std::to_string(i) + (on_done == OnDone::keep ? "k" : "r");
-      const std::string odd[] = {"\"" + number, number + "\\", "\t" + number,      "日本" + number,
-                                 number,        "a" + number,  "[" + number + ",", "\x7f" + number};
-      const std::string& id = odd[static_cast<std::size_t>(i) % std::size(odd)];
-      write_event(*store, simple_event(id));
-      updates.push_back({.row = store->find(id)->row.ref, .event_id = id});
-    }
-    EXPECT_TRUE(instance->apply(epoch, updates).stale.empty());
-    EXPECT_FALSE(store->has_pending());
-    EXPECT_TRUE(instance->apply(epoch, updates).stale.empty()) << "repeated";
-    instance->leave();
-  }
 }
 
 }  // namespace

@@ -4,6 +4,7 @@
 
 #include <future>
 #include <optional>
+#include <regex>
 
 #include "network.h"
 #include "outbox/postgres.h"
@@ -13,32 +14,172 @@
 namespace outbox::conformance {
 namespace {
 
+class PostgresRoles final : public Roles {
+ public:
+  explicit PostgresRoles(std::string schema) : schema_(std::move(schema)) {
+    std::string grants = documented_grants("CREATE ROLE outbox_writer NOLOGIN");
+    grants = std::regex_replace(grants, std::regex("outbox_(writer|dispatcher|janitor|consumer)"),
+                                schema_ + "_$1");
+    grants = std::regex_replace(grants, std::regex("\\bshop\\b"), schema_);
+    sql_.execute(grants);
+    for (const char* role : kRoles) sql_.execute("ALTER ROLE " + name(role) + " LOGIN");
+  }
+  ~PostgresRoles() override {
+    for (const char* role : kRoles) {
+      sql_.execute(
+          "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE usename = '" +
+          name(role) + "'");
+      sql_.execute("DROP OWNED BY " + name(role) + "; DROP ROLE " + name(role));
+    }
+  }
+
+  std::string name(const std::string& role) const override { return schema_ + "_" + role; }
+  void revoke_everything(const std::string& role) override {
+    sql_.execute("REVOKE ALL ON SCHEMA " + schema_ + " FROM " + name(role));
+  }
+  std::string url_as(const std::string& role) const override {
+    return std::regex_replace(test::postgres_url(), std::regex("//postgres@"),
+                              "//" + name(role) + "@");
+  }
+
+ private:
+  const std::string schema_;
+  test::Sql sql_;
+};
+
 class PostgresRemote final : public Remote {
  public:
-  explicit PostgresRemote(postgres::Options options) : options_(std::move(options)) {
+  PostgresRemote(std::string schema, postgres::Options options)
+      : schema_(std::move(schema)), options_(std::move(options)) {
     options_.notify = false;
   }
 
-  int port() const override { return test::port_of(test::postgres_url()); }
+  std::string url() const override { return test::postgres_url(); }
+  std::string table() const override { return options_.table; }
+  DatabaseWords words() const override {
+    DatabaseWords words{.begin_hint = "run BEGIN",
+                        .options = "postgres",
+                        .tables_of_shards = {"_shard"},
+                        .failure_ends_transaction = true,
+                        .session_settings = {},
+                        .shown_settings =
+                            "SELECT concat_ws('|', current_setting('client_encoding'), "
+                            "current_setting('TimeZone'), current_setting('search_path'))"};
+    for (const char* encoding : {"UTF8", "LATIN1", "SQL_ASCII", "SJIS"}) {
+      words.session_settings.push_back(
+          "SET TimeZone = 'Asia/Kathmandu'; SET DateStyle = 'SQL, DMY'; "
+          "SET IntervalStyle = 'sql_standard'; SET bytea_output = 'escape'; "
+          "SET standard_conforming_strings = off; SET escape_string_warning = off; "
+          "SET array_nulls = off; SET extra_float_digits = -10; SET search_path = ''; "
+          "SET client_encoding = '" +
+          std::string(encoding) + "'");
+    }
+    words.wrong_statements = {
+        {"UPDATE {mine} SET id = $1 WHERE id = $2",
+         {std::int64_t{1}},
+         Advice::fix_the_call,
+         "08P01",
+         "connection was lost"},
+        {"SELECT * FROM no_such_table", {}, Advice::fix_the_statement, "42P01", "migrate"},
+        {"INSERT INTO {mine} VALUES (1)",
+         {},
+         Advice::fix_the_statement,
+         "23505",
+         "given out by hand"},
+        {"DO $$ BEGIN SET LOCAL ROLE pg_monitor; DELETE FROM {mine}; END $$",
+         {},
+         Advice::fix_the_statement,
+         "42501",
+         "docs/databases.md"},
+        {"SELECT 1 / 0", {}, Advice::fix_the_statement, "22012", "start it over"},
+        {"DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '40001'; END $$",
+         {},
+         Advice::retry,
+         "40001",
+         "it would fail again"}};
+    return words;
+  }
 
-  std::shared_ptr<Store> open_at(int port, Logger log, bool marked) override {
+  std::shared_ptr<Store> open(const std::string& url, const Opening& how) override {
     postgres::Options options = options_;
-    options.log = std::move(log);
-    if (marked) {
+    options.table = how.table.value_or(options.table);
+    options.on_done = how.remove_done ? postgres::OnDone::remove : postgres::OnDone::keep;
+    options.connections = how.connections;
+    options.wait_timeout = how.wait_timeout;
+    options.statement_timeout = how.statement_timeout.value_or(options.statement_timeout);
+    options.migrate = how.migrate;
+    options.log = how.log;
+    if (how.marked) {
       options.on_open = [](pg_conn* handle) {
         PQclear(PQexec(handle, "SET application_name = 'mine'"));
       };
     }
-    return postgres::open(test::with_port(test::postgres_url(), port), std::move(options));
+    return postgres::open(url, std::move(options));
   }
   bool is_marked(Connection& connection) override {
     return connection.query("SHOW application_name", {}).at(0).at(0) == Value{"mine"};
   }
 
+  std::unique_ptr<OwnConnection> connect(const std::string& url) override {
+    return std::make_unique<OwnClient<test::Sql>>(url);
+  }
+  std::vector<std::function<void(Store&)>> wrong_handles() const override {
+    return {[](Store& store) { wrap(static_cast<PGconn*>(nullptr), store); },
+            [](Store& store) {
+              const std::unique_ptr<PGconn, decltype(&PQfinish)> closed(
+                  PQconnectdb("host=127.0.0.1 port=1 connect_timeout=1"), PQfinish);
+              wrap(closed.get(), store);
+            }};
+  }
+
+  std::string schema_sql(const std::string& table) const override {
+    return postgres::schema_sql(table);
+  }
+  SchemaStatus schema_status(const std::string& url) const override {
+    return postgres::schema_status(url, table());
+  }
+  std::string objects() override {
+    const std::string here = "'" + schema_ + "'::regnamespace";
+    const std::string plain = "replace(%, '" + schema_ + ".', '')";
+    const auto without_schema = [&](const std::string& text) {
+      return std::regex_replace(plain, std::regex("%"), text);
+    };
+    return test::Sql().value(
+        "SELECT coalesce(string_agg(line, E'\\n' ORDER BY line), '') FROM ("
+        "SELECT concat_ws(' ', 'column', relname, attname, format_type(atttypid, atttypmod), "
+        "  attnotnull, attidentity, attgenerated, " +
+        without_schema("coalesce(pg_get_expr(adbin, adrelid), '')") +
+        ", array_to_string(reloptions, ',')) "
+        "FROM pg_class JOIN pg_attribute ON attrelid = pg_class.oid "
+        "LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum WHERE relnamespace = " +
+        here +
+        " AND attnum > 0 AND NOT attisdropped "
+        "UNION ALL SELECT concat_ws(' ', 'index', indexname, " +
+        without_schema("indexdef") + ") FROM pg_indexes WHERE schemaname = '" + schema_ +
+        "' UNION ALL SELECT concat_ws(' ', 'constraint', conname, pg_get_constraintdef(oid)) "
+        "FROM pg_constraint WHERE connamespace = " +
+        here +
+        " UNION ALL SELECT concat_ws(' ', 'sequence', sequencename, cache_size, start_value, "
+        "  increment_by) FROM pg_sequences WHERE schemaname = '" +
+        schema_ + "') AS objects (line)");
+  }
+  void drop_objects() override {
+    test::Sql().execute("DROP SCHEMA " + schema_ + " CASCADE; CREATE SCHEMA " + schema_);
+  }
+  int make_older() override {
+    test::Sql sql;
+    sql.execute("DELETE FROM " + table() + "_migration WHERE version > 1");
+    for (const char* later : {"inbox", "version", "creation", "unblocked", "consumption"}) {
+      sql.execute("DROP TABLE " + table() + "_" + later);
+    }
+    sql.execute("ALTER TABLE " + table() + " DROP CONSTRAINT outbox_event_state");
+    return 1;
+  }
+
   std::int64_t rows() override {
     test::Sql sql;
-    sql.execute("BEGIN; SET LOCAL lock_timeout = '20s'; LOCK TABLE " + options_.table + "; COMMIT");
-    return std::stoll(sql.value("SELECT count(*) FROM " + options_.table));
+    sql.execute("BEGIN; SET LOCAL lock_timeout = '20s'; LOCK TABLE " + table() + "; COMMIT");
+    return std::stoll(sql.value("SELECT count(*) FROM " + table()));
   }
 
   std::string session_of(Connection& connection) override {
@@ -49,17 +190,86 @@ class PostgresRemote final : public Remote {
     test::Sql().execute("SELECT pg_terminate_backend(" + session + ", 10000)");
   }
   bool end_all_sessions() override {
-    const std::string schema = options_.table.substr(0, options_.table.find('.'));
     test::Sql().execute(
         "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE query LIKE '%" +
-        schema + "%' AND pid <> pg_backend_pid()");
+        schema_ + "%' AND pid <> pg_backend_pid()");
     return true;
+  }
+  bool are_waiting(int number) override {
+    return test::Sql().value(
+               "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND "
+               "pid IN (SELECT pid FROM pg_locks JOIN pg_class ON pg_class.oid = relation "
+               "WHERE relnamespace = '" +
+               schema_ + "'::regnamespace)") == std::to_string(number);
   }
 
   std::string reply_to_commit() const override { return "COMMIT"; }
   bool engine_commits() const override { return false; }
+  std::string given_up() const override { return "no answer within 2000 ms"; }
+  std::chrono::seconds short_lease() const override { return 3s; }
+
+  std::vector<SecretUrl> urls_with(const std::string& secret) const override {
+    const std::string port = std::to_string(this->port());
+    const std::string server = "127.0.0.1:" + port;
+    const std::string login = "postgresql://postgres:" + secret + "@";
+    return {
+        {"postgresql://nobody:" + secret + "@" + server + "/outbox", Advice::give_up},
+        {"user=nobody password=" + secret + " host=127.0.0.1 dbname=outbox port=" + port,
+         Advice::give_up},
+        {login + "no-such-host.invalid/outbox", Advice::retry},
+        {login + "127.0.0.1:1/outbox", Advice::retry},
+        {login + server + "/no_such_database", Advice::give_up},
+        {login + server + "/outbox?sslmode=nonsense", Advice::give_up},
+        {login + server + "/outbox?no_such_parameter=1", Advice::fix_the_call},
+        {login + server + "/outbox?password", Advice::fix_the_call},
+        {login + "[::1/outbox", Advice::fix_the_call},
+        {"postgresql://postgres:%zz" + secret + "@" + server, Advice::fix_the_call},
+        {"password=" + secret + " no_such_setting=1", Advice::fix_the_call},
+        {"password='" + secret, Advice::fix_the_call},
+        {"host=127.0.0.1 " + secret, Advice::fix_the_call},
+        {"mysql://postgres:" + secret + "@" + server, Advice::fix_the_call},
+        {"host=127.0.0.1 user=postgres dbname=postgresql://u:" + secret + "@h/d port=" + port,
+         Advice::fix_the_call},
+        {"host=127.0.0.1 user=postgres dbname='host=h password=" + secret + "' port=" + port,
+         Advice::fix_the_call},
+        {"redis://:" + secret + "@" + server + "/0", Advice::fix_the_call},
+        {"sqlite:" + secret + ".db", Advice::fix_the_call},
+        {"postgresql://a:" + secret + "@h1,b:" + secret + "@h2/outbox", Advice::fix_the_call},
+        {"postgresql://postgres@127.0.0.1:1/outbox?password=" + secret, Advice::retry},
+        {"postgresql://postgres@127.0.0.1:1/outbox?sslpassword=" + secret, Advice::retry},
+    };
+  }
+
+  std::unique_ptr<Roles> make_roles() override { return std::make_unique<PostgresRoles>(schema_); }
+  bool is_denial(const std::string& error) const override {
+    return error.find("42501") != std::string::npos;
+  }
+  std::vector<Permission> own_permissions() const override {
+    return {
+        {"SELECT event_id, seq, shard FROM E", "WDJ"},
+        {"LOCK TABLE E IN ACCESS EXCLUSIVE MODE", "J"},
+        {"CREATE TRIGGER x BEFORE INSERT ON E EXECUTE FUNCTION "
+         "suppress_redundant_updates_trigger()",
+         ""},
+        {"COPY E FROM STDIN", ""},
+        {"SELECT last_value FROM E_sequence", "D"},
+        {"SELECT nextval('E_sequence')", ""},
+        {"SELECT setval('E_sequence', 1)", ""},
+        {"SELECT nextval('E_epoch')", "D"},
+        {"SELECT setval('E_epoch', 1)", ""},
+        {"INSERT INTO E_instance (owner, lease, capacity, whole, claims, name, host, pid, process) "
+         "VALUES ('x', '1s', 1, false, false, 'x', 'x', 1, 'x')",
+         "D"},
+        {"UPDATE E_shard SET owner = NULL", "D"},
+        {"UPDATE E_version SET aggregate_id = 'x'", ""},
+        {"CREATE TABLE " + schema_ + ".mine (x int)", ""},
+        {"DROP SCHEMA " + schema_ + " CASCADE", ""},
+        {"CREATE ROLE " + schema_ + "_more", ""},
+    };
+  }
 
  private:
+  const std::string schema_;
   postgres::Options options_;
 };
 
@@ -126,13 +336,15 @@ class PostgresBackend : public Backend {
                     .set_time_zone = "SET LOCAL TimeZone = 'America/St_Johns'",
                     .micros_of_created_at = "(extract(epoch FROM created_at) * 1000000)::bigint",
                     .json_x = "payload::jsonb ->> 'x'",
-                    .json_n_deep_1 = "payload::jsonb #>> '{n,deep,1}'"};
+                    .json_n_deep_1 = "payload::jsonb #>> '{n,deep,1}'",
+                    .a_day_ago = "now() - interval '1 day'"};
   }
 
   Remote* remote() override {
-    if (!remote_) remote_.emplace(options({}));
+    if (!remote_) remote_.emplace(schema_->name(), options({}));
     return &*remote_;
   }
+  Database* database() override { return remote(); }
 
   bool insert_raw(Store& store, const RawRow& row) override {
     const auto connection = store.connect();
@@ -262,10 +474,9 @@ OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, StatementsTest,
                                  factory<AtCommitBackend>("AtCommit", "outbox_event"));
 
-OUTBOX_STORE_CONFORMANCE_SUBJECT(Postgres, NetworkTest,
-                                 factory<PostgresBackend>("Direct", "outbox_event"));
-OUTBOX_STORE_CONFORMANCE_SUBJECT(Postgres, NetworkCommitTest,
-                                 factory<PostgresBackend>("Direct", "outbox_event"),
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, NetworkCommitTest,
+                                 factory<AtCommitBackend>("AtCommit", "outbox_event"));
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, FrozenCommitTest,
                                  factory<AtCommitBackend>("AtCommit", "outbox_event"));
 
 }  // namespace outbox::conformance
@@ -274,3 +485,5 @@ OUTBOX_STORE_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_ev
                          factory<PgBouncerBackend>("BehindPgBouncer", "shop_events"));
 OUTBOX_STORE_CONFORMANCE(PostgresHostile, factory<HostileBackend>("Direct", "outbox_event"),
                          factory<HostileBehindPgBouncerBackend>("BehindPgBouncer", "shop_events"));
+OUTBOX_DATABASE_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_event"));
+OUTBOX_SERVER_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_event"));

@@ -1,11 +1,116 @@
 // The suite on the SQLite store, each test on a database file of its own.
+#include "database.h"
 #include "outbox/sqlite.h"
-#include "store_conformance.h"
+#include "support/sqlite.h"
 #include "support/sqlite_writes.h"
 #include "support/temporary_directory.h"
 
 namespace outbox::conformance {
 namespace {
+
+class SqliteConnection final : public OwnConnection {
+ public:
+  explicit SqliteConnection(const std::string& path) : connection_(path) {}
+
+  void execute(const std::string& statements) override { connection_.run(statements); }
+  std::string value(const std::string& query) override { return connection_.value(query); }
+  std::unique_ptr<Connection> wrapped(Store& store) override {
+    return wrap(connection_.get(), store);
+  }
+
+ private:
+  const test::ForeignConnection connection_;
+};
+
+class SqliteDatabase final : public Database {
+ public:
+  SqliteDatabase(std::string path, sqlite::Options options)
+      : path_(std::move(path)), options_(std::move(options)) {}
+
+  std::string url() const override { return path_; }
+  std::string table() const override { return options_.table; }
+  DatabaseWords words() const override {
+    return {.begin_hint = "BEGIN IMMEDIATE",
+            .options = "sqlite",
+            .begin = "BEGIN IMMEDIATE",
+            .long_names = true,
+            .session_settings = {"PRAGMA foreign_keys = ON; PRAGMA reverse_unordered_selects = ON; "
+                                 "PRAGMA case_sensitive_like = ON"},
+            .shown_settings =
+                "SELECT f.foreign_keys || r.reverse_unordered_selects FROM "
+                "pragma_foreign_keys AS f, pragma_reverse_unordered_selects AS r",
+            .wrong_statements = {
+                {"UPDATE {mine} SET id = ? WHERE id = ?",
+                 {std::int64_t{1}},
+                 Advice::fix_the_call,
+                 "takes 2 values and was given 1",
+                 "connection"},
+                {"SELECT * FROM no_such_table", {}, Advice::fix_the_statement, "", "migrate"},
+                {"INSERT INTO {mine} VALUES (1)",
+                 {},
+                 Advice::fix_the_statement,
+                 "UNIQUE constraint failed",
+                 "given out by hand"},
+                {"SELEKT 1", {}, Advice::fix_the_statement, "SELEKT 1", "start it over"}}};
+  }
+
+  std::shared_ptr<Store> open(const std::string& url, const Opening& how) override {
+    sqlite::Options options = options_;
+    options.table = how.table.value_or(options.table);
+    options.on_done = how.remove_done ? sqlite::OnDone::remove : sqlite::OnDone::keep;
+    options.connections = how.connections;
+    options.wait_timeout = how.wait_timeout;
+    options.migrate = how.migrate;
+    options.log = how.log;
+    return sqlite::open(url, std::move(options));
+  }
+  std::unique_ptr<OwnConnection> connect(const std::string& url) override {
+    return std::make_unique<SqliteConnection>(url);
+  }
+  std::vector<std::function<void(Store&)>> wrong_handles() const override {
+    return {[](Store& store) { wrap(static_cast<sqlite3*>(nullptr), store); }};
+  }
+
+  std::string schema_sql(const std::string& table) const override {
+    return sqlite::schema_sql(table);
+  }
+  SchemaStatus schema_status(const std::string& url) const override {
+    return sqlite::schema_status(url, table());
+  }
+  std::string objects() override {
+    return test::ForeignConnection(path_).value(
+        "SELECT coalesce(group_concat(sql, ' '), '') FROM (SELECT sql FROM sqlite_schema WHERE "
+        "name NOT LIKE 'sqlite_%' ORDER BY name)");
+  }
+  void drop_objects() override {
+    const test::ForeignConnection db(path_);
+    for (const std::string& table :
+         db.column("SELECT name FROM sqlite_schema WHERE type = 'table' AND "
+                   "name NOT LIKE 'sqlite_%'")) {
+      db.run("DROP TABLE " + table);
+    }
+  }
+  // What version 1 of the schema made of a database.
+  int make_older() override {
+    const test::ForeignConnection db(path_);
+    db.run("DELETE FROM " + table() + "_migration WHERE version > 1");
+    for (const char* index : {"dead_row", "broken", "waits"}) {
+      db.run("DROP INDEX " + table() + "_" + index);
+    }
+    for (const char* when : {"insert", "update"}) {
+      db.run("DROP TRIGGER " + table() + "_check_" + when);
+    }
+    for (const char* later :
+         {"archive", "inbox", "version", "creation", "unblocked", "consumption"}) {
+      db.run("DROP TABLE " + table() + "_" + later);
+    }
+    return 1;
+  }
+
+ private:
+  const std::string path_;
+  const sqlite::Options options_;
+};
 
 class SqliteBackend final : public Backend {
  public:
@@ -13,15 +118,14 @@ class SqliteBackend final : public Backend {
 
   std::shared_ptr<Store> open(const Wishes& wishes) override {
     return sqlite::open(
-        directory_.file("outbox.db"),
-        {
-            .table = table_,
-            .on_done = wishes.remove_done ? sqlite::OnDone::remove : sqlite::OnDone::keep,
-            .durability = sqlite::Durability::normal,
-            .connections = wishes.connections,
-            .wait_timeout = wishes.wait_timeout,
-            .clock = &clock_,
-        });
+        path_, {
+                   .table = table_,
+                   .on_done = wishes.remove_done ? sqlite::OnDone::remove : sqlite::OnDone::keep,
+                   .durability = sqlite::Durability::normal,
+                   .connections = wishes.connections,
+                   .wait_timeout = wishes.wait_timeout,
+                   .clock = &clock_,
+               });
   }
 
   void advance(std::chrono::microseconds by) override { clock_.advance(by); }
@@ -29,14 +133,8 @@ class SqliteBackend final : public Backend {
   // One transaction writes at a time, so the other one's is over when that of the work begins.
   bool interrupt(Store& /*store*/, const std::string& sql,
                  const std::function<void()>& work) override {
-    writes_.before_next([&] {
-      sqlite3* other = nullptr;
-      EXPECT_EQ(sqlite3_open(directory_.file("outbox.db").c_str(), &other), SQLITE_OK);
-      EXPECT_EQ(sqlite3_exec(other, for_table(sql, table_).c_str(), nullptr, nullptr, nullptr),
-                SQLITE_OK)
-          << sqlite3_errmsg(other);
-      sqlite3_close(other);
-    });
+    writes_.before_next(
+        [&] { EXPECT_NO_THROW(test::ForeignConnection(path_).run(for_table(sql, table_))); });
     work();
     EXPECT_TRUE(writes_.came());
     return true;
@@ -55,7 +153,16 @@ class SqliteBackend final : public Backend {
     return SqlWords{.table = table_,
                     .micros_of_created_at = "created_at",
                     .json_x = "json_extract(payload, '$.x')",
-                    .json_n_deep_1 = "json_extract(payload, '$.n.deep[1]')"};
+                    .json_n_deep_1 = "json_extract(payload, '$.n.deep[1]')",
+                    .a_day_ago = "(unixepoch() - 86400) * 1000000"};
+  }
+
+  Database* database() override {
+    if (!database_) {
+      database_.emplace(path_,
+                        sqlite::Options{.table = table_, .durability = sqlite::Durability::normal});
+    }
+    return &*database_;
   }
 
   bool insert_raw(Store& store, const RawRow& row) override {
@@ -72,7 +179,9 @@ class SqliteBackend final : public Backend {
  private:
   test::SqliteWrites writes_;
   const test::TemporaryDirectory directory_;
+  const std::string path_ = directory_.file("outbox.db");
   const std::string table_;
+  std::optional<SqliteDatabase> database_;
   testing::ManualClock clock_;
 };
 
@@ -81,3 +190,4 @@ class SqliteBackend final : public Backend {
 
 OUTBOX_STORE_CONFORMANCE(Sqlite, factory<SqliteBackend>("DefaultTable", "outbox_event"),
                          factory<SqliteBackend>("OtherTable", "shop_events"));
+OUTBOX_DATABASE_CONFORMANCE(Sqlite, factory<SqliteBackend>("DefaultTable", "outbox_event"));
