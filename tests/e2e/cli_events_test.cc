@@ -70,7 +70,7 @@ TEST_F(MigrateCommand, LeavesANewerSchemaAlone) {
   EXPECT_TRUE(contains(run({"migrate", "status"}).out, "by a newer outbox"));
   const Result result = run({"status"});
   EXPECT_EQ(result.code, 78);
-  EXPECT_TRUE(contains(result.err, "use the outbox that belongs to it"));
+  EXPECT_TRUE(contains(result.err, "use the version of outbox that made it"));
 }
 
 TEST_F(EventsCommand, WhatIsPublishedIsShownByteForByte) {
@@ -243,15 +243,15 @@ TEST_F(EventsCommand, RefusesWhatMakesNoSense) {
     std::string says;
   };
   const std::vector<Case> cases{
-      {{"events"}, 64, "which command? There is: list, show, tail, publish"},
-      {{"events", "bogus"}, 64, "unknown command or argument \"bogus\""},
+      {{"events"}, 64, "missing command; commands: list, show, tail, publish"},
+      {{"events", "bogus"}, 64, "unknown command \"bogus\""},
       {{"events", "list", "--bogus"}, 64, "Try: outbox events list --help"},
       {{"--db", "x", "status"}, 64, "options come after the command"},
       {{"events", "list", "--limit", "0"}, 64, "--limit"},
       {{"events", "list", "--limit", "many"}, 64, "--limit"},
       {{"events", "list", "--after", "-1"}, 64, "--after"},
-      {{"events", "list", "--status", "GONE"}, 64, "NEW, RETRY, DONE and DEAD"},
-      {{"events", "list", "--status", "NEW,"}, 64, "\"\" is no state"},
+      {{"events", "list", "--status", "GONE"}, 64, "NEW, RETRY, DONE or DEAD"},
+      {{"events", "list", "--status", "NEW,"}, 64, "\"\" is not a status"},
       {{"events", "list", "--since", "yesterday"}, 64, "--since: \"yesterday\""},
       {{"events", "list", "--until", "2026-02-30"}, 64, "--until: \"2026-02-30\""},
       {{"events", "list", "--since", "1h", "--until", "2h"}, 64, "is not before"},
@@ -269,7 +269,7 @@ TEST_F(EventsCommand, RefusesWhatMakesNoSense) {
       {{"events", "publish", "--type", "T"}, 64, "--payload is required"},
       {{"events", "publish", "--type", "", "--payload", "{}"}, 64, "type"},
       {{"events", "publish", "--type", std::string(129, 'x'), "--payload", "{}"}, 64, "128"},
-      {{"events", "publish", "--type", "T", "--payload", "{"}, 64, "say --bytes"},
+      {{"events", "publish", "--type", "T", "--payload", "{"}, 64, "add --bytes"},
       {{"events", "publish", "--type", "T", "--payload", "@" + file("none")}, 64, "No such file"},
       {{"events", "publish", "--type", "T", "--payload", "@/"}, 64, "Is a directory"},
       {{"events", "publish", "--type", "T", "--payload", "{}", "--header", "x"}, 64, "KEY=VALUE"},
@@ -277,14 +277,23 @@ TEST_F(EventsCommand, RefusesWhatMakesNoSense) {
       {{"events", "publish", "--type", "T", "--payload", "{}", "--header", "a=1", "--header",
         "a=2"},
        64,
-       "comes twice"},
+       "is given twice"},
       {{"events", "publish", "--type", "T", "--payload", "{}", "--deliver-after", "soon"},
        64,
        "--deliver-after: \"soon\""},
       {{"events", "publish", "--type", "T", "--payload", "{}", "--deliver-at", "2h"},
        64,
        "--deliver-at: \"2h\""},
+      {{"events", "publish", "--type", "T", "--payload", "{}", "--deliver-at", "2030-01-01",
+        "--deliver-after", "2h"},
+       64,
+       "cannot be combined with"},
       {{"events", "publish", "--type", "T", "--payload", "{}", "--id", id}, 1, "already"},
+      {{"events", "list", "--db"}, 64, "--db needs a value: URL"},
+      {{"events", "list", "--limit", "9", "--limit", "9"}, 64, "--limit is given twice"},
+      {{"events", "list", "--db", file("")}, 78, "is a folder"},
+      {{"status", "more"}, 64, "unexpected argument \"more\""},
+      {{"completion"}, 64, "missing command; commands: bash"},
   };
   for (const Case& wrong : cases) {
     const Result result = run(wrong.arguments);

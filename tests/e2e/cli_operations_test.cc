@@ -104,7 +104,7 @@ TEST_F(DeadCommand, SaysWhyItReplayedFewerThanItAnnounced) {
   sql("UPDATE outbox_event SET done_at = done_at + 3600000000");
   const Result result = run({"dead", "replay", "--all", "--yes"});
   EXPECT_EQ(result.out, "replayed 0 events\n");
-  EXPECT_TRUE(contains(result.err, "The other 1 changed meanwhile, or died later"));
+  EXPECT_TRUE(contains(result.err, "Skipped 1 event that changed meanwhile, or died later"));
 }
 
 TEST_F(DeadCommand, DiscardsOnlyWhatIsDeadAndConfirmed) {
@@ -134,10 +134,10 @@ TEST_F(DeadCommand, RefusesWhatMakesNoSense) {
   store();
   for (const char* verb : {"replay", "discard"}) {
     EXPECT_EQ(run({"dead", verb}).code, 64);
-    EXPECT_TRUE(contains(run({"dead", verb}).err, "Name the ids, or say --all"));
-    EXPECT_TRUE(contains(run({"dead", verb, "x", "--all"}).err, "not both"));
-    EXPECT_TRUE(contains(run({"dead", verb, "x", "--type", "T"}).err, "filters go with --all"));
-    EXPECT_TRUE(contains(run({"dead", verb, "x", "--rate", "5"}).err, "go with --all"));
+    EXPECT_TRUE(contains(run({"dead", verb}).err, "Give their ids; or --all"));
+    EXPECT_TRUE(contains(run({"dead", verb, "x", "--all"}).err, "cannot be combined"));
+    EXPECT_TRUE(contains(run({"dead", verb, "x", "--type", "T"}).err, "filters need --all"));
+    EXPECT_TRUE(contains(run({"dead", verb, "x", "--rate", "5"}).err, "need --all"));
     EXPECT_EQ(run({"dead", verb, "--all", "--rate", "0"}).code, 64);
     EXPECT_EQ(run({"dead", verb, "--all", "--since", "x", "--yes"}).code, 64);
   }
@@ -185,7 +185,7 @@ TEST_F(PurgeCommand, RemovesWhatIsOldAndNothingElse) {
             (Json{{"dry_run", true}, {"archive", false}, {"done", 1}, {"dead", 1}, {"total", 2}}));
   result = with({});
   EXPECT_EQ(result.code, 64);
-  EXPECT_TRUE(contains(result.err, "Really delete 1 DONE events older than 0s and 1 DEAD"));
+  EXPECT_TRUE(contains(result.err, "Really delete 1 DONE event older than 0s and 1 DEAD"));
   EXPECT_TRUE(store()->find(done));
 
   result = with({"--yes", "--dead-older-than", "never"});

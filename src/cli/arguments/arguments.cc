@@ -6,10 +6,12 @@
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <utility>
 
 #include "base/quote.h"
 #include "base/time_text.h"
 #include "cli/errors.h"
+#include "cli/output/text.h"
 
 namespace outbox::cli {
 namespace {
@@ -39,7 +41,7 @@ std::vector<Status> parse_statuses(const std::vector<std::string>& texts) {
       const auto status = parse_status(word);
       if (!status) {
         throw UsageError("--status: " + quote(word) +
-                         " is no state of an event; there are NEW, RETRY, DONE and DEAD");
+                         " is not a status; write NEW, RETRY, DONE or DEAD");
       }
       statuses.push_back(*status);
       begin = end + 1;
@@ -85,16 +87,24 @@ std::string read_all(std::istream& in, const std::string& name) {
   return data;
 }
 
+CLI::Validator checked_by(CLI::Validator validator, const std::string& wanted) {
+  return CLI::Validator(
+      [validator = std::move(validator), wanted](std::string& text) -> std::string {
+        return validator(text).empty() ? "" : quote(text) + " is not " + wanted;
+      },
+      "");
+}
+
 }  // namespace
 
 void add_store_options(CLI::App& command, StoreOptions& options) {
   command
       .add_option("--db", options.db,
-                  "sqlite:PATH, a path, postgresql://... or mysql://... (default: $OUTBOX_DB)")
+                  "sqlite:PATH, postgresql://..., mysql://... (default: $OUTBOX_DB)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
       ->group("Store");
-  command.add_option("--table", options.table, "The table of events (default: outbox_event)")
+  command.add_option("--table", options.table, "Table of events (default: outbox_event)")
       ->type_name("NAME")
       ->group("Store");
   command.add_flag("--json", options.json, "One JSON object per line")->group("Output");
@@ -102,7 +112,7 @@ void add_store_options(CLI::App& command, StoreOptions& options) {
 
 std::unique_ptr<Backend> find_backend(const StoreOptions& options) {
   if (options.db.empty()) {
-    throw UsageError("which database? Say --db URL, or set OUTBOX_DB; this binary knows " +
+    throw UsageError("no database given: use --db URL, or set OUTBOX_DB; supported are " +
                      known_urls());
   }
   return find_backend(options.db, options.table);
@@ -115,18 +125,19 @@ std::shared_ptr<Store> open_store(const StoreOptions& options) {
 void add_filter_options(CLI::App& command, FilterOptions& options, FilterTime time) {
   const bool any_status = time == FilterTime::occurred;
   const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
-    command.add_option(name, value, help)->type_name(type)->group("Which events");
+    command.add_option(name, value, help)->type_name(type)->group("Filters");
   };
   if (any_status) {
-    add_repeated(command, "--status", options.status, "NEW, RETRY, DONE or DEAD; also NEW,RETRY")
+    add_repeated(command, "--status", options.status,
+                 "NEW, RETRY, DONE or DEAD; or several: NEW,RETRY")
         ->type_name("STATUS")
-        ->group("Which events");
+        ->group("Filters");
   }
-  add("--type", options.type, "TYPE", "Of this event type");
-  add("--aggregate-type", options.aggregate_type, "TYPE", "Of this aggregate type");
-  add("--aggregate-id", options.aggregate_id, "ID", "Of this aggregate");
-  add("--tenant", options.tenant, "ID", "Of this tenant");
-  add("--error", options.error, "TEXT", "With this text in the last error");
+  add("--type", options.type, "TYPE", "Event type");
+  add("--aggregate-type", options.aggregate_type, "TYPE", "Aggregate type");
+  add("--aggregate-id", options.aggregate_id, "ID", "Aggregate id");
+  add("--tenant", options.tenant, "ID", "Tenant id");
+  add("--error", options.error, "TEXT", "Text that the last error contains");
   add("--since", options.since, "TIME",
       any_status ? "Occurred at this time or later; 2h means two hours ago"
                  : "Died at this time or later; 2h means two hours ago");
@@ -145,7 +156,8 @@ EventFilter to_filter(const FilterOptions& options, FilterTime time, Time now) {
   if (!options.since.empty()) range.from = past_time("--since", options.since, now);
   if (!options.until.empty()) range.until = past_time("--until", options.until, now);
   if (range.from && range.until && *range.from >= *range.until) {
-    throw UsageError("--since " + options.since + " is not before --until " + options.until);
+    throw UsageError("--since " + options.since + " is not before --until " + options.until +
+                     ": no event could match");
   }
   (time == FilterTime::occurred ? filter.occurred : filter.finished) = range;
   return filter;
@@ -169,24 +181,31 @@ std::string describe(const FilterOptions& options) {
 }
 
 void add_page_options(CLI::App& command, PageOptions& options) {
-  command.add_option("--limit", options.limit, "At most this many (default: 50)")
+  command.add_option("--limit", options.limit, "At most N events (default: 50)")
       ->check(between(1, 1'000'000))
       ->type_name("N")
-      ->group("Which events");
-  command.add_option("--after", options.after, "Only rows after this SEQ, for the next page")
+      ->group("Filters");
+  command.add_option("--after", options.after, "Only events after this SEQ, for the next page")
       ->check(between(0, INT64_MAX))
       ->type_name("SEQ")
-      ->group("Which events");
+      ->group("Filters");
 }
 
 void mention_next_page(const Console& console, const PageOptions& page,
                        const std::vector<EventRecord>& records) {
   if (records.empty() || static_cast<std::int64_t>(records.size()) < page.limit) return;
-  console.say("There may be more: add --after " + std::to_string(records.back().row.ref.seq));
+  console.say("There may be more events: add --after " +
+              std::to_string(records.back().row.ref.seq));
 }
 
 CLI::Validator between(std::int64_t least, std::int64_t most) {
-  return CLI::Validator(CLI::Range(least, most)).description("");
+  const std::string range =
+      most == INT64_MAX ? grouped(least) + " up" : grouped(least) + " to " + grouped(most);
+  return checked_by(CLI::Range(least, most), "a whole number from " + range);
+}
+
+CLI::Validator between(double least, double most, const std::string& range) {
+  return checked_by(CLI::Range(least, most), "a number from " + range);
 }
 
 CLI::Option* add_repeated(CLI::App& command, const std::string& name,
@@ -222,13 +241,13 @@ std::optional<Time> parse_time(std::string_view text) {
 microseconds duration_argument(std::string_view option, std::string_view text) {
   if (const auto duration = parse_duration(text)) return *duration;
   throw UsageError(std::string(option) + ": " + quote(text) +
-                   " is no duration; write 90s, 15m, 2h, 7d or 1h30m");
+                   " is not a duration; write 90s, 15m, 2h, 7d or 1h30m");
 }
 
 Time time_argument(std::string_view option, std::string_view text) {
   if (const auto time = parse_time(text)) return *time;
   throw UsageError(std::string(option) + ": " + quote(text) +
-                   " is no time; write 2026-03-01T12:00:00Z or 2026-03-01");
+                   " is not a time; write 2026-03-01T12:00:00Z or 2026-03-01");
 }
 
 Time past_time(std::string_view option, std::string_view text, Time now) {
@@ -261,12 +280,12 @@ Headers parse_headers(const std::vector<std::string>& arguments) {
   for (const std::string& argument : arguments) {
     const auto equals = argument.find('=');
     if (equals == std::string::npos || equals == 0) {
-      throw UsageError("--header: write KEY=VALUE, with a key" +
-                       (equals == 0 ? std::string() : "; there is no = in " + quote(argument)));
+      const std::string what = equals == 0 ? "the key is empty" : quote(argument) + " has no \"=\"";
+      throw UsageError("--header: " + what + "; write KEY=VALUE");
     }
     const std::string key = argument.substr(0, equals);
     if (!headers.emplace(key, argument.substr(equals + 1)).second) {
-      throw UsageError("--header: the key " + quote(key) + " comes twice");
+      throw UsageError("--header: the key " + quote(key) + " is given twice");
     }
   }
   return headers;

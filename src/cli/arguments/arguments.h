@@ -46,7 +46,7 @@ void add_store_options(CLI::App& command, StoreOptions& options);
 std::unique_ptr<Backend> find_backend(const StoreOptions& options);
 std::shared_ptr<Store> open_store(const StoreOptions& options);
 
-// --- Which events ---
+// --- Filters ---
 
 struct FilterOptions {
   std::vector<std::string> status{};
@@ -88,8 +88,9 @@ void mention_next_page(const Console& console, const PageOptions& page,
 
 // --- Numbers, times and durations ---
 
-// Refuses other numbers; says so when it happens, not in the help.
+// Refuses other numbers; says so when it happens, not in the help. `range` is "0.001 up".
 CLI::Validator between(std::int64_t least, std::int64_t most);
+CLI::Validator between(double least, double most, const std::string& range);
 
 // May be repeated; each time it takes one value, as it is.
 CLI::Option* add_repeated(CLI::App& command, const std::string& name,

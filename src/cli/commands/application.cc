@@ -28,15 +28,15 @@ constexpr const char* kAbout =
     "crashes in between. This is the operator's tool; `outbox demo` shows it at work.\n";
 
 constexpr const char* kFooter =
-    "Stores are named by --db or the environment variable OUTBOX_DB: sqlite:PATH, or just a path,\n"
-    "or postgresql://USER@HOST:PORT/DATABASE, or mysql://... (mariadb:// means the same). "
-    "Passwords\n"
-    "are best left to ~/.pgpass or MYSQL_PWD: other users can read a command line.\n"
-    "Options come after the command. With --json every line of the answer is one JSON object.\n"
-    "Color is used on terminals only, and never if NO_COLOR is set.\n"
+    "--db or the environment variable OUTBOX_DB names the database: sqlite:PATH, or just a path;\n"
+    "postgresql://USER@HOST:PORT/DATABASE; mysql://USER@HOST:PORT/DATABASE, or mariadb://.\n"
+    "Other users can read a command line: keep passwords in ~/.pgpass or MYSQL_PWD.\n"
+    "Options come after the command. With --json, every line of output is one JSON object. Colors\n"
+    "are for terminals only; NO_COLOR turns them off.\n"
     "\n"
-    "Exit codes: 0 done; 1 it ran, and the answer is bad; 64 wrong usage; 69 something needed is\n"
-    "unavailable, try again; 78 the store cannot be used as it is.\n"
+    "Exit codes: 0 success; 1 a bad answer (not found, not dead, a check failed, not confirmed);\n"
+    "64 wrong usage; 69 the database or something else is unavailable, try again; 78 the database\n"
+    "cannot be used as it is.\n"
     "\n"
     "Examples:\n"
     "  export OUTBOX_DB=sqlite:shop.db\n"
@@ -87,12 +87,29 @@ int complain(const Console& console, const CLI::App& app, const CLI::ParseError&
   std::string what = without_secrets(error.what());
   if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr && !unknown.empty()) {
     const bool option = unknown.front().starts_with("-");
-    what = std::string(option ? "unknown option " : "unknown command or argument ") +
+    what = std::string(option ? "unknown option " : "unexpected argument ") +
            quote(without_secrets(unknown.front()));
     if (option && unknown.front() == first_argument) what += "; options come after the command";
     if (!option) {
       const std::string names = visible_commands(*place.app);
-      if (!names.empty()) what += "; there is: " + names;
+      if (!names.empty()) {
+        what =
+            "unknown command " + quote(without_secrets(unknown.front())) + "; commands: " + names;
+      }
+    }
+  }
+  const auto replace = [&what](std::string_view part, std::string_view by) {
+    const auto at = what.find(part);
+    if (at != std::string::npos) what.replace(at, part.size(), by);
+    return at != std::string::npos;
+  };
+  if (dynamic_cast<const CLI::ExcludesError*>(&error) != nullptr) {
+    replace(" excludes ", " cannot be combined with ");
+  }
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    if (!replace(": At Most 1 required but received 2", " is given twice")) {
+      replace(": 1 required ", " needs a value: ");
+      replace(" missing", "");
     }
   }
   console.say("outbox: " + what + "\nTry: " + place.words + " --help");
@@ -286,7 +303,9 @@ std::string bash_completion(const CLI::App& app) {
 
 void add_completion(CLI::App& app, Session& session) {
   CLI::App& group = *app.add_subcommand("completion", "Print a completion for a shell")->group("");
-  CLI::App& bash = *group.add_subcommand("bash", "Print the completion for bash");
+  group.footer("Examples:\n  source <(outbox completion bash)");
+  CLI::App& bash =
+      *group.add_subcommand("bash", "Print the completion for bash")->group("Commands");
   bash.footer(
       "Examples:\n"
       "  source <(outbox completion bash)                                 in this shell\n"
@@ -336,7 +355,7 @@ int run(int argc, const char* const* argv, const Console& console) {
   }
   if (!session.chosen) {
     const Place place = innermost(app);
-    console.say("outbox: which command? There is: " + visible_commands(*place.app) +
+    console.say("outbox: missing command; commands: " + visible_commands(*place.app) +
                 "\nTry: " + place.words + " --help");
     return kUsage;
   }

@@ -66,13 +66,13 @@ void add_groups(CLI::App& group, Session& session) {
       *group.add_subcommand("groups", "Count dead events by error, largest group first");
   const auto options = std::make_shared<GroupsOptions>();
   add_filter_options(command, options->filter, FilterTime::died);
-  command.add_option("--limit", options->limit, "At most this many groups (default: 50)")
+  command.add_option("--limit", options->limit, "At most N groups (default: 50)")
       ->check(between(1, 1'000'000))
       ->type_name("N")
-      ->group("Which events");
+      ->group("Filters");
   add_store_options(command, options->store);
   command.footer(
-      "Start here at night: it tells one broken receiver from a hundred broken events.\n"
+      "Start here: it tells one broken receiver from a hundred broken events.\n"
       "\n"
       "Examples:\n"
       "  outbox dead groups --db sqlite:shop.db\n"
@@ -120,15 +120,16 @@ constexpr Change kDiscard{.verb = "discard",
 
 void check(const ChangeOptions& options, const Change& change) {
   if (options.all == !options.ids.empty()) {
-    throw UsageError(std::string("which events? Name the ids, or say --all (with filters if you "
-                                 "like) to ") +
-                     change.verb + " all dead ones that match" + (options.all ? "; not both" : ""));
+    throw UsageError(options.all ? "ids and --all cannot be combined: give one of the two"
+                                 : std::string("which events? Give their ids; or --all, with or "
+                                               "without filters, to ") +
+                                       change.verb + " all dead events that match");
   }
   if (!options.all && !describe(options.filter).empty()) {
-    throw UsageError("filters go with --all, not with ids");
+    throw UsageError("filters need --all; they cannot be combined with ids");
   }
   if (!options.all && (options.rate > 0 || options.limit > 0)) {
-    throw UsageError("--rate and --limit go with --all, not with ids");
+    throw UsageError("--rate and --limit need --all; they cannot be combined with ids");
   }
 }
 
@@ -194,8 +195,8 @@ int change_all(const Console& console, const ChangeOptions& options, const Chang
     changed = (dead.*change.many)(filter, bulk);
   }
   if (changed < total) {
-    console.say("The other " + grouped(total - changed) +
-                " changed meanwhile, or died later than this host's clock says.");
+    console.say("Skipped " + counted(total - changed, "event") +
+                " that changed meanwhile, or died later than this host's clock says.");
   }
   report(console, options, change, changed);
   return kOk;
@@ -206,15 +207,15 @@ void add_change(CLI::App& group, Session& session, const Change& change, const c
   CLI::App& command = *group.add_subcommand(change.verb, about);
   const auto options = std::make_shared<ChangeOptions>();
   command.add_option("ID", options->ids, "The events' ids")->type_name("");
-  command.add_flag("--all", options->all, "All dead events that match the filters")
-      ->group("Which events");
+  command.add_flag("--all", options->all, "All dead events that match the filters, instead of ids")
+      ->group("Filters");
   add_filter_options(command, options->filter, FilterTime::died);
-  command.add_option("--limit", options->limit, "With --all: at most this many")
+  command.add_option("--limit", options->limit, "With --all: at most N events")
       ->check(between(1, INT64_MAX))
       ->type_name("N")
-      ->group("Which events");
-  command.add_option("--rate", options->rate, "With --all: events a second, at most")
-      ->check(CLI::Validator(CLI::Range(0.001, 1e9)).description(""))
+      ->group("Filters");
+  command.add_option("--rate", options->rate, "With --all: at most N events a second")
+      ->check(between(0.001, 1e9, "0.001 up"))
       ->type_name("N");
   command.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
   add_store_options(command, options->store);
@@ -251,9 +252,10 @@ void add_dead(CLI::App& app, Session& session) {
   add_groups(group, session);
   add_change(
       group, session, kReplay, "Deliver dead events again",
-      "Replayed events become NEW with all their attempts ahead of them, and a running engine\n"
-      "delivers them, those of one aggregate in their old order. --all asks for confirmation\n"
-      "unless --yes is given. Exit code 1 if one of the events is not DEAD.\n"
+      "Replayed events become NEW, with no attempt spent. A running engine delivers them, those "
+      "of\n"
+      "one aggregate in their old order. --all asks for confirmation unless --yes is given. Exit\n"
+      "code 1 if one of the events is not DEAD.\n"
       "\n"
       "Examples:\n"
       "  outbox dead replay 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"

@@ -99,10 +99,10 @@ int follow(const Console& console, const TailCommand& options) {
 void add_tail(CLI::App& group, Session& session) {
   CLI::App& command = *group.add_subcommand("tail", "Follow new events as they are committed");
   const auto options = std::make_shared<TailCommand>();
-  command.add_flag("--payload", options->payload, "Show payloads, too; they may hold secrets")
+  command.add_flag("--payload", options->payload, "Show payloads too; they may hold secrets")
       ->group("Output");
   command.add_option("--seconds", options->seconds, "Stop after N seconds (default: on Ctrl-C)")
-      ->check(CLI::Validator(CLI::Range(0.0, 1e6)).description(""))
+      ->check(between(0.0, 1e6, "0 to 1,000,000"))
       ->type_name("N");
   command.add_option("--after", options->after, "Start after this SEQ (0: at the first event)")
       ->check(between(0, INT64_MAX))
@@ -110,9 +110,9 @@ void add_tail(CLI::App& group, Session& session) {
   add_filter_options(command, options->filter, FilterTime::occurred);
   add_store_options(command, options->store);
   command.footer(
-      "Shows each event once, in its state at that moment; events list and events show tell what\n"
-      "became of it. Events that are deleted on delivery may be gone before they are seen. On a\n"
-      "server, events committed more than a minute after events with a greater SEQ are not shown.\n"
+      "Shows each event once, in its status at that moment; `events list` and `events show` have\n"
+      "later ones. Misses events that are deleted on delivery before it sees them, and, on a\n"
+      "server, events committed more than a minute after events with a greater SEQ.\n"
       "\n"
       "Examples:\n"
       "  outbox events tail --db sqlite:shop.db\n"
@@ -147,7 +147,7 @@ Draft to_draft(const Console& console, const PublishOptions& options) {
   std::string data = read_payload(options.payload, console.in);
   if (const auto problem = check_json(data); problem && !options.bytes) {
     throw UsageError("--payload is not JSON: " + std::string(problem->what) + " at byte " +
-                     std::to_string(problem->offset) + "; say --bytes for anything else");
+                     std::to_string(problem->offset) + "; add --bytes for anything else");
   }
   if (options.bytes) {
     draft.payload = options.content_type.empty() ? bytes(std::move(data))
@@ -175,7 +175,7 @@ int publish(const Console& console, const PublishOptions& options) {
   }
   const auto store = open_store(options.store);
   if (!options.id.empty() && store->find(options.id)) {
-    console.say("outbox: there is an event " + quote(options.id) + " already; nothing was written");
+    console.say("outbox: event " + quote(options.id) + " exists already; nothing was written");
     return kFailed;
   }
   Writer writer(store);
@@ -197,27 +197,29 @@ void add_publish(CLI::App& group, Session& session) {
   const auto add = [&](const char* name, std::string& value, const char* type, const char* help) {
     return command.add_option(name, value, help)->type_name(type)->group("The event");
   };
-  add("--type", options->type, "TYPE", "Its type")->required();
+  add("--type", options->type, "TYPE", "Event type")->required();
   add("--payload", options->payload, "JSON", "JSON text, @FILE, or - for standard input")
       ->required();
-  add("--aggregate-type", options->aggregate_type, "TYPE", "Its aggregate's type");
-  add("--aggregate-id", options->aggregate_id, "ID",
-      "Its aggregate: the order is kept per aggregate");
-  add("--tenant", options->tenant, "ID", "Passed through to the listener");
-  add("--id", options->id, "ID", "An id of your own (default: a new ULID)");
-  add_repeated(command, "--header", options->headers, "A header; may be repeated")
+  add("--aggregate-type", options->aggregate_type, "TYPE", "Aggregate type");
+  add("--aggregate-id", options->aggregate_id, "ID", "Aggregate id; order is kept per aggregate");
+  add("--tenant", options->tenant, "ID", "Tenant id, for the listener");
+  add("--id", options->id, "ID", "Event id (default: a new ULID)");
+  add_repeated(command, "--header", options->headers, "Header; may be repeated")
       ->type_name("KEY=VALUE")
       ->group("The event");
-  add("--deliver-after", options->deliver_after, "SPAN",
-      "Not before this much time has passed: 90s, 15m, 2h");
-  add("--deliver-at", options->deliver_at, "TIME", "Not before this time (RFC 3339)");
-  add("--content-type", options->content_type, "TYPE", "Default: application/json, or of bytes");
-  command.add_flag("--bytes", options->bytes, "The payload is bytes, not JSON")->group("The event");
+  CLI::Option* after = add("--deliver-after", options->deliver_after, "SPAN",
+                           "Deliver after this much time: 90s, 15m, 2h");
+  add("--deliver-at", options->deliver_at, "TIME", "Deliver at this time or later (RFC 3339)")
+      ->excludes(after);
+  add("--content-type", options->content_type, "TYPE",
+      "Content type (default: application/json, or octet-stream)");
+  command.add_flag("--bytes", options->bytes, "The payload is bytes, not JSON text")
+      ->group("The event");
   add_store_options(command, options->store);
   command.footer(
-      "Prints the event's id. The payload is stored byte for byte, at most 1 MiB; with @FILE and "
-      "-\n"
-      "that includes a final newline.\n"
+      "Prints the event's id. The payload is stored byte for byte, at most 1 MiB; that includes "
+      "the\n"
+      "final newline of @FILE and -.\n"
       "\n"
       "Examples:\n"
       "  outbox events publish --db sqlite:shop.db --type OrderPlaced --aggregate-type Customer "
@@ -267,24 +269,23 @@ void add_events(CLI::App& app, Session& session) {
       "  outbox events list --db sqlite:shop.db --status RETRY\n"
       "  outbox events tail --db sqlite:shop.db --type OrderPlaced\n"
       "  outbox events publish --db sqlite:shop.db --type Ping --payload '{}'");
-  add_list(
-      group, session, FilterTime::occurred, "List events, oldest first, a page at a time",
-      "An event must match all filters. Payloads and headers are not shown: see events show.\n"
-      "--since and --until take RFC 3339 (2026-03-01T12:00:00Z), a day, or a span back from now\n"
-      "(90s, 15m, 2h, 7d).\n"
-      "\n"
-      "Examples:\n"
-      "  outbox events list --db sqlite:shop.db --status NEW,RETRY\n"
-      "  outbox events list --db sqlite:shop.db --aggregate-type Customer --aggregate-id 42\n"
-      "  outbox events list --db sqlite:shop.db --since 2h --limit 1000 --json | jq -r .id");
-  add_show(
-      group, session, FilterTime::occurred, "Show one event in full, with headers and payload",
-      "With --json, `payload` is the exact JSON text as a string; a payload of bytes comes as\n"
-      "`payload_base64` instead. Exit code 1 if there is no such event.\n"
-      "\n"
-      "Examples:\n"
-      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
-      "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --json | jq '.payload | fromjson'");
+  add_list(group, session, FilterTime::occurred, "List events, oldest first, a page at a time",
+           "An event must match all filters. --since and --until take RFC 3339 "
+           "(2026-03-01T12:00:00Z), a\n"
+           "day, or a duration back from now (90s, 15m, 2h, 7d). `events show` has payload and "
+           "headers.\n"
+           "\n"
+           "Examples:\n"
+           "  outbox events list --db sqlite:shop.db --status NEW,RETRY\n"
+           "  outbox events list --db sqlite:shop.db --aggregate-type Customer --aggregate-id 42\n"
+           "  outbox events list --db sqlite:shop.db --since 2h --limit 1000 --json | jq -r .id");
+  add_show(group, session, FilterTime::occurred, "Show one event in full, with headers and payload",
+           "With --json, `payload` is the exact JSON text as a string; a payload of bytes is\n"
+           "`payload_base64` instead. Exit code 1 if there is no such event.\n"
+           "\n"
+           "Examples:\n"
+           "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --db sqlite:shop.db\n"
+           "  outbox events show 01KA3QF8E2ZDQ7Y2V0T4C9N1XM --json | jq '.payload | fromjson'");
   add_tail(group, session);
   add_publish(group, session);
 }

@@ -26,10 +26,10 @@ JsonObject to_json(const SchemaStatus& status) {
 
 void refuse_newer(const Backend& backend, const SchemaStatus& status) {
   if (!status.newer()) return;
-  throw ConfigurationError("the schema of the " + backend.description() + " has version " +
-                           std::to_string(status.present) +
-                           ", and this binary knows versions up to " +
-                           std::to_string(status.latest) + ": use the outbox that belongs to it");
+  throw ConfigurationError(
+      "the schema of the " + backend.description() + " has version " +
+      std::to_string(status.present) + ", and this outbox knows versions up to " +
+      std::to_string(status.latest) + ": use the version of outbox that made it, or a later one");
 }
 
 int up(const Console& console, const StoreOptions& options) {
@@ -95,16 +95,16 @@ void add_migrate(CLI::App& app, Session& session) {
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db       create or update\n"
       "  outbox migrate status --db sqlite:shop.db   exit code 1 if something is missing\n"
-      "  outbox migrate print | sqlite3 shop.db      for those who apply SQL by other means\n"
+      "  outbox migrate print | sqlite3 shop.db      to apply the SQL by other means\n"
       "  outbox migrate print --db postgresql:// | psql shop\n"
       "  outbox migrate print --db mariadb:// | mariadb shop");
 
   add_store_command(
       group, session, "up", "Apply missing migrations; never destroys anything",
-      "Safe while applications run, and when several migrate at once: each step is a transaction;\n"
-      "on MariaDB and MySQL, which cannot roll back changes of tables, it can be repeated.\n"
-      "Creates the file of an SQLite database; on a server the database must exist. Refuses a\n"
-      "schema newer than this binary.\n"
+      "Safe while applications run, and when several migrate at once. Each step is a transaction;\n"
+      "on MariaDB and MySQL, which cannot roll back DDL, a step can be repeated instead. Creates\n"
+      "the file of an SQLite database; on a server the database must exist. Refuses a schema that\n"
+      "is newer than this outbox.\n"
       "\n"
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db\n"
@@ -124,19 +124,19 @@ void add_migrate(CLI::App& app, Session& session) {
   const auto print_options = std::make_shared<StoreOptions>();
   print_command
       .add_option("--db", print_options->db,
-                  "Which dialect: sqlite:PATH, postgresql://, mariadb:// or mysql:// (default: "
-                  "$OUTBOX_DB, or SQLite)")
+                  "Database, for its dialect (default: $OUTBOX_DB, or SQLite)")
       ->envname("OUTBOX_DB")
       ->type_name("URL")
       ->group("Store");
   print_command
-      .add_option("--table", print_options->table, "The table of events (default: outbox_event)")
+      .add_option("--table", print_options->table, "Table of events (default: outbox_event)")
       ->type_name("NAME")
       ->group("Store");
   print_command.footer(
-      "Opens no database. The SQL can be applied repeatedly, and records its version, so that\n"
-      "the library and `outbox migrate` know about it. mariadb:// and mysql:// differ here: the\n"
-      "collations of the two have different names.\n"
+      "Connects to no database: postgresql://, mariadb://, mysql:// or sqlite:x is enough, to "
+      "name\n"
+      "the dialect; mariadb:// and mysql:// differ in the names of collations. The SQL can be\n"
+      "applied repeatedly, and records its version for the library and `outbox migrate`.\n"
       "\n"
       "Examples:\n"
       "  outbox migrate print > 0001_outbox.sql\n"

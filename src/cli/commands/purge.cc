@@ -27,7 +27,8 @@ struct Options {
 struct Part {
   Purgeable what;
   const char* key;    // in JSON
-  const char* label;  // for people
+  const char* one;    // for people
+  const char* label;  // likewise, of several
   std::string age;
   Time before{};
   std::int64_t rows = 0;
@@ -35,22 +36,23 @@ struct Part {
 
 std::vector<Part> parts_of(const Options& options, Time now) {
   std::vector<Part> parts;
-  const auto add = [&](Purgeable what, const char* option, const char* key, const char* label,
-                       const std::string& age) {
+  const auto add = [&](Purgeable what, const char* option, const char* key, const char* one,
+                       const char* label, const std::string& age) {
     if (age.empty() || age == kNever) return;
     parts.push_back({.what = what,
                      .key = key,
+                     .one = one,
                      .label = label,
                      .age = age,
                      .before = now - duration_argument(option, age)});
   };
   if (!options.everything.empty()) {
-    add(Purgeable::any_age, "--everything-older-than", "everything", "events in any state",
-        options.everything);
+    add(Purgeable::any_age, "--everything-older-than", "everything", "event in any state",
+        "events in any state", options.everything);
     return parts;
   }
-  add(Purgeable::done, "--done-older-than", "done", "DONE events", options.done);
-  add(Purgeable::dead, "--dead-older-than", "dead", "DEAD events", options.dead);
+  add(Purgeable::done, "--done-older-than", "done", "DONE event", "DONE events", options.done);
+  add(Purgeable::dead, "--dead-older-than", "dead", "DEAD event", "DEAD events", options.dead);
   return parts;
 }
 
@@ -99,15 +101,17 @@ int purge(const Console& console, const Options& options) {
   const auto store = open_store(options.store);
   std::vector<Part> parts = parts_of(options, store->clock().now());
   if (parts.empty()) {
-    throw UsageError("nothing to purge: --done-older-than and --dead-older-than are both never");
+    throw UsageError(
+        "nothing to purge: --done-older-than and --dead-older-than are both \"never\"; give one of "
+        "them a duration");
   }
   for (Part& part : parts) part.rows = store->count_purgeable(part.what, part.before);
   if (!options.dry_run && total_of(parts) > 0) {
     std::string which;
     for (const Part& part : parts) {
       if (part.rows == 0) continue;
-      which += (which.empty() ? "" : " and ") + grouped(part.rows) + " " + part.label +
-               " older than " + part.age;
+      which += (which.empty() ? "" : " and ") + grouped(part.rows) + " " +
+               (part.rows == 1 ? part.one : part.label) + " older than " + part.age;
     }
     const std::string question = options.archive ? "Really move " + which + " to the archive table?"
                                                  : "Really delete " + which + " for good?";
@@ -127,27 +131,29 @@ void add_purge(CLI::App& app, Session& session) {
   CLI::App& command = *app.add_subcommand("purge", "Remove events that finished long ago");
   const auto options = std::make_shared<Options>();
   const auto add = [&](const char* name, std::string& value, const char* help) {
-    return command.add_option(name, value, help)->type_name("SPAN")->group("Which events");
+    return command.add_option(name, value, help)->type_name("SPAN")->group("Filters");
   };
   CLI::Option* done = add("--done-older-than", options->done,
                           "DONE for at least this long (default: 7d), or never");
   CLI::Option* dead = add("--dead-older-than", options->dead,
                           "DEAD for at least this long (default: 30d), or never");
-  add("--everything-older-than", options->everything,
-      "All that occurred this long ago, delivered or not")
+  add("--everything-older-than", options->everything, "All events this old, delivered or not")
       ->excludes(done)
       ->excludes(dead);
   command.add_flag("--archive", options->archive, "Move the rows to <table>_archive instead");
   command.add_option("--batch", options->batch, "Rows per transaction (default: 500)")
       ->check(between(1, 100'000))
       ->type_name("N");
-  command.add_flag("--dry-run,-n", options->dry_run, "Only say how many events it would remove");
+  command.add_flag("--dry-run,-n", options->dry_run, "Only show how many events it would remove");
   command.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
   add_store_options(command, options->store);
   command.footer(
-      "The age counts from when an event became DONE or DEAD. NEW and RETRY are never touched,\n"
-      "except by --everything-older-than, which is for append-only tables. Works in small\n"
-      "transactions beside running applications, and asks for confirmation unless --yes is given.\n"
+      "Age counts from when an event became DONE or DEAD. NEW and RETRY events are never removed,\n"
+      "except by --everything-older-than, which is for append-only tables and counts from when "
+      "the\n"
+      "event occurred. Deletes in small transactions while applications run. Asks for "
+      "confirmation\n"
+      "unless --yes is given.\n"
       "\n"
       "Examples:\n"
       "  outbox purge --db sqlite:shop.db --dry-run\n"

@@ -265,21 +265,22 @@ bool run_demo(DemoOptions& options) {
 
 // --- The command line ---
 
-constexpr const char* kAbout = "Watch it work, break it, and count what was lost";
+constexpr const char* kAbout = "See it at work, break it, and count what was lost";
 
 constexpr const char* kFooter =
     "A shop commits orders and rolls one in ten back on purpose. Writer, dispatcher and receiver\n"
-    "are separate processes on one SQLite file. In a terminal the keys do the damage:\n"
+    "are separate processes on one SQLite file. In a terminal, these keys do the damage:\n"
     "\n"
     "  b   break the receiver (kill -9), or heal it\n"
     "  k   kill -9 the dispatcher; it comes back\n"
     "  q   quit: deliver what is left, then judge\n"
     "\n"
-    "With --seconds, or without a terminal, it does both by itself. It ends with a verdict that\n"
+    "With --seconds, or without a terminal, it does all of this by itself. The verdict at the end\n"
     "compares the shop's table with the receiver's own ledger.\n"
     "\n"
-    "Exit codes: 0 all promises kept; 1 something was lost, made up or out of order;\n"
-    "64 wrong usage; 69 something needed is unavailable; 78 the database cannot be used.\n"
+    "Exit codes: 0 all promises kept; 1 events were lost, made up or out of order; 64 wrong "
+    "usage;\n"
+    "69 the system lacks something, try again; 78 the database cannot be used.\n"
     "\n"
     "Examples:\n"
     "  outbox demo                           live, in a terminal\n"
@@ -311,18 +312,18 @@ void add_demo(CLI::App& app, Session& session) {
   const auto options = std::make_shared<demo::DemoOptions>();
   command
       .add_option("--seconds", options->seconds,
-                  "Run unattended for N seconds (without a terminal: 10)")
+                  "Run unattended for N seconds (default without a terminal: 10)")
       ->check(between(1, 86'400))
       ->type_name("N");
   command
       .add_option("--database", options->database,
-                  "A new file for the shop's database (default: a temporary one)")
+                  "New file for the shop's database (default: a temporary one)")
       ->type_name("PATH");
   command
       .add_option("--seed", options->run.seed,
-                  "Makes the shop's choices repeatable (default: random)")
+                  "Seed of the shop's choices, to repeat them (default: random)")
       ->type_name("N");
-  command.add_option("--rate", options->run.rate, "Orders a second, at most (default: 200)")
+  command.add_option("--rate", options->run.rate, "At most N orders a second (default: 200)")
       ->check(between(1, 100'000))
       ->type_name("N");
   command.add_flag("--forget-one", options->run.forget_one)->group("");

@@ -239,7 +239,7 @@ TEST(Verdict, FindsAnEventThatArrivedAsSomethingElse) {
   record.receipts.back().number = 3;
   const Verdict verdict = judge(record);
   EXPECT_FALSE(verdict.good());
-  EXPECT_NE(to_text(verdict, false).find("1 event arrived as something else"), std::string::npos);
+  EXPECT_NE(to_text(verdict, false).find("1 event arrived with other contents"), std::string::npos);
 }
 
 TEST(Verdict, TakesARepeatForADuplicateAndNotForABreakOfTheOrder) {
@@ -265,19 +265,21 @@ TEST(Verdict, IsBadWhenAProcessDiedThatNobodyKilled) {
   record.unexpected_exits = {"the writer was killed (signal 11)"};
   const Verdict verdict = judge(record);
   EXPECT_FALSE(verdict.good());
-  EXPECT_NE(to_text(verdict, false)
-                .find("1 process death by accident, the first: the writer was killed (signal 11)."),
-            std::string::npos);
+  EXPECT_NE(
+      to_text(verdict, false)
+          .find(
+              "1 process death that nobody ordered, the first: the writer was killed (signal 11)."),
+      std::string::npos);
 }
 
 TEST(Verdict, IsATable) {
   EXPECT_EQ(to_text(judge(all_is_well()), false),
             "  committed             3       orders, each with its event in one transaction\n"
-            "  rolled back           1       on purpose; nobody may hear of these\n"
-            "  delivered             3       different events that the receiver wrote down\n"
-            "  duplicates            0       events that it was sent once more\n"
-            "  lost                  0  ok   committed, never delivered\n"
-            "  ghosts                0  ok   delivered, never committed\n"
+            "  rolled back           1       on purpose; must never be delivered\n"
+            "  delivered             3       distinct events in the receiver's ledger\n"
+            "  duplicates            0       repeated deliveries\n"
+            "  lost                  0  ok   committed, but never delivered\n"
+            "  ghosts                0  ok   delivered, but never committed\n"
             "  order breaks          0  ok   overtook an older order of the same customer\n"
             "\n"
             "No duplicates: without a fault every event is delivered once.\n"

@@ -128,7 +128,7 @@ void draw_figures(Canvas& canvas, const Figures& figures) {
   const auto a_second = [](std::int64_t rate) { return pad_left(grouped(rate), 6) + " a second"; };
   draw_row(canvas, "committed", grouped(figures.committed), a_second(figures.commit_rate),
            Style::bold);
-  draw_row(canvas, "rolled back", grouped(figures.rolled_back), "nobody may hear of these");
+  draw_row(canvas, "rolled back", grouped(figures.rolled_back), "must never be delivered");
   draw_row(canvas, "delivered", grouped(figures.delivered), a_second(figures.delivery_rate),
            Style::bold);
   draw_row(canvas, "pending", grouped(figures.pending), bar(figures.pending),
@@ -313,12 +313,12 @@ std::string to_text(const Verdict& verdict, bool color) {
   };
   std::string text =
       any("committed", events.committed, "orders, each with its event in one transaction") +
-      any("rolled back", verdict.rolled_back, "on purpose; nobody may hear of these") +
+      any("rolled back", verdict.rolled_back, "on purpose; must never be delivered") +
       any("delivered", events.delivered + events.ghosts,
-          "different events that the receiver wrote down") +
-      any("duplicates", events.duplicates, "events that it was sent once more") +
-      zero("lost", events.lost, "committed, never delivered") +
-      zero("ghosts", events.ghosts, "delivered, never committed") +
+          "distinct events in the receiver's ledger") +
+      any("duplicates", events.duplicates, "repeated deliveries") +
+      zero("lost", events.lost, "committed, but never delivered") +
+      zero("ghosts", events.ghosts, "delivered, but never committed") +
       zero("order breaks", events.order_breaks, "overtook an older order of the same customer") +
       '\n' + duplicates_line(verdict) + '\n';
   if (events.pending > 0) {
@@ -327,11 +327,11 @@ std::string to_text(const Verdict& verdict, bool color) {
   }
   if (events.garbled > 0) {
     text += counted(static_cast<std::int64_t>(events.garbled), "event") +
-            " arrived as something else than was committed.\n";
+            " arrived with other contents than were committed.\n";
   }
   if (!verdict.unexpected_exits.empty()) {
     text += counted(static_cast<std::int64_t>(verdict.unexpected_exits.size()), "process death") +
-            " by accident, the first: " + verdict.unexpected_exits.front() + ".\n";
+            " that nobody ordered, the first: " + verdict.unexpected_exits.front() + ".\n";
   }
   if (verdict.good()) text += "Nothing lost, no ghosts, every customer's orders in order.\n";
   return text;

@@ -58,7 +58,7 @@ bool contains(const Names& names, const std::string& name) {
 }
 
 std::string versions(const SchemaStatus& status) {
-  return "version " + std::to_string(status.present) + ", and this binary needs version " +
+  return "version " + std::to_string(status.present) + ", and this outbox needs version " +
          std::to_string(status.latest);
 }
 
@@ -66,13 +66,13 @@ std::string versions(const SchemaStatus& status) {
 
 std::unique_ptr<Backend> find_backend(std::string_view url, const std::string& table) {
   const std::string scheme = scheme_of(url);
-  if (url.empty()) throw ConfigurationError("the store's URL names no file; write sqlite:PATH");
+  if (url.empty()) throw ConfigurationError("the database's URL names no file; write sqlite:PATH");
   if (scheme.empty()) return make_sqlite_backend(std::string(url), table);
   if (contains(sqlite::scheme().names, scheme)) {
     return make_sqlite_backend(sqlite::path_of_url(url), table);
   }
   const std::string message =
-      "no store is known for " + quote(scheme + ":") + "; this binary knows " + known_urls();
+      "no store is known for " + quote(scheme + ":") + "; supported are " + known_urls();
   for (const Server& server : servers()) {
     if (!contains(server.schemes, scheme)) continue;
     if (server.make != nullptr) return server.make(with_lower_scheme(url), table);
@@ -93,7 +93,8 @@ void check_schema(const Backend& backend, const SchemaStatus& status) {
   const std::string how = "; run: outbox migrate up " + backend.arguments();
   if (status.newer()) {
     throw ConfigurationError("the schema of the " + backend.description() + " has " +
-                             versions(status) + ": use the outbox that belongs to it");
+                             versions(status) +
+                             ": use the version of outbox that made it, or a later one");
   }
   if (status.present == 0) {
     const std::string file = backend.missing_file();

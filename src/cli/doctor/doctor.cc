@@ -317,21 +317,21 @@ void add_doctor(CLI::App& app, Session& session) {
       *app.add_subcommand("doctor", "Check the store, and say how to fix what is wrong");
   const auto options = std::make_shared<Options>();
   command.add_flag("--skip-integrity", options->skip_integrity,
-                   "Skip the check that reads the whole file or table");
+                   "Skip the checks that read the whole file or table");
   command.add_flag("--repair", options->repair,
-                   "Repair rows whose status and hold contradict each other; without it, doctor "
-                   "only says what it would do");
+                   "Repair rows whose status and hold contradict each other");
   add_store_options(command, options->store);
   command.footer(
-      "Checks the schema, the owners, pending and dead events, and the clock. On SQLite also the\n"
-      "file and its folder, the disk and the journal; on servers their version and settings, the\n"
-      "user's privileges, free connections, old transactions and the cleanup that they block, and\n"
-      "whether numbers keep the order; on PostgreSQL also notifications, on MariaDB and MySQL "
-      "also\n"
-      "the tables' engine, collation and indexes. Changes nothing without --repair: with it, the\n"
-      "hold follows the status (NEW and RETRY become due, DONE and DEAD are finished), and an\n"
-      "unknown status becomes DEAD. It never deletes a row.\n"
-      "Exit codes: 0 nothing failed (there may be warnings); 1 something failed.\n"
+      "Checks the schema, owners, pending and dead events, and the clock. On SQLite also the file\n"
+      "and its folder, the disk and the journal; on servers the version and settings, privileges,\n"
+      "free connections, old transactions, and whether sequence numbers keep the order; on\n"
+      "PostgreSQL also notifications and the vacuum; on MariaDB and MySQL also engine, collation\n"
+      "and indexes of the tables.\n"
+      "Without --repair it changes nothing, and says what it would do. With it, the hold follows\n"
+      "the status: NEW and RETRY become due, DONE and DEAD are finished; an unknown status "
+      "becomes\n"
+      "DEAD. It never deletes a row.\n"
+      "Exit codes: 0 no check failed (there may be warnings); 1 a check failed.\n"
       "\n"
       "Examples:\n"
       "  outbox doctor --db sqlite:shop.db\n"

@@ -107,7 +107,7 @@ void Progress::update(std::int64_t done) {
 bool Console::confirm(const std::string& question, bool yes) const {
   if (yes) return true;
   if (!can_ask) {
-    throw UsageError(question + " There is no terminal to ask at: say --yes if you mean it.");
+    throw UsageError(question + " There is no terminal to confirm this at: add --yes to do it");
   }
   err << printable_lines(question) << " [y/N] " << std::flush;
   std::string answer;

@@ -16,6 +16,7 @@
 
 #include "base/url.h"
 #include "cli/doctor/backend.h"
+#include "cli/errors.h"
 #include "client/sqlite/database.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/store_config.h"
@@ -146,7 +147,7 @@ Finding check_journal(ReadOnly& db, const std::string& file) {
   const auto mode = db.column("PRAGMA journal_mode");
   if (db.failed() || mode.empty()) {
     return fatal("the database cannot be read: " + db.error(),
-                 "check that it is an SQLite database, and who has it locked");
+                 "check its permissions, that it is an SQLite database, and who has it locked");
   }
   if (mode.front() != "wal") {
     return warning("the journal mode is " + mode.front() + ", not WAL",
@@ -222,7 +223,14 @@ class SqliteBackend final : public Backend {
     return store_arguments("sqlite:" + without_secrets(path_), table_);
   }
   std::string missing_file() const override { return missing_sqlite_file(path_); }
-  SchemaStatus schema_status() override { return sqlite::schema_status(path_, table_); }
+  SchemaStatus schema_status() override {
+    std::error_code none;
+    if (fs::is_directory(path_, none)) {  // SQLite would call it a failed disk
+      throw ConfigurationError(without_secrets(path_) +
+                               " is a folder: --db takes the path of a file");
+    }
+    return sqlite::schema_status(path_, table_);
+  }
   SchemaStatus migrate() override { return sqlite::migrate(path_, table_); }
   std::string schema_sql() const override { return sqlite::schema_sql(table_); }
 
