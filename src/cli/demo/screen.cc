@@ -75,7 +75,7 @@ std::string clock_text(std::chrono::seconds time) {
   return std::to_string(time.count() / 60) + ':' + (seconds.size() < 2 ? "0" : "") + seconds;
 }
 
-// Of each State, and of each Role.
+// For each State.
 struct Shown {
   const char* name;
   Style style;
@@ -86,6 +86,8 @@ constexpr std::array<Shown, 6> kStates{{{"waiting", Style::warning},
                                         {"restarting", Style::warning},
                                         {"broken", Style::bad},
                                         {"stopped", Style::faint}}};
+
+// For each Role.
 constexpr std::array kJobs{"commits orders, rolls one in ten back", "reads the outbox, delivers",
                            "acknowledges, keeps its own ledger"};
 

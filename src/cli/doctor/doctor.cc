@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <exception>
 #include <memory>
-#include <optional>
 #include <utility>
 
 #include "base/quote.h"
@@ -107,11 +106,11 @@ Finding check_stamps(Store& store, const std::vector<Member>& members) {
 // What every store can tell.
 std::vector<Check> store_checks(Backend& backend, bool rows, bool repair) {
   struct Opened {
-    std::shared_ptr<Store> store;
-    std::vector<Member> members;
-    Counts counts;
+    std::shared_ptr<Store> store{};
+    std::vector<Member> members{};
+    Counts counts{};
   };
-  const auto at = std::make_shared<std::optional<Opened>>();
+  const auto at = std::make_shared<Opened>();  // by the first check
   const auto check = [](const char* name, auto find) -> Check {
     return {.name = name, .find = [find] { return std::vector{find()}; }, .required = true};
   };
@@ -119,22 +118,21 @@ std::vector<Check> store_checks(Backend& backend, bool rows, bool repair) {
       check("owner",
             [at, &backend] {
               const auto store = backend.open();
-              at->emplace(Opened{store, store->members(), store->counts()});
-              return check_owner((*at)->members);
+              *at = {store, store->members(), store->counts()};
+              return check_owner(at->members);
             }),
       check("pending",
             [at] {
-              const bool owned = std::any_of((*at)->members.begin(), (*at)->members.end(),
+              const bool owned = std::any_of(at->members.begin(), at->members.end(),
                                              [](const Member& m) { return m.alive; });
-              return check_pending((*at)->counts, owned, (*at)->store->clock().now());
+              return check_pending(at->counts, owned, at->store->clock().now());
             }),
-      check("held",
-            [at, &backend] { return check_held(backend, (*at)->store->held_aggregates(2)); }),
-      check("dead", [at, &backend] { return check_dead(backend, (*at)->counts); }),
-      check("clock", [at] { return check_stamps(*(*at)->store, (*at)->members); })};
+      check("held", [at, &backend] { return check_held(backend, at->store->held_aggregates(2)); }),
+      check("dead", [at, &backend] { return check_dead(backend, at->counts); }),
+      check("clock", [at] { return check_stamps(*at->store, at->members); })};
   if (rows) {
     checks.push_back({.name = "rows", .find = [at, &backend, repair] {
-                        return check_rows(backend, *(*at)->store, repair);
+                        return check_rows(backend, *at->store, repair);
                       }});
   }
   return checks;

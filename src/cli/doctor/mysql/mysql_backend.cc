@@ -371,7 +371,10 @@ class MysqlBackend final : public Backend {
     return "MySQL database " + target_.place() + ", table " + table_;
   }
   std::string arguments() const override { return store_arguments(target_.public_url(), table_); }
-  SchemaStatus schema_status() override { return mysql::schema_status(url_, table_); }
+  SchemaStatus schema_status() override {
+    server_.reset();  // checks are done with it, and a login may have few connections
+    return mysql::schema_status(url_, table_);
+  }
   SchemaStatus migrate() override { return mysql::migrate(url_, table_); }
 
   // No server is asked, so it is the scheme that says whose dialect is meant.

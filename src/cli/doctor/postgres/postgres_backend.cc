@@ -232,7 +232,10 @@ class PostgresBackend final : public Backend {
     return "PostgreSQL database " + target_.place() + ", table " + table_;
   }
   std::string arguments() const override { return store_arguments(target_.public_url(), table_); }
-  SchemaStatus schema_status() override { return postgres::schema_status(url_, table_); }
+  SchemaStatus schema_status() override {
+    server_.reset();  // checks are done with it, and a login may have few connections
+    return postgres::schema_status(url_, table_);
+  }
   SchemaStatus migrate() override { return postgres::migrate(url_, table_); }
   std::string schema_sql() const override { return postgres::schema_sql(table_); }
 
