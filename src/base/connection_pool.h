@@ -16,6 +16,7 @@
 
 #include "base/mutex.h"
 #include "base/process.h"
+#include "base/sql_text.h"
 #include "outbox/error.h"
 
 namespace outbox {
@@ -175,6 +176,18 @@ class Reconnection {
   std::chrono::milliseconds pause_ OUTBOX_GUARDED_BY(mutex_){0};  // 0: it is there
   Instant next_ OUTBOX_GUARDED_BY(mutex_){};
   std::string why_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+// What all connections to one database share, and keep alive. Constant once it is in use;
+// thread-safe.
+struct ConnectionContext : SqlContext {
+  std::string description{};  // of the database, for messages
+  pid_t pid = getpid();
+
+  const std::string& where() const override { return description; }
+
+  // Throws MisuseError in a child made by fork(), which cannot share connections with its parent.
+  void check_process() const { check_not_forked(pid, description); }
 };
 
 // A pool of connections that `open` makes, and that say themselves whether they may be lent again.

@@ -5,6 +5,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "base/hex.h"
+
 namespace outbox {
 
 SipHash::SipHash(std::uint64_t key0, std::uint64_t key1) noexcept
@@ -132,11 +134,8 @@ std::string sha256_hex(std::string_view bytes) {
   for (std::size_t at = 0; at < end.size(); at += kBlock) {
     compress(state, std::string_view(end).substr(at, kBlock));
   }
-  constexpr char kHex[] = "0123456789abcdef";
   std::string text;
-  for (const std::uint32_t word : state) {
-    for (int shift = 28; shift >= 0; shift -= 4) text += kHex[word >> shift & 15];
-  }
+  for (const std::uint32_t word : state) append_hex(text, word, 8);
   return text;
 }
 

@@ -6,6 +6,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 namespace outbox {
@@ -229,7 +230,6 @@ class Checker {
 };
 
 void append_escaped(std::string& out, char c) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   const auto byte = static_cast<unsigned char>(c);
   switch (c) {
     case '"':
@@ -257,9 +257,7 @@ void append_escaped(std::string& out, char c) {
         out += c;
         return;
       }
-      out += "\\u00";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      append_hex(out += "\\u", byte, 4);
   }
 }
 

@@ -1,9 +1,9 @@
 #include "base/quote.h"
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 namespace outbox {
@@ -12,7 +12,6 @@ namespace {
 constexpr std::size_t kQuotedLength = 60;
 
 void append_escape(std::string& out, char c) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   switch (c) {
     case '\n':
       out += "\\n";
@@ -24,20 +23,8 @@ void append_escape(std::string& out, char c) {
       out += "\\t";
       return;
     default:
-      const auto byte = static_cast<unsigned char>(c);
-      out += "\\x";
-      out += kHex[byte >> 4];
-      out += kHex[byte & 15];
+      append_hex(out += "\\x", static_cast<unsigned char>(c), 2);
   }
-}
-
-// Of well-formed UTF-8.
-char32_t code_point(std::string_view character) {
-  constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
-  const auto byte = [&](std::size_t n) { return static_cast<unsigned char>(character[n]); };
-  char32_t c = byte(0) & kLeadBits.at(character.size());
-  for (std::size_t n = 1; n < character.size(); ++n) c = (c << 6) | (byte(n) & 0x3fU);
-  return c;
 }
 
 // Updates, embeddings, overrides and isolates of direction, and the separators of lines and
@@ -54,10 +41,8 @@ bool needs_escape(std::string_view character) {
 }
 
 std::string unicode_escape(std::string_view character) {
-  constexpr std::string_view kHex = "0123456789abcdef";
-  const char32_t c = code_point(character);
   std::string text = "\\u";
-  for (const int shift : {12, 8, 4, 0}) text += kHex[(c >> shift) & 15];
+  append_hex(text, code_point(character), 4);
   return text;
 }
 

@@ -79,4 +79,16 @@ std::string quoted_name(std::string_view name, char quote) {
   return text;
 }
 
+void throw_as(FailureKind kind, const std::string& message) {
+  switch (kind) {
+    case FailureKind::retryable:
+      throw RetryableError(message);
+    case FailureKind::misuse:
+      throw MisuseError(message);
+    case FailureKind::permanent:
+      break;
+  }
+  throw PermanentError(message);
+}
+
 }  // namespace outbox

@@ -1,6 +1,8 @@
 // SQL text, and what a session has to know to run it.
 #pragma once
 
+#include <algorithm>
+#include <array>
 #include <cstddef>
 #include <span>
 #include <string>
@@ -37,9 +39,40 @@ std::string expand_names(std::string_view text, Fill fill) {
   return expanded;
 }
 
+// `Head` and so many times `Row`, with commas in between: an INSERT of several rows, put together
+// when it is compiled.
+template <const std::string_view& Head, const std::string_view& Row, std::size_t Rows>
+inline constexpr auto kRepeatedRow = [] {
+  std::array<char, Head.size() + Rows*(Row.size() + 1) - 1> text{};
+  auto end = std::copy(Head.begin(), Head.end(), text.begin());
+  for (std::size_t row = 0; row < Rows; ++row) {
+    if (row > 0) *end++ = ',';
+    end = std::copy(Row.begin(), Row.end(), end);
+  }
+  return text;
+}();
+
 // Whose statement it was that failed. A user's is a DatabaseError; advice on the library's tables
 // is of no use there, unless it was about these: so are the statements of the consumer patterns.
 enum class Whose { ours, users, users_on_our_tables };
+
+// While it lives, the statements of a session are the user's.
+class AsUsers {
+ public:
+  explicit AsUsers(Whose& whose) : whose_(whose) { whose_ = Whose::users; }
+  ~AsUsers() { whose_ = Whose::ours; }
+  AsUsers(const AsUsers&) = delete;
+  AsUsers& operator=(const AsUsers&) = delete;
+
+ private:
+  Whose& whose_;
+};
+
+// What the failure of a statement means for its caller.
+enum class FailureKind { retryable, permanent, misuse };
+
+// The error of that kind.
+[[noreturn]] void throw_as(FailureKind kind, const std::string& message);
 
 // Names that the owner's SQL leaves open, and how messages call the database. Shared by the
 // sessions of one owner, which keep it alive. Thread-safe.

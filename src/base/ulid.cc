@@ -13,7 +13,6 @@
 #include "outbox/event.h"
 
 namespace outbox {
-namespace {
 
 std::mt19937_64 seeded_generator() {
   std::array<unsigned, 16> words{};
@@ -21,6 +20,8 @@ std::mt19937_64 seeded_generator() {
   std::seed_seq seed(words.begin(), words.end());
   return std::mt19937_64(seed);
 }
+
+namespace {
 
 // The ids of the process: the one thing that its threads must agree on.
 // Thread-safe.

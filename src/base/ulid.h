@@ -4,6 +4,7 @@
 #include <array>
 #include <compare>
 #include <cstdint>
+#include <random>
 
 namespace outbox {
 
@@ -14,6 +15,9 @@ struct Ulid {
 
   friend auto operator<=>(const Ulid&, const Ulid&) = default;
 };
+
+// Of the random part of ids: seeded with 512 bits that nobody can foretell.
+std::mt19937_64 seeded_generator();
 
 // No time that fits a ULID is later.
 inline constexpr std::uint64_t kMaxUlidMs = (std::uint64_t{1} << 48) - 1;

@@ -1,6 +1,7 @@
 #include "base/utf8.h"
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <cstring>
 #include <string>
@@ -74,6 +75,14 @@ std::size_t valid_utf8_prefix(std::string_view text) noexcept {
 std::size_t count_code_points(std::string_view text) noexcept {
   return text.size() -
          static_cast<std::size_t>(std::count_if(text.begin(), text.end(), is_continuation));
+}
+
+char32_t code_point(std::string_view character) noexcept {
+  constexpr std::array<unsigned, 5> kLeadBits{0, 0x7f, 0x1f, 0x0f, 0x07};
+  const auto byte = [&](std::size_t n) { return static_cast<unsigned char>(character[n]); };
+  char32_t c = byte(0) & kLeadBits[character.size()];
+  for (std::size_t n = 1; n < character.size(); ++n) c = (c << 6) | (byte(n) & 0x3fU);
+  return c;
 }
 
 std::size_t find_control(std::string_view text) noexcept {

@@ -22,6 +22,9 @@ inline bool is_valid_utf8(std::string_view text) noexcept {
 // Of valid UTF-8.
 std::size_t count_code_points(std::string_view text) noexcept;
 
+// Of one character of valid UTF-8.
+char32_t code_point(std::string_view character) noexcept;
+
 // The offset of the first control character (C0, DEL or C1) of valid UTF-8; the
 // size if there is none.
 std::size_t find_control(std::string_view text) noexcept;

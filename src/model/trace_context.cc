@@ -11,7 +11,9 @@
 #include <random>
 #include <utility>
 
+#include "base/hex.h"
 #include "base/thread.h"
+#include "base/ulid.h"
 #include "outbox/telemetry/tracing.h"
 
 namespace outbox {
@@ -41,15 +43,6 @@ bool read_hex(std::string_view text, std::array<std::uint8_t, size>& out) {
   return true;
 }
 
-template <std::size_t size>
-void append_hex(std::string& out, const std::array<std::uint8_t, size>& bytes) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  for (const std::uint8_t byte : bytes) {
-    out += kDigits[byte >> 4U];
-    out += kDigits[byte & 15U];
-  }
-}
-
 template <class Id>
 std::string hex(const Id& id) {
   std::string text;
@@ -65,13 +58,6 @@ std::atomic<unsigned> forks{0};
 void count_forks() {
   static const int registered = pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1); });
   if (registered != 0) throw std::bad_alloc();
-}
-
-std::mt19937_64 seeded_generator() {
-  std::array<unsigned, 16> words{};
-  std::generate(words.begin(), words.end(), random_seed);
-  std::seed_seq seed(words.begin(), words.end());
-  return std::mt19937_64(seed);
 }
 
 // One per thread, so that nobody waits for anybody.

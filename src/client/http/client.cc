@@ -8,6 +8,7 @@
 #include <new>
 #include <string_view>
 
+#include "base/handle.h"
 #include "base/quote.h"
 #include "outbox/error.h"
 
@@ -16,18 +17,11 @@ namespace {
 
 constexpr std::size_t kMaxAnswer = std::size_t{64} * 1024;
 
-template <auto destroy>
-struct Destroy {
-  template <class T>
-  void operator()(T* handle) const {
-    destroy(handle);
-  }
-};
-using Easy = std::unique_ptr<CURL, Destroy<curl_easy_cleanup>>;
-using Multi = std::unique_ptr<CURLM, Destroy<curl_multi_cleanup>>;
-using List = std::unique_ptr<curl_slist, Destroy<curl_slist_free_all>>;
-using Url = std::unique_ptr<CURLU, Destroy<curl_url_cleanup>>;
-using Text = std::unique_ptr<char, Destroy<curl_free>>;
+using Easy = std::unique_ptr<CURL, Destroyer<curl_easy_cleanup>>;
+using Multi = std::unique_ptr<CURLM, Destroyer<curl_multi_cleanup>>;
+using List = std::unique_ptr<curl_slist, Destroyer<curl_slist_free_all>>;
+using Url = std::unique_ptr<CURLU, Destroyer<curl_url_cleanup>>;
+using Text = std::unique_ptr<char, Destroyer<curl_free>>;
 
 // Counted by libcurl, and thread-safe since 7.84.
 class Library {

@@ -1,6 +1,7 @@
 #include "client/mysql/database.h"
 
 #include <poll.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>

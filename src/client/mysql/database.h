@@ -2,7 +2,6 @@
 #pragma once
 
 #include <mysqld_error.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,7 +17,6 @@
 #include <utility>
 
 #include "base/connection_pool.h"
-#include "base/process.h"
 #include "base/sql_text.h"
 #include "client/mysql/connect_options.h"
 #include "client/mysql/facts.h"
@@ -51,12 +49,10 @@ std::string place_of(MYSQL* connection);
 
 // The way to a database, and what its connections have learnt of it. They keep it alive.
 // Constant once it is in use, but for what is mutable; thread-safe.
-struct DatabaseContext : SqlContext {
+struct DatabaseContext : ConnectionContext {
   explicit DatabaseContext(const std::string& url) : target(url) {}
 
   const ConnectOptions target;
-  std::string description{};  // for messages
-  pid_t pid = getpid();
 
   mutable Reconnection reconnection{};
 
@@ -77,12 +73,6 @@ struct DatabaseContext : SqlContext {
   // seconds, rounded up, and two at least. For the user's transactions the URL's
   // read_timeout wins. Throws RetryableError or PermanentError.
   Link connect(Use use, std::optional<std::chrono::milliseconds> limit = std::nullopt) const;
-
-  const std::string& where() const override { return description; }
-
-  // Throws MisuseError in a child made by fork(): two processes cannot share a
-  // connection.
-  void check_process() const { check_not_forked(pid, description); }
 };
 
 // Throws PermanentError for a server that is too old. `version` is what it calls itself,

@@ -12,7 +12,7 @@
 namespace outbox::mysql {
 namespace {
 
-enum class Kind { retryable, permanent, misuse };
+using Kind = FailureKind;
 
 struct ErrorClass {
   unsigned number;
@@ -232,18 +232,6 @@ DatabaseError::Details details_of(const Failure& failure) {
           .sqlstate = failure.state,
           .native_code = static_cast<int>(failure.number),
           .constraint = constraint_of(failure)};
-}
-
-[[noreturn]] void throw_as(Kind kind, const std::string& message) {
-  switch (kind) {
-    case Kind::retryable:
-      throw RetryableError(message);
-    case Kind::misuse:
-      throw MisuseError(message);
-    case Kind::permanent:
-      break;
-  }
-  throw PermanentError(message);
 }
 
 // Some complaints quote the value that they are about, which may be of a payload.

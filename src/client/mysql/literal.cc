@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <variant>
 
+#include "base/hex.h"
 #include "base/sql_text.h"
 #include "base/time_text.h"
 #include "outbox/error.h"
@@ -14,15 +15,10 @@
 namespace outbox::mysql {
 namespace {
 
-void append_hex(std::string& sql, std::string_view bytes) {
-  static constexpr std::string_view kDigits = "0123456789abcdef";
+void append_hex_literal(std::string& sql, std::string_view bytes) {
   sql.reserve(sql.size() + 2 * bytes.size() + 3);
   sql += "x'";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    sql += kDigits[byte >> 4];
-    sql += kDigits[byte & 15];
-  }
+  append_hex(sql, bytes);
   sql += '\'';
 }
 
@@ -48,7 +44,7 @@ void append_literal(std::string& sql, std::string_view text) {
   const bool is_plain =
       text.find('\\') == std::string_view::npos && text.find('\0') == std::string_view::npos;
   sql += "_utf8mb4 ";
-  if (!is_plain) return append_hex(sql, text);
+  if (!is_plain) return append_hex_literal(sql, text);
   sql.reserve(sql.size() + text.size() + 2);
   sql += '\'';
   while (true) {
@@ -67,11 +63,11 @@ void append_ascii_literal(std::string& sql, std::string_view text) {
            std::string_view(" _-+.,/=@").find(c) != std::string_view::npos;
   });
   sql += "_utf8mb4 ";
-  if (!is_harmless) return append_hex(sql, text);
+  if (!is_harmless) return append_hex_literal(sql, text);
   sql.append("'").append(text).append("'");
 }
 
-void append_literal(std::string& sql, Bytes bytes) { append_hex(sql, bytes.data); }
+void append_literal(std::string& sql, Bytes bytes) { append_hex_literal(sql, bytes.data); }
 
 void append_literal(std::string& sql, Time time) {
   sql.append("TIMESTAMP'").append(datetime_text(time)).append("'");

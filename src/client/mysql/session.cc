@@ -219,7 +219,7 @@ void Session::check_character_set(std::span<const Parameter> values) {
 }
 
 Result Session::run_user_statement(std::string_view text, std::span<const Parameter> values) {
-  const Users users(*this);
+  const AsUsers users(whose_);
   refuse_transaction_control(text);
   const std::string purpose = "execute " + quote(text);
   if (first_word(text) == "USE") forget_user_statements();

@@ -103,18 +103,6 @@ class Session {
     StatementHandle handle;
   };
 
-  // While it lives, the statements that fail are the user's.
-  class Users {
-   public:
-    explicit Users(Session& session) : session_(session) { session_.whose_ = Whose::users; }
-    ~Users() { session_.whose_ = Whose::ours; }
-    Users(const Users&) = delete;
-    Users& operator=(const Users&) = delete;
-
-   private:
-    Session& session_;
-  };
-
   // Only users go by the names of columns.
   Result::Names names() const {
     return whose_ == Whose::users ? Result::Names::keep : Result::Names::leave;

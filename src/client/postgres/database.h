@@ -16,7 +16,6 @@
 
 #include "base/connection_pool.h"
 #include "base/mutex.h"
-#include "base/process.h"
 #include "base/sql_text.h"
 #include "client/postgres/connect_options.h"
 #include "client/postgres/libpq.h"
@@ -66,12 +65,10 @@ std::string place_of(PGconn* connection);
 
 // The way to a database, and what its connections have learnt of it. They keep it alive.
 // Constant once it is in use, but for what is `mutable`; thread-safe.
-struct DatabaseContext : SqlContext {
+struct DatabaseContext : ConnectionContext {
   explicit DatabaseContext(const std::string& url) : target(url) {}
 
   const ConnectOptions target;
-  std::string description{};  // for messages
-  pid_t pid = getpid();
 
   mutable Reconnection reconnection{};
   mutable Canceller canceller{};
@@ -85,12 +82,6 @@ struct DatabaseContext : SqlContext {
 
   // A new connection. Throws RetryableError or PermanentError.
   ConnectionHandle connect(Use use) const;
-
-  const std::string& where() const override { return description; }
-
-  // Throws MisuseError in a child made by fork(): two processes cannot share a
-  // connection.
-  void check_process() const { check_not_forked(pid, description); }
 };
 
 // A connection that is made when it is first needed, and made anew when it was lost.

@@ -9,7 +9,7 @@
 namespace outbox::postgres {
 namespace {
 
-enum class Kind { retryable, permanent, misuse };
+using Kind = FailureKind;
 
 struct ErrorClass {
   std::string_view state;  // or its first two characters, for the whole class
@@ -100,18 +100,6 @@ DatabaseError::Details details_of(const PGresult* result) {
   return {.kind = found != std::end(kStateKinds) ? found->kind : DatabaseError::Kind::other,
           .sqlstate = std::string(state),
           .constraint = std::move(constraint)};
-}
-
-[[noreturn]] void throw_as(Kind kind, const std::string& message) {
-  switch (kind) {
-    case Kind::retryable:
-      throw RetryableError(message);
-    case Kind::misuse:
-      throw MisuseError(message);
-    case Kind::permanent:
-      break;
-  }
-  throw PermanentError(message);
 }
 
 std::string one_line(std::string_view text) {

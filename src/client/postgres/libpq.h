@@ -7,17 +7,10 @@
 #include <string>
 #include <string_view>
 
+#include "base/handle.h"
 #include "base/sql_text.h"
 
 namespace outbox::postgres {
-
-template <auto Destroy>
-struct Destroyer {
-  template <class T>
-  void operator()(T* handle) const noexcept {
-    Destroy(handle);
-  }
-};
 
 using ConnectionHandle = std::unique_ptr<PGconn, Destroyer<PQfinish>>;
 using ResultHandle = std::unique_ptr<PGresult, Destroyer<PQclear>>;

@@ -439,7 +439,7 @@ bool Session::backslashes_escape() const {
 
 Result Session::run_user_statement(std::string_view text, std::span<const Parameter> values) {
   const Unblocked unblocked(*this);
-  const Users users(*this);
+  const AsUsers users(whose_);
   refuse_transaction_control(text);
   check_encoding(values);
   const UserValues bound(values);

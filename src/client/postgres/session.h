@@ -132,18 +132,6 @@ class Session {
     const bool switched_;
   };
 
-  // While it lives, the statements that fail are the user's.
-  class Users {
-   public:
-    explicit Users(Session& session) : session_(session) { session_.whose_ = Whose::users; }
-    ~Users() { session_.whose_ = Whose::ours; }
-    Users(const Users&) = delete;
-    Users& operator=(const Users&) = delete;
-
-   private:
-    Session& session_;
-  };
-
   [[noreturn]] void fail(const PGresult* result, std::string_view purpose) const;
   Kept& kept(const Sql& sql);
   bool prepared(Kept& statement, const Sql& sql, const Parameters& parameters);

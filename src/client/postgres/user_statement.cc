@@ -11,6 +11,7 @@
 #include <utility>
 #include <variant>
 
+#include "base/hex.h"
 #include "base/sql_text.h"
 #include "base/utf8.h"
 #include "client/postgres/libpq.h"
@@ -289,25 +290,10 @@ std::string filled_in(std::string_view sql, bool backslashes,
 
 namespace {
 
-constexpr std::string_view kHexDigits = "0123456789abcdef";
-
-void append_hex(std::string& sql, std::uint32_t value, int digits) {
-  for (int digit = digits - 1; digit >= 0; --digit)
-    sql.push_back(kHexDigits[(value >> 4 * digit) & 15]);
-}
-
 // What means nothing to a scanner of SQL, wherever it stands, nor to a client library.
 bool is_plain(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
          std::string_view(" _-+.,/=@").find(c) != std::string_view::npos;
-}
-
-std::uint32_t code_point(std::string_view sequence) {
-  static constexpr std::array<unsigned, 5> kBitsOfFirst{0, 0x7f, 0x1f, 0x0f, 0x07};
-  std::uint32_t value = static_cast<unsigned char>(sequence[0]) & kBitsOfFirst[sequence.size()];
-  for (const char c : sequence.substr(1))
-    value = value << 6 | (static_cast<unsigned char>(c) & 0x3f);
-  return value;
 }
 
 // In E'...', where backslashes escape whatever standard_conforming_strings is.
@@ -321,7 +307,7 @@ std::string escaped(std::string_view text) {
           "a text value has a NUL character, which PostgreSQL cannot store in a "
           "text; pass it as outbox::Blob");
     }
-    const std::uint32_t character = code_point(text.substr(0, size));
+    const char32_t character = code_point(text.substr(0, size));
     if (size == 1 && is_plain(text.front())) {
       sql.push_back(text.front());
     } else if (character <= 0x7f) {
@@ -352,7 +338,7 @@ struct Literal {
   std::string operator()(std::string_view text) const { return escaped(text); }
   std::string operator()(Parameter::Bytes bytes) const {
     std::string sql = "decode('";
-    for (const char byte : as_text(bytes)) append_hex(sql, static_cast<unsigned char>(byte), 2);
+    append_hex(sql, as_text(bytes));
     return sql + "', 'hex')";
   }
 };

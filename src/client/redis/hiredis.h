@@ -8,17 +8,12 @@
 #include <string>
 #include <string_view>
 
+#include "base/handle.h"
+
 namespace outbox::redis {
 
-struct FreeReader {
-  void operator()(redisReader* reader) const noexcept { redisReaderFree(reader); }
-};
-struct FreeReply {
-  void operator()(redisReply* reply) const noexcept { freeReplyObject(reply); }
-};
-
-using ReaderHandle = std::unique_ptr<redisReader, FreeReader>;
-using ReplyHandle = std::unique_ptr<redisReply, FreeReply>;
+using ReaderHandle = std::unique_ptr<redisReader, Destroyer<redisReaderFree>>;
+using ReplyHandle = std::unique_ptr<redisReply, Destroyer<freeReplyObject>>;
 
 // The word that an error begins with: READONLY, WRONGPASS, ERR. Of an error in a script,
 // that of the command that failed.

@@ -15,6 +15,8 @@
 #include <memory>
 #include <system_error>
 
+#include "base/handle.h"
+
 namespace outbox::redis {
 namespace {
 
@@ -37,10 +39,7 @@ int milliseconds_until(Deadline deadline) {
   return static_cast<int>(std::clamp<milliseconds::rep>(left, 0, std::numeric_limits<int>::max()));
 }
 
-struct FreeAddresses {
-  void operator()(addrinfo* addresses) const noexcept { freeaddrinfo(addresses); }
-};
-using Addresses = std::unique_ptr<addrinfo, FreeAddresses>;
+using Addresses = std::unique_ptr<addrinfo, Destroyer<freeaddrinfo>>;
 
 Addresses look_up(const std::string& host, int port) {
   addrinfo hints{};

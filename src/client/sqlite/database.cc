@@ -1,5 +1,7 @@
 #include "client/sqlite/database.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <thread>
 #include <utility>

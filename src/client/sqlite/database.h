@@ -2,7 +2,6 @@
 #pragma once
 
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <atomic>
 #include <chrono>
@@ -16,7 +15,6 @@
 #include <utility>
 
 #include "base/connection_pool.h"
-#include "base/process.h"
 #include "base/sql_text.h"
 #include "client/sqlite/statement.h"
 #include "outbox/error.h"
@@ -76,23 +74,16 @@ struct FileIdentity {
 
 // The place of a database, the turn to write in it, and how its connections are set up. They
 // keep it alive. Constant once it is in use, but for `turn`; thread-safe.
-struct DatabaseContext : SqlContext {
+struct DatabaseContext : ConnectionContext {
   std::string path{};                         // as given, perhaps a URI
   std::string file{};                         // the file behind it, absolute
   std::optional<FileIdentity> identity{};     // of that file; absent while it is opened
-  std::string description{};                  // for messages
   std::chrono::milliseconds wait_timeout{0};  // for the turn, and for other processes
   bool synchronous = true;                    // a commit waits for the disk
-  pid_t pid = getpid();
 
   mutable WriteTurn turn{};
 
-  const std::string& where() const override { return description; }
   bool may_prepare() const override { return true; }
-
-  // Throws MisuseError in a child made by fork(): SQLite's handles do not
-  // survive it.
-  void check_process() const { check_not_forked(pid, description); }
 
   // Whether the file at the path is no longer the one that the store has opened. What is
   // written to that one is lost with the last connection to it.

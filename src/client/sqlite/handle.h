@@ -7,21 +7,14 @@
 #include <memory>
 #include <string_view>
 
+#include "base/handle.h"
 #include "base/sql_text.h"
 
 namespace outbox::sqlite {
 
-struct CloseDatabase {
-  // v2: a statement that the user left open on our handle delays the close
-  // instead of failing it.
-  void operator()(sqlite3* db) const noexcept { sqlite3_close_v2(db); }
-};
-using DatabaseHandle = std::unique_ptr<sqlite3, CloseDatabase>;
-
-struct FinalizeStatement {
-  void operator()(sqlite3_stmt* statement) const noexcept { sqlite3_finalize(statement); }
-};
-using StatementHandle = std::unique_ptr<sqlite3_stmt, FinalizeStatement>;
+// v2: a statement that the user left open on our handle delays the close instead of failing it.
+using DatabaseHandle = std::unique_ptr<sqlite3, Destroyer<sqlite3_close_v2>>;
+using StatementHandle = std::unique_ptr<sqlite3_stmt, Destroyer<sqlite3_finalize>>;
 
 // Throws what `code`, an extended one, means for the caller: RetryableError for what passes
 // (busy, disk full, input/output), PermanentError for a database that can't be

@@ -8,11 +8,10 @@
 // choice: its statistics are those of yesterday's table.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string_view>
 
+#include "base/sql_text.h"
 #include "client/mysql/literal.h"
 #include "client/mysql/statement.h"
 #include "model/event_row.h"
@@ -83,18 +82,7 @@ inline constexpr std::string_view kInsertRow =
     " if(?, utc_timestamp(6), NULL))";
 
 template <std::size_t Rows>
-constexpr auto insert_text() {
-  std::array<char, kInsertHead.size() + Rows*(kInsertRow.size() + 1) - 1> text{};
-  auto end = std::copy(kInsertHead.begin(), kInsertHead.end(), text.begin());
-  for (std::size_t row = 0; row < Rows; ++row) {
-    if (row > 0) *end++ = ',';
-    end = std::copy(kInsertRow.begin(), kInsertRow.end(), end);
-  }
-  return text;
-}
-
-template <std::size_t Rows>
-inline constexpr auto kInsertText = insert_text<Rows>();
+inline constexpr auto kInsertText = kRepeatedRow<kInsertHead, kInsertRow, Rows>;
 
 }  // namespace internal
 

@@ -6,11 +6,10 @@
 // 3 DEAD. A test checks that no read of the engine scans or sorts.
 #pragma once
 
-#include <algorithm>
-#include <array>
 #include <cstddef>
 #include <string_view>
 
+#include "base/sql_text.h"
 #include "client/sqlite/statement.h"
 
 namespace outbox::sqlite {
@@ -35,18 +34,7 @@ inline constexpr std::string_view kInsertHead =
 inline constexpr std::string_view kInsertRow = "(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)";
 
 template <std::size_t Rows>
-constexpr auto insert_text() {
-  std::array<char, kInsertHead.size() + Rows*(kInsertRow.size() + 1) - 1> text{};
-  auto end = std::copy(kInsertHead.begin(), kInsertHead.end(), text.begin());
-  for (std::size_t row = 0; row < Rows; ++row) {
-    if (row > 0) *end++ = ',';
-    end = std::copy(kInsertRow.begin(), kInsertRow.end(), end);
-  }
-  return text;
-}
-
-template <std::size_t Rows>
-inline constexpr auto kInsertText = insert_text<Rows>();
+inline constexpr auto kInsertText = kRepeatedRow<kInsertHead, kInsertRow, Rows>;
 
 }  // namespace internal
 
