@@ -1,8 +1,29 @@
 #include "model/shards.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "outbox/error.h"
 
 namespace outbox {
+
+void OwnedShards::set(const Lease& lease) {
+  std::vector<int> owned = lease.shards;
+  owned.insert(owned.end(), lease.draining.begin(), lease.draining.end());
+  for (const int shard : owned) {
+    if (!contains(shard)) generations_.gained(shard);
+  }
+  shards_ = std::move(owned);
+}
+
+void OwnedShards::check(int shard) const {
+  if (contains(shard)) return;
+  throw MisuseError("shard " + std::to_string(shard) + " is not draining: it is not owned");
+}
+
+bool OwnedShards::contains(int shard) const {
+  return std::find(shards_.begin(), shards_.end(), shard) != shards_.end();
+}
 
 void Floor::rewind(Seq seq) {
   const Seq floor = std::max<Seq>(seq - 1, 0);

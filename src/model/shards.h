@@ -36,6 +36,27 @@ class ShardGenerations {
   PerShard<Atomic<std::uint64_t>> counts_{};
 };
 
+// The shards that an instance owns by its last lease. Used by one thread at a time.
+class OwnedShards {
+ public:
+  explicit OwnedShards(ShardGenerations& generations) : generations_(generations) {}
+
+  // What was owned all the time need not be read from the beginning.
+  void set(const Lease& lease);
+
+  // Throws MisuseError unless it is one of them.
+  void check(int shard) const;
+
+  void erase(int shard) { std::erase(shards_, shard); }
+  void clear() { shards_.clear(); }
+
+ private:
+  bool contains(int shard) const;
+
+  ShardGenerations& generations_;
+  std::vector<int> shards_;
+};
+
 // Finished rows leave dead entries at the beginning of the index, and to walk over
 // hundreds of thousands of them costs a poll milliseconds. So a read begins at a
 // floor, below which nothing can still appear.

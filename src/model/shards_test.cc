@@ -2,10 +2,32 @@
 
 #include <gtest/gtest.h>
 
+#include "outbox/error.h"
+
 namespace outbox {
 namespace {
 
 using Writers = std::vector<Floor::Writer>;
+
+TEST(OwnedShards, WhatWasOwnedAllTheTimeIsNotGained) {
+  ShardGenerations generations;
+  OwnedShards owned(generations);
+  owned.set({.shards = {1, 2}});
+  owned.set({.shards = {2}, .draining = {3}});
+  for (const int shard : {1, 2, 3}) EXPECT_EQ(generations.of(shard), 1U) << shard;
+  owned.erase(2);
+  owned.set({.shards = {2}, .draining = {3}});
+  EXPECT_EQ(generations.of(2), 2U);
+  EXPECT_EQ(generations.of(3), 1U);
+}
+
+TEST(OwnedShards, AnotherShardCannotBeReleased) {
+  ShardGenerations generations;
+  OwnedShards owned(generations);
+  owned.set({.draining = {3}});
+  EXPECT_NO_THROW(owned.check(3));
+  EXPECT_THROW(owned.check(4), MisuseError);
+}
 
 TEST(FloorTest, StaysAtTheBottomUntilSomethingIsSettled) {
   Floor floor;

@@ -108,8 +108,8 @@ Ownership::Ownership(StoreConfigPtr config, const InstanceOptions& options, std:
       owner_(std::move(owner)),
       host_(host_name()),
       stamp_(process_stamp()),
-      generations_(gains),
-      database_(std::move(config)) {
+      database_(std::move(config)),
+      owned_(gains) {
   database_.limit_calls(call_limit(options_.lease));
   database_.limit_idle(options_.lease);
   database_.stay_young();
@@ -325,31 +325,18 @@ Lease Ownership::lease_of(const State& state) {
       told_.push_back(shard.number);
     }
   }
-  note_generations(lease);
+  owned_.set(lease);
   const bool stands_by = lease.shards.empty() && lease.draining.empty();
   lease.epoch = stands_by ? 0 : epoch_;
   return lease;
 }
 
-// What was owned all the time need not be read from the beginning.
-void Ownership::note_generations(const Lease& lease) {
-  std::vector<int> owned = lease.shards;
-  owned.insert(owned.end(), lease.draining.begin(), lease.draining.end());
-  for (const int shard : owned) {
-    const bool had = std::find(owned_.begin(), owned_.end(), shard) != owned_.end();
-    if (!had) generations_.gained(shard);
-  }
-  owned_ = std::move(owned);
-}
-
 void Ownership::release(int shard) {
-  if (std::find(owned_.begin(), owned_.end(), shard) == owned_.end()) {
-    throw MisuseError("shard " + std::to_string(shard) + " is not draining: it is not owned");
-  }
+  owned_.check(shard);
   retry_on_deadlock(database_, [&] {
     return database_.run(sql::kRelease, shard, epoch_, epoch_, registered_name_);
   });
-  std::erase(owned_, shard);
+  owned_.erase(shard);
   std::erase(told_, shard);
 }
 

@@ -107,14 +107,12 @@ class Ownership {
   Changes wanted(const State& state) const;
   Lease lease_of(const State& state);
   void forget_told(State& state);
-  void note_generations(const Lease& lease);
 
   // Constant after construction.
   const InstanceOptions options_;
   const std::string owner_;
   const std::string host_;
   const std::string stamp_;  // of this process
-  ShardGenerations& generations_;
 
   Database database_;
   Registration registration_;
@@ -128,7 +126,7 @@ class Ownership {
   // That it is registered in, as of the last renewal.
   History history_;
 
-  std::vector<int> owned_;
+  OwnedShards owned_;
 
   // Shards whose candidates renew() has told of, to be forgotten.
   std::vector<int> told_;

@@ -32,8 +32,8 @@ Ownership::Ownership(StoreConfigPtr config, const InstanceOptions& options, std:
     : options_(options),
       owner_(std::move(owner)),
       stamp_(process_stamp()),
-      generations_(gains),
-      database_(std::move(config)) {
+      database_(std::move(config)),
+      owned_(gains) {
   database_.limit_calls(call_limit(options_.lease));
 }
 
@@ -55,7 +55,7 @@ Lease Ownership::renew() {
   }
   told_.clear();
   for (const Lease::Inherited& inherited : lease.inherited) told_.push_back(inherited.shard);
-  note_generations(lease);
+  owned_.set(lease);
   const bool stands_by = lease.shards.empty() && lease.draining.empty();
   lease.epoch = stands_by ? 0 : epoch_;
   return lease;
@@ -183,23 +183,10 @@ Ownership::Answer Ownership::read(const std::vector<Result>& results, std::size_
   return answer;
 }
 
-// What was owned all the time need not be read from the beginning.
-void Ownership::note_generations(const Lease& lease) {
-  std::vector<int> owned = lease.shards;
-  owned.insert(owned.end(), lease.draining.begin(), lease.draining.end());
-  for (const int shard : owned) {
-    const bool had = std::find(owned_.begin(), owned_.end(), shard) != owned_.end();
-    if (!had) generations_.gained(shard);
-  }
-  owned_ = std::move(owned);
-}
-
 void Ownership::release(int shard) {
-  if (std::find(owned_.begin(), owned_.end(), shard) == owned_.end()) {
-    throw MisuseError("shard " + std::to_string(shard) + " is not draining: it is not owned");
-  }
+  owned_.check(shard);
   database_.session().run_at_once(sql::kRelease, owner_, shard);
-  std::erase(owned_, shard);
+  owned_.erase(shard);
 }
 
 void Ownership::leave() {

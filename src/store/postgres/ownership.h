@@ -53,19 +53,17 @@ class Ownership {
   void add_leaving(std::vector<Call>& calls) const;
   bool tells_history();
   void begin_anew();
-  void note_generations(const Lease& lease);
 
   // Constant after construction.
   const InstanceOptions options_;
   const std::string owner_;
   const std::string stamp_;  // of this process
-  ShardGenerations& generations_;
 
   Database database_;
   std::int64_t epoch_ = 0;       // 0: not registered
   std::int64_t last_epoch_ = 0;  // that it ever had
   bool registered_ = false;      // or may be, as far as it knows
-  std::vector<int> owned_;
+  OwnedShards owned_;
 
   // Its place is the server's timeline then; and whether the one of this connection tells.
   Registration registration_;
