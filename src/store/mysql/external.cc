@@ -14,8 +14,8 @@
 #include "base/sql_text.h"
 #include "client/mysql/literal.h"
 #include "client/mysql/session.h"
-#include "model/external_connection.h"
 #include "outbox/error.h"
+#include "store/common/external.h"
 #include "store/mysql/connection.h"
 #include "store/mysql/mysql_store.h"
 
@@ -46,51 +46,37 @@ void check_same_tables(Session& session) {
   config.places.add(place);
 }
 
-class MysqlConnection final : public ExternalConnection {
+class MysqlConnection final : public ExternalSession<Session> {
  public:
   MysqlConnection(MYSQL* conn, const StoreConfigPtr& config)
-      : session_(conn, config, config->max_packet, Session::Prepare::never) {}
+      : ExternalSession(conn, config, config->max_packet, Session::Prepare::never) {}
 
   // An error does not say what it has left of the transaction (nothing, if it was a
   // deadlock); the next answer does.
   bool in_transaction() const override {
     // Errors say nothing about the transaction. That of a statement of ours was forgotten by
     // the library when the statement was closed.
-    if (mysql_errno(session_.handle()) != 0 || session_.last_failure().ended_transaction()) {
-      checked_session().run_text("DO 0", "look at the connection");
-      session_.forget_failure();
+    Session& own = unchecked_session();
+    if (mysql_errno(own.handle()) != 0 || own.last_failure().ended_transaction()) {
+      session().run_text("DO 0", "look at the connection");
+      own.forget_failure();
     }
     unsigned status = 0;
-    mariadb_get_infov(session_.handle(), MARIADB_CONNECTION_SERVER_STATUS, &status);
+    mariadb_get_infov(own.handle(), MARIADB_CONNECTION_SERVER_STATUS, &status);
     return (status & SERVER_STATUS_IN_TRANS) != 0 || (status & SERVER_STATUS_AUTOCOMMIT) == 0;
   }
 
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
-    Session& session = checked_session();
+    Session& own = session();
     if (!in_transaction()) {
       throw MisuseError("an event was to be written outside a transaction (" +
-                        config_of(session).description +
+                        config_of(own).description +
                         ", an external connection): run BEGIN on it first; after a deadlock the "
                         "server has rolled back, so start over");
     }
-    check_same_tables(session);
-    return insert_rows(session, events, options);
+    check_same_tables(own);
+    return insert_rows(own, events, options);
   }
-
-  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override {
-    return checked_session().execute(sql, values);
-  }
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override {
-    return checked_session().query(sql, values);
-  }
-
- private:
-  Session& checked_session() const {
-    config_of(session_).check_process();
-    return session_;
-  }
-
-  mutable Session session_;
 };
 
 }  // namespace
@@ -245,20 +231,12 @@ class MysqlDialect final : public ExecutorDialect {
     return std::make_unique<Plan>(config_, seq_step_, events, options);
   }
 
-  // Whether backslashes escape in quotes is the session's setting, which nobody can ask for.
   std::string written(std::string_view sql, std::span<const Parameter> values) const override {
     config_->check_process();
-    refuse_transaction_control(sql);
-    if (values.empty()) return std::string(sql);
-    std::vector<std::string> literals;
-    literals.reserve(values.size());
-    for (const Parameter& value : values) literals.push_back(literal(value));
-    const bool is_plain = sql.find('\\') == std::string_view::npos;
-    std::string text = filled_in(sql, true, literals);
-    if (is_plain || text == filled_in(sql, false, literals)) return text;
-    throw MisuseError("which placeholders " + quote(sql) +
-                      " has depends on the SQL mode (NO_BACKSLASH_ESCAPES), which an executor "
-                      "cannot tell: pass the text with the backslash as a value");
+    const auto fill = [&](bool backslashes, std::span<const std::string> literals) {
+      return filled_in(sql, backslashes, literals);
+    };
+    return statement_text(sql, values, literal, fill, "the SQL mode (NO_BACKSLASH_ESCAPES)");
   }
 
  private:

@@ -10,12 +10,13 @@
 #include <variant>
 #include <vector>
 
+#include "base/hex.h"
 #include "base/quote.h"
 #include "base/sql_text.h"
 #include "client/postgres/session.h"
 #include "client/postgres/user_statement.h"
-#include "model/external_connection.h"
 #include "outbox/error.h"
+#include "store/common/external.h"
 #include "store/postgres/connection.h"
 #include "store/postgres/postgres_store.h"
 #include "store/postgres/sql.h"
@@ -49,48 +50,39 @@ void check_same_database(Session& session) {
 
 // Most users make one for a transaction and forget it: only who uses it again has
 // the statement prepared.
-class PostgresConnection final : public ExternalConnection {
+class PostgresConnection final : public ExternalSession<Session> {
  public:
   PostgresConnection(PGconn* conn, StoreConfigPtr config)
-      : session_(conn, std::move(config), Session::Prepare::from_second_use) {}
+      : ExternalSession(conn, std::move(config), Session::Prepare::from_second_use) {}
   ~PostgresConnection() override {
-    if (getpid() == config_of(session_).pid) session_.forget_statements();
+    Session& own = unchecked_session();
+    if (getpid() == config_of(own).pid) own.forget_statements();
   }
 
-  bool in_transaction() const override { return checked_session().in_transaction(); }
+  bool in_transaction() const override { return session().in_transaction(); }
 
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
-    Session& session = checked_session();
-    if (!session.in_transaction()) {
-      const bool has_failed = PQtransactionStatus(session.handle()) == PQTRANS_INERROR;
+    Session& own = session();
+    if (!own.in_transaction()) {
+      const bool has_failed = PQtransactionStatus(own.handle()) == PQTRANS_INERROR;
       throw MisuseError(
           "an event was to be written " +
           std::string(has_failed ? "in a transaction that has failed" : "outside a transaction") +
-          " (" + config_of(session).description + ", an external connection): " +
+          " (" + config_of(own).description + ", an external connection): " +
           (has_failed ? "roll back first" : "run BEGIN on it first"));
     }
-    check_same_database(session);
-    return insert_rows(session, Insertion(events, options, config_of(session).options));
-  }
-
-  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override {
-    return checked_session().execute(sql, values);
-  }
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override {
-    return checked_session().query(sql, values);
+    check_same_database(own);
+    return insert_rows(own, Insertion(events, options, config_of(own).options));
   }
 
  private:
-  Session& checked_session() const {
-    config_of(session_).check_process();
-    if (PQpipelineStatus(session_.handle()) != PQ_PIPELINE_OFF) {
-      throw MisuseError("the external connection is in pipeline mode (" +
-                        config_of(session_).description + "): leave it before writing events");
-    }
-    return session_;
+  void check_usable() const override {
+    ExternalSession::check_usable();
+    if (PQpipelineStatus(unchecked_session().handle()) == PQ_PIPELINE_OFF) return;
+    throw MisuseError("the external connection is in pipeline mode (" +
+                      config_of(unchecked_session()).description +
+                      "): leave it before writing events");
   }
-
-  mutable Session session_;
 };
 
 }  // namespace
@@ -158,14 +150,9 @@ class Texts {
   static std::string element(OptionalText bytes) {
     if (!bytes) return "NULL";
     if (bytes->empty()) return R"("")";
-    constexpr std::string_view kDigits = "0123456789abcdef";
     std::string text;
     text.reserve(bytes->size() * 2);
-    for (const char byte : *bytes) {
-      const auto value = static_cast<unsigned char>(byte);
-      text.push_back(kDigits[value >> 4]);
-      text.push_back(kDigits[value & 15]);
-    }
+    append_hex(text, *bytes);
     return text;
   }
 
@@ -253,22 +240,12 @@ class PostgresDialect final : public ExecutorDialect {
     return std::make_unique<Plan>(config_, sql_, events, options);
   }
 
-  // Whether backslashes escape in quotes is the session's setting, which nobody can ask for.
   std::string written(std::string_view sql, std::span<const Parameter> values) const override {
     config_->check_process();
-    refuse_transaction_control(sql);
-    if (values.empty()) return std::string(sql);
-    std::vector<std::string> literals;
-    literals.reserve(values.size());
-    for (const Parameter& value : values) literals.push_back(literal(value));
-    std::string text = filled_in(numbered(sql, false), false, literals);
-    if (sql.find('\\') != std::string_view::npos &&
-        text != filled_in(numbered(sql, true), true, literals)) {
-      throw MisuseError("which placeholders " + quote(sql) +
-                        " has depends on standard_conforming_strings, which an executor cannot "
-                        "tell: pass the text with the backslash as a value");
-    }
-    return text;
+    const auto fill = [&](bool backslashes, std::span<const std::string> literals) {
+      return filled_in(numbered(sql, backslashes), backslashes, literals);
+    };
+    return statement_text(sql, values, literal, fill, "standard_conforming_strings");
   }
 
  private:

@@ -1,10 +1,11 @@
+#include "store/common/external.h"
+
 #include <sys/stat.h>
 
 #include <string>
 #include <utility>
 #include <variant>
 
-#include "model/external_connection.h"
 #include "outbox/error.h"
 #include "outbox/sqlite.h"
 #include "store/sqlite/connection.h"
@@ -32,37 +33,22 @@ void check_same_database(sqlite3* db, const StoreConfig& config) {
   }
 }
 
-class SqliteConnection final : public ExternalConnection {
+class SqliteConnection final : public ExternalSession<Session> {
  public:
-  SqliteConnection(sqlite3* db, StoreConfigPtr config) : session_(db, std::move(config)) {}
+  SqliteConnection(sqlite3* db, StoreConfigPtr config) : ExternalSession(db, std::move(config)) {}
 
-  bool in_transaction() const override { return checked_session().in_transaction(); }
+  bool in_transaction() const override { return session().in_transaction(); }
 
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
-    Session& session = checked_session();
-    if (!session.in_transaction()) {
+    Session& own = session();
+    if (!own.in_transaction()) {
       throw MisuseError("an event was to be written outside a transaction (" +
-                        config_of(session).description +
+                        config_of(own).description +
                         ", an external connection): run BEGIN IMMEDIATE on it first");
     }
-    config_of(session).check_file();
-    return insert_rows(session, events, options);
+    config_of(own).check_file();
+    return insert_rows(own, events, options);
   }
-
-  std::int64_t execute(std::string_view sql, std::span<const Parameter> values) override {
-    return checked_session().execute(sql, values);
-  }
-  std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) override {
-    return checked_session().query(sql, values);
-  }
-
- private:
-  Session& checked_session() const {
-    config_of(session_).check_process();
-    return session_;
-  }
-
-  mutable Session session_;
 };
 
 }  // namespace
