@@ -169,5 +169,4 @@ TEST(Target, NamesTheParameterThatIsMissing) {
 }
 
 }  // namespace
-
 }  // namespace outbox::http

@@ -187,5 +187,4 @@ TEST(AlreadyApplied, ASuspicionIsRaisedAgain) {
 }
 
 }  // namespace
-
 }  // namespace outbox

@@ -135,5 +135,4 @@ TEST(UrlScheme, OfAMessageShowsNoMoreThanTheScheme) {
 }
 
 }  // namespace
-
 }  // namespace outbox

@@ -1,8 +1,10 @@
 // Order and completeness on servers, where a row takes its place in the table long before
-// anybody can see it.
+// anybody can see it; and Mode::ordered there: writers that take turns, in several processes, and
+// instances that die.
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <optional>
@@ -11,6 +13,7 @@
 #include <vector>
 
 #include "database.h"
+#include "fleet.h"
 #include "observer.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
@@ -22,6 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 using chaos::next_numbers;
+using counted::Fleet;
 
 constexpr std::chrono::seconds kPatience{60};
 
@@ -147,6 +151,46 @@ TEST_P(OrderTest, TwoWritersOfOneAggregateAndPlainSqlBetweenThemKeepItsOrder) {
 }
 
 OUTBOX_ON_EVERY_SERVER(OrderTest);
+
+// --- One order of all events ---
+
+constexpr std::size_t kEvents = 3'000;
+
+class OneOrderOfAllTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
+ protected:
+  void SetUp() override { OUTBOX_NEEDS_SERVICE(GetParam().server); }
+};
+
+TEST_P(OneOrderOfAllTest, IsThatOfWritersWhoTakeTurns) {
+  Fleet fleet(GetParam(), {.mode = Mode::ordered});
+  for (int n = 0; n < 2; ++n) fleet.start_instance(kEvents / 5);
+  fleet.start_writer(kEvents / 5);
+  for (int n = 0; n < 2; ++n) fleet.start_plain_writer(kEvents / 5);
+  const harness::Verdict verdict = fleet.finish(kEvents);
+  EXPECT_TRUE(verdict.clean()) << verdict;
+}
+
+TEST_P(OneOrderOfAllTest, IsKeptWhenTheOwnerIsKilledAndTheNextOneLosesItsLease) {
+  Fleet fleet(GetParam(), {.mode = Mode::ordered, .lease = 3s});
+  Fleet::Member& killed = fleet.start_instance();
+  fleet.wait_for_members(1);
+  Fleet::Member& stopped = fleet.start_instance();
+  fleet.wait_for_members(2);
+  fleet.start_writer(kEvents / 3);
+  fleet.start_plain_writer(kEvents / 3);
+  fleet.wait_for_arrivals(kEvents / 10);
+  killed.signal(SIGKILL);
+  fleet.wait_for_arrivals(kEvents / 4);
+  fleet.start_instance(kEvents / 3);
+  fleet.wait_for_members(2);
+  stopped.signal(SIGSTOP);
+  fleet.wait_until_forgotten(stopped);
+  stopped.signal(SIGCONT);
+  const harness::Verdict verdict = fleet.finish(kEvents, 1);
+  EXPECT_TRUE(verdict.clean()) << verdict;
+}
+
+OUTBOX_ON_EVERY_SERVER(OneOrderOfAllTest);
 
 }  // namespace
 }  // namespace outbox

@@ -443,5 +443,4 @@ TEST(OtlpJsonTest, ReadsHowManyWereRejected) {
 }
 
 }  // namespace
-
 }  // namespace outbox::otlp
