@@ -8,6 +8,7 @@
 #include "benchmarks.h"
 #include "drain.h"
 #include "events.h"
+#include "outbox/admin/admin.h"
 
 namespace outbox::bench {
 namespace {
@@ -41,7 +42,7 @@ class Together {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::minutes{1};
     const auto shards = static_cast<std::size_t>(stores_.front()->capabilities().shards);
     const auto settled = [&] {
-      const std::vector<Member> members = stores_.front()->members();
+      const std::vector<Member> members = stores_.front()->admin().members();
       std::size_t fair = 0;
       for (const Member& member : members) {
         if (member.shards.size() == shards / boxes_.size()) ++fair;

@@ -127,7 +127,7 @@ void run(const std::filesystem::path& folder) {
   expect(notices == 2, "the retry of the cache repeated a notice");
 
   // An operator replays the first event: old news to search, no second notice.
-  expect(store->replay(first), "the event cannot be replayed");
+  expect(store->admin().replay(first), "the event cannot be replayed");
   box.wake();
   expect(box.wait_idle(20s), "the event was not delivered again in time");
   expect(notices == 2, "a notice went out twice");

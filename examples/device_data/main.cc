@@ -155,7 +155,7 @@ void run(const std::filesystem::path& folder) {
   };
   expect(alarms() == 2, "there should be two alarms");
   const auto replayed =
-      store->replay({.status = {outbox::Status::done}, .type = "AlarmRaised"}, 0, 100);
+      store->admin().replay({.status = {outbox::Status::done}, .type = "AlarmRaised"}, 0, 100);
   expect(replayed.rows == 2, "both alarms should be delivered again");
   box.wake();
   expect(box.wait_idle(20s), "an alarm was not delivered again in time");

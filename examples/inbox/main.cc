@@ -61,7 +61,7 @@ void bill_once(const std::shared_ptr<outbox::Store>& store, outbox::Writer& writ
     tx.commit();
   }
   for (int delivery = 1; delivery <= 3; ++delivery) {
-    if (delivery > 1) store->replay(id);
+    if (delivery > 1) store->admin().replay(id);
     if (!box.wait_idle(20s)) throw std::runtime_error("the event was not delivered in time");
   }
   std::cout << "delivered 3 times, invoices: " << invoices(*store) << std::endl;

@@ -85,7 +85,7 @@ void run(const std::string& path) {
   const auto archived =
       store->connect()->query("SELECT count(*) FROM outbox_event_archive", {}).at(0);
   std::cout << "purged " << purged.done << ", archived " << archived.get<std::int64_t>(0)
-            << ", left " << store->count({}) << '\n';
+            << ", left " << store->admin().count({}) << '\n';
 }
 
 }  // namespace

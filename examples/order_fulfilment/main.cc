@@ -185,7 +185,7 @@ void run(const std::filesystem::path& folder) {
 
   std::int64_t again = 0;
   for (Service* each : {&orders, &stock, &shipping}) {
-    again += each->store->replay({.status = {outbox::Status::done}}, 0, 1'000).rows;
+    again += each->store->admin().replay({.status = {outbox::Status::done}}, 0, 1'000).rows;
     each->box->wake();
   }
   settle();

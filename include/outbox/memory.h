@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
+#include "outbox/admin/admin.h"
 #include "outbox/clock.h"
 #include "outbox/export.h"
-#include "outbox/spi/store.h"
 
 namespace outbox::memory {
 

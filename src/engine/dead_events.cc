@@ -92,37 +92,37 @@ DeadEvents::DeadEvents(std::shared_ptr<Store> store)
 
 std::vector<EventRecord> DeadEvents::query(EventFilter filter, std::size_t limit, Seq after) {
   filter.status = {Status::dead};
-  return store_->list(filter, after, limit);
+  return store_->admin().list(filter, after, limit);
 }
 
 std::int64_t DeadEvents::count(EventFilter filter) {
   filter.status = {Status::dead};
-  return store_->count(filter);
+  return store_->admin().count(filter);
 }
 
 std::vector<DeadGroup> DeadEvents::groups(const EventFilter& filter, std::size_t limit) {
-  return store_->dead_groups(filter, limit);
+  return store_->admin().dead_groups(filter, limit);
 }
 
 bool DeadEvents::replay(std::string_view event_id) {
   // The store would replay a DONE one too, which is not what is meant here.
-  const auto found = store_->find(event_id);
-  return found && found->row.status == Status::dead && store_->replay(event_id);
+  const auto found = store_->admin().find(event_id);
+  return found && found->row.status == Status::dead && store_->admin().replay(event_id);
 }
 
-bool DeadEvents::discard(std::string_view event_id) { return store_->discard(event_id); }
+bool DeadEvents::discard(std::string_view event_id) { return store_->admin().discard(event_id); }
 
 std::int64_t DeadEvents::replay_all(EventFilter filter, const BulkOptions& options) {
   const EventFilter dead = until_now(std::move(filter), Status::dead, store_->clock());
   return in_batches(options, store_->clock(), [&](Seq after, std::size_t limit) {
-    return store_->replay(dead, after, limit);
+    return store_->admin().replay(dead, after, limit);
   });
 }
 
 std::int64_t DeadEvents::discard_all(EventFilter filter, const BulkOptions& options) {
   const EventFilter dead = until_now(std::move(filter), Status::dead, store_->clock());
   return in_batches(options, store_->clock(), [&](Seq after, std::size_t limit) {
-    return store_->discard(dead, after, limit);
+    return store_->admin().discard(dead, after, limit);
   });
 }
 
@@ -134,7 +134,7 @@ std::int64_t DeadEvents::replay_done(EventFilter filter, const BulkOptions& opti
   }
   const EventFilter done = until_now(std::move(filter), Status::done, store_->clock());
   return in_batches(options, store_->clock(), [&](Seq after, std::size_t limit) {
-    return store_->replay(done, after, limit);
+    return store_->admin().replay(done, after, limit);
   });
 }
 

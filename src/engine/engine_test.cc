@@ -98,7 +98,7 @@ TEST_F(EngineAloneTest, WhatWasHandedOverAndIsOursAgainIsFoundWhenItsCallReturns
   engine->tick();
 
   // Its shard is given up, and comes back.
-  const int shard = store->find(id)->row.ref.shard;
+  const int shard = store->admin().find(id)->row.ref.shard;
   Lease without = lease;
   std::erase(without.shards, shard);
   without.draining.push_back(shard);

@@ -38,7 +38,7 @@ class LanesTest : public ::testing::Test {
     const auto store = memory::open();
     Writer writer{store};
     const std::string id = testing::write(writer, testing::order_event("1", "{}"));
-    Job made{.row = store->find(id)->row, .lane = kKey};
+    Job made{.row = store->admin().find(id)->row, .lane = kKey};
     made.row.ref.seq = seq;
     return made;
   }

@@ -172,7 +172,7 @@ TEST_F(OneShardTest, TheLaneOfAllEventsLiesInAllShardsUnderAKeyOfEach) {
   static_cast<void>(
       instance->apply(lease.epoch, updates(rows, StatusUpdate::Kind::hold, internal::kOnlyLane)));
   for (const std::string& id : all) {
-    const EventRecord record = *store->find(id);
+    const EventRecord record = *store->admin().find(id);
     EXPECT_EQ(record.hold, internal::only_lane(record.row.ref.shard));
   }
   const std::vector<HeldLane> lanes = instance->held_lanes(0, 0, 10);
@@ -221,7 +221,7 @@ TEST_F(OneShardTest, AnOperatorsActIsToldOfTheOneLane) {
   const Rows rows = instance->ready(lease.shards, 0, 100);
   static_cast<void>(
       instance->apply(lease.epoch, updates(rows, StatusUpdate::Kind::dead, internal::kOnlyLane)));
-  store->replay(all[2]);
+  store->admin().replay(all[2]);
   const LaneRef lane{.shard = 0, .key = internal::kOnlyLane};
   EXPECT_EQ(instance->unblocked(lease.shards, 10), std::vector{lane});
 }
@@ -297,7 +297,7 @@ TEST_F(BesideOthersTest, AnOrderedInstanceDeliversNothingWhileAPartOfTheShardsIs
   };
   // Of the younger one.
   const auto shards = [&] {
-    const std::vector<Member> members = store->members();
+    const std::vector<Member> members = store->admin().members();
     return members.size() == 2 ? members[1].shards.size() : 0;
   };
   ASSERT_TRUE(soon([&] { return shards() == 15; })) << "of one shard a call is running";

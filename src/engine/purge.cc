@@ -8,6 +8,7 @@
 #include "base/schedule.h"
 #include "base/thread.h"
 #include "base/time_text.h"
+#include "outbox/admin/admin.h"
 #include "outbox/error.h"
 
 namespace outbox {
@@ -63,8 +64,9 @@ class Purger::Impl {
 
   Purged preview() {
     Purged purged;
-    for_each_part(
-        purged, [&](Purgeable what, Time before) { return store_->count_purgeable(what, before); });
+    for_each_part(purged, [&](Purgeable what, Time before) {
+      return store_->admin().count_purgeable(what, before);
+    });
     return purged;
   }
 
@@ -91,7 +93,7 @@ class Purger::Impl {
     std::int64_t removed = 0;
     Changed step{.more = true};
     while (step.more && !stop.stop_requested()) {
-      step = store_->purge(what, before, step.through, options_.batch, options_.archive);
+      step = store_->admin().purge(what, before, step.through, options_.batch, options_.archive);
       removed += step.rows;
       if (step.more && sleep_for(options_.pause, stop)) break;
     }

@@ -25,7 +25,7 @@ class DispatcherTest : public EngineTest {
 
   // A row that is in the store, as a change feed would bring it.
   Row row(const std::string& aggregate_id) {
-    return store->find(write_elsewhere(order_event(aggregate_id, "{}")))->row;
+    return store->admin().find(write_elsewhere(order_event(aggregate_id, "{}")))->row;
   }
 
   bool becomes_done(const Row& row) {
@@ -304,7 +304,7 @@ TEST_F(WriterHookTest, WhatTheHotQueueCannotTakeIsLeftToWhoeverReads) {
   EXPECT_EQ(wakes, 0);
   const std::string second = write(*writer, order_event("2", "{}"));
   EXPECT_EQ(wakes, 1);
-  EXPECT_TRUE(on->enqueue_cold(store->find(second)->row)) << "it is not reserved any more";
+  EXPECT_TRUE(on->enqueue_cold(store->admin().find(second)->row)) << "it is not reserved any more";
   barrier.open();
   EXPECT_TRUE(eventually([&] { return status(second) == Status::done; }));
 }
@@ -407,7 +407,7 @@ class PollerTest : public EngineTest {
     return ids;
   }
 
-  std::string locked_by(const std::string& id) { return store->find(id)->locked_by; }
+  std::string locked_by(const std::string& id) { return store->admin().find(id)->locked_by; }
 
   std::shared_ptr<Instance> instance;
   std::shared_ptr<Collector> handler = std::make_shared<Collector>();

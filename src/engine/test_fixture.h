@@ -43,7 +43,7 @@ class EngineTest : public ::testing::Test {
     return write(writer, draft);
   }
 
-  Status status(const std::string& id) { return store->find(id)->row.status; }
+  Status status(const std::string& id) { return store->admin().find(id)->row.status; }
 
   ManualClock clock;
   RecordingLog log;

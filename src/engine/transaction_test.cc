@@ -64,9 +64,9 @@ TEST_F(WriterTest, WritesDeepBelowBeginAndReturnsTheIdsInOrder) {
   tx.commit();
   EXPECT_FALSE(writer.in_transaction());
   ASSERT_EQ(others.size(), 2u);
-  EXPECT_EQ(store->find(first)->row.event.payload(), "1");
-  EXPECT_EQ(store->find(others[0])->row.event.payload(), "2");
-  EXPECT_EQ(store->find(others[1])->row.event.payload(), "3");
+  EXPECT_EQ(store->admin().find(first)->row.event.payload(), "1");
+  EXPECT_EQ(store->admin().find(others[0])->row.event.payload(), "2");
+  EXPECT_EQ(store->admin().find(others[1])->row.event.payload(), "3");
   EXPECT_EQ(hook->told, (Texts{"write 1", "write 2 3", "commit 1 2 3"}));
 }
 
@@ -332,7 +332,7 @@ TEST_F(WriterTest, AThreadMayHaveATransactionOfItsOwnBesideOneThatItWasHanded) {
     own.commit();
     handed.rollback();
   }).join();
-  EXPECT_EQ(other.store().count({}), 1);
+  EXPECT_EQ(other.store().admin().count({}), 1);
 }
 
 TEST_F(WriterTest, ATransactionDestroyedByAnotherThreadIsRolledBackLikeAnyOther) {
@@ -344,7 +344,7 @@ TEST_F(WriterTest, ATransactionDestroyedByAnotherThreadIsRolledBackLikeAnyOther)
   EXPECT_TRUE(undone);
   EXPECT_FALSE(writer.in_transaction()) << "its own thread may begin the next one";
   writer.begin().commit();
-  EXPECT_FALSE(store->find(id));
+  EXPECT_FALSE(store->admin().find(id));
 }
 
 TEST_F(WriterTest, AnOpenSavepointKeepsTheCommitBack) {
@@ -369,7 +369,7 @@ TEST_F(WriterTest, OnTheUsersOwnConnectionTheTokenTellsOfTheCommitOnce) {
   token.committed();
   token.committed();
   EXPECT_EQ(hook->told, (Texts{"write 1", "commit 1"}));
-  EXPECT_TRUE(store->find(token.ids()[0]));
+  EXPECT_TRUE(store->admin().find(token.ids()[0]));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-#include "outbox/metrics.h"
+#include "outbox/telemetry/metrics.h"
 
 namespace outbox {
 

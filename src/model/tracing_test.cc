@@ -95,7 +95,7 @@ class TracingTest : public ::testing::Test {
     box->close();
   }
 
-  Headers headers(const std::string& id) { return store->find(id)->row.event.headers(); }
+  Headers headers(const std::string& id) { return store->admin().find(id)->row.event.headers(); }
 
   RecordingLog log;
   std::shared_ptr<Store> store = memory::open();

@@ -43,9 +43,9 @@ class TransactionalPublisherTest : public ::testing::Test {
 TEST_F(TransactionalPublisherTest, WritesInTheTransactionThatItIsGiven) {
   auto tx = writer.begin();
   const std::string id = publisher->publish(tx, an_order());
-  EXPECT_FALSE(store->find(id).has_value());
+  EXPECT_FALSE(store->admin().find(id).has_value());
   tx.commit();
-  const auto row = store->find(id);
+  const auto row = store->admin().find(id);
   ASSERT_TRUE(row.has_value());
   EXPECT_EQ(row->row.event.header("event-id"), id);
   EXPECT_EQ(outbox::from_event<OrderPlaced>(row->row.event), an_order());
@@ -55,7 +55,7 @@ TEST_F(TransactionalPublisherTest, FindsTheTransactionOfTheThread) {
   auto tx = writer.begin();
   const std::string id = publisher->publish(an_order());
   tx.rollback();
-  EXPECT_FALSE(store->find(id).has_value());
+  EXPECT_FALSE(store->admin().find(id).has_value());
 }
 
 TEST_F(TransactionalPublisherTest, OutsideATransactionItFailsAtOnce) {
@@ -79,7 +79,7 @@ TEST_F(TransactionalPublisherTest, PublishesSeveralAtOnce) {
   ASSERT_EQ(ids.size(), 11U);
   EXPECT_EQ(ids[9], "own-id");
   std::vector<Event> events;
-  for (const auto& id : ids) events.push_back(store->find(id).value().row.event);
+  for (const auto& id : ids) events.push_back(store->admin().find(id).value().row.event);
   EXPECT_EQ(types_of(events),
             (std::vector<std::string>{"OrderPlaced", "ShopClosed", "StockCounted", "ShopClosed",
                                       "ShopClosed", "ShopClosed", "ShopClosed", "ShopClosed",
@@ -95,7 +95,7 @@ TEST_F(TransactionalPublisherTest, IfOneOfSeveralIsWrongNoneIsWritten) {
   EXPECT_NE(error.find("OrderPlaced version 3: items[1].sku must be UTF-8"), std::string::npos)
       << error;
   tx.commit();
-  EXPECT_EQ(store->count({}), 0);
+  EXPECT_EQ(store->admin().count({}), 0);
 }
 
 // --- at once ---

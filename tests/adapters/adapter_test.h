@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "outbox/admin/admin.h"
 #include "outbox/error.h"
 #include "outbox/mysql.h"
 #include "outbox/postgres.h"
@@ -83,7 +84,7 @@ class AdapterTest : public ::testing::Test {
   }
 
   void expect_odd(const std::string& id, const Payload& payload) {
-    const auto found = store_->find(id);
+    const auto found = store_->admin().find(id);
     ASSERT_TRUE(found) << id;
     const Event& event = found->row.event;
     const Draft wanted = odd_draft(id, payload);
@@ -98,7 +99,7 @@ class AdapterTest : public ::testing::Test {
     EXPECT_EQ(event.occurred_at(), *wanted.occurred_at);
   }
 
-  std::int64_t rows() { return store_->count({}); }
+  std::int64_t rows() { return store_->admin().count({}); }
 
   std::shared_ptr<Store> store_;
   std::unique_ptr<Writer> writer_;

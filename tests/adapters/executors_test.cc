@@ -215,7 +215,7 @@ class AsyncTest : public PlacedAdapterTest<kind> {
     end.token.committed();
     EXPECT_EQ(hook_->committed, 1'203U);
     EXPECT_EQ(this->rows(), 1'203);
-    EXPECT_EQ(this->store_->list({}, 0, 3).at(2).row.event.id(), "2");
+    EXPECT_EQ(this->store_->admin().list({}, 0, 3).at(2).row.event.id(), "2");
   }
 
   void tells_of_failures() {

@@ -101,10 +101,10 @@ TEST_P(AdapterSuite, TheEventLivesAndDiesWithTheOwnersTransaction) {
   in_transaction([&](Connection& mine) {
     const WriteToken token = writer_->write(mine, draft("kept"));
     EXPECT_EQ(token.ids(), std::vector<std::string>{"kept"});
-    EXPECT_FALSE(store_->find("kept")) << "not committed yet";
+    EXPECT_FALSE(store_->admin().find("kept")) << "not committed yet";
   });
-  EXPECT_FALSE(store_->find("lost"));
-  EXPECT_TRUE(store_->find("kept"));
+  EXPECT_FALSE(store_->admin().find("lost"));
+  EXPECT_TRUE(store_->admin().find("kept"));
 }
 
 TEST_P(AdapterSuite, OutsideATransactionItFailsAtOnceAlsoForNothing) {
@@ -143,7 +143,7 @@ TEST_P(AdapterSuite, AnEventInsideARolledBackSavepointIsGoneAndTheOthersStay) {
     owner().run("ROLLBACK TO SAVEPOINT part");
     writer_->write(mine, draft("after"));
   });
-  EXPECT_FALSE(store_->find("inside"));
+  EXPECT_FALSE(store_->admin().find("inside"));
   EXPECT_EQ(rows(), 2);
 }
 
@@ -196,9 +196,9 @@ TEST_P(AdapterSuite, ManyEventsKeepTheirOrderAndTheirDelay) {
   drafts.back().deliver_after = std::chrono::hours{1};
   in_transaction([&](Connection& mine) { writer_->write_all(mine, std::move(drafts)); });
   EXPECT_EQ(rows(), 1203);
-  EXPECT_EQ(store_->list({}, 0, 3).at(2).row.event.id(), "2");
-  EXPECT_LT(store_->find("1202")->hold, 0);
-  EXPECT_EQ(store_->find("1201")->hold, 0);
+  EXPECT_EQ(store_->admin().list({}, 0, 3).at(2).row.event.id(), "2");
+  EXPECT_LT(store_->admin().find("1202")->hold, 0);
+  EXPECT_EQ(store_->admin().find("1201")->hold, 0);
 }
 
 TEST_P(AdapterSuite, TheAddressesAreThoseOfTheRows) {
@@ -206,7 +206,7 @@ TEST_P(AdapterSuite, TheAddressesAreThoseOfTheRows) {
   std::vector<RowRef> refs;
   in_transaction([&](Connection& mine) { refs = mine.insert(events, {}); });
   for (std::size_t i = 0; i < 2; ++i) {
-    const auto found = store_->find(events[i].id());
+    const auto found = store_->admin().find(events[i].id());
     EXPECT_EQ(found->row.ref.seq, refs.at(i).seq);
     EXPECT_EQ(found->row.ref.shard, refs.at(i).shard);
   }

@@ -91,34 +91,7 @@ class FaultyStore final : public Store {
   }
   bool has_pending() override { return inner_->has_pending(); }
   Counts counts() override { return inner_->counts(); }
-  std::optional<EventRecord> find(std::string_view event_id) override {
-    return inner_->find(event_id);
-  }
-  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return inner_->list(filter, after, limit);
-  }
-  std::int64_t count(const EventFilter& filter) override { return inner_->count(filter); }
-  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
-    return inner_->dead_groups(filter, limit);
-  }
-  bool replay(std::string_view event_id) override { return inner_->replay(event_id); }
-  bool discard(std::string_view event_id) override { return inner_->discard(event_id); }
-  Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return inner_->replay(filter, after, limit);
-  }
-  Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return inner_->discard(filter, after, limit);
-  }
-  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
-    return inner_->purge(what, before, after, limit, archive);
-  }
-  std::int64_t count_purgeable(Purgeable what, Time before) override {
-    return inner_->count_purgeable(what, before);
-  }
-  std::vector<Member> members() override { return inner_->members(); }
-  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
-    return inner_->held_aggregates(limit);
-  }
+  Admin& admin() override { return inner_->admin(); }
 
  private:
   // Constant after construction.

@@ -18,16 +18,18 @@ TEST_P(DeadEventsTest, AListIsNarrowedByEachFieldOfTheFilter) {
          event({.id = "aggregate", .aggregate_type = "Order", .aggregate_id = "7"}),
          event({.id = "tenant", .tenant_id = "acme"}),
          event({.id = "early", .occurred_at = now() - 1h})});
-  EXPECT_EQ(ids(store().list({}, 0, 100)), (Ids{"plain", "type", "aggregate", "tenant", "early"}));
-  EXPECT_EQ(ids(store().list({.type = "Other"}, 0, 100)), Ids{"type"});
-  EXPECT_EQ(ids(store().list({.aggregate_type = "Order"}, 0, 100)), Ids{"aggregate"});
-  EXPECT_EQ(ids(store().list({.aggregate_id = "7"}, 0, 100)), Ids{"aggregate"});
-  EXPECT_EQ(ids(store().list({.tenant_id = "acme"}, 0, 100)), Ids{"tenant"});
-  EXPECT_EQ(ids(store().list({.occurred = {.until = now() - 30min}}, 0, 100)), Ids{"early"});
-  EXPECT_EQ(ids(store().list({.type = "Other", .tenant_id = "acme"}, 0, 100)), Ids{});
-  EXPECT_EQ(store().count({.aggregate_type = std::string(kGlobalAggregate)}), 4);
-  EXPECT_EQ(store().count({}), 5);
-  EXPECT_EQ(store().count({.type = "other"}), 0) << "case counts";
+  EXPECT_EQ(ids(store().admin().list({}, 0, 100)),
+            (Ids{"plain", "type", "aggregate", "tenant", "early"}));
+  EXPECT_EQ(ids(store().admin().list({.type = "Other"}, 0, 100)), Ids{"type"});
+  EXPECT_EQ(ids(store().admin().list({.aggregate_type = "Order"}, 0, 100)), Ids{"aggregate"});
+  EXPECT_EQ(ids(store().admin().list({.aggregate_id = "7"}, 0, 100)), Ids{"aggregate"});
+  EXPECT_EQ(ids(store().admin().list({.tenant_id = "acme"}, 0, 100)), Ids{"tenant"});
+  EXPECT_EQ(ids(store().admin().list({.occurred = {.until = now() - 30min}}, 0, 100)),
+            Ids{"early"});
+  EXPECT_EQ(ids(store().admin().list({.type = "Other", .tenant_id = "acme"}, 0, 100)), Ids{});
+  EXPECT_EQ(store().admin().count({.aggregate_type = std::string(kGlobalAggregate)}), 4);
+  EXPECT_EQ(store().admin().count({}), 5);
+  EXPECT_EQ(store().admin().count({.type = "other"}), 0) << "case counts";
 }
 
 TEST_P(DeadEventsTest, AListIsNarrowedByStatusAlsoBySeveral) {
@@ -46,8 +48,8 @@ TEST_P(DeadEventsTest, AListIsNarrowedByStatusAlsoBySeveral) {
       {{Status::pending, Status::dead}, {"new", "dead", "blocking", "delayed"}},
   };
   for (const auto& [status, wanted] : expected) {
-    EXPECT_EQ(ids(store().list({.status = status}, 0, 100)), wanted);
-    EXPECT_EQ(store().count({.status = status}), static_cast<std::int64_t>(wanted.size()));
+    EXPECT_EQ(ids(store().admin().list({.status = status}, 0, 100)), wanted);
+    EXPECT_EQ(store().admin().count({.status = status}), static_cast<std::int64_t>(wanted.size()));
   }
 }
 
@@ -64,7 +66,7 @@ TEST_P(DeadEventsTest, AListComesInPagesByTheOrderOfTheRows) {
     Ids read;
     Seq after = 0;
     for (;;) {
-      const auto page = store().list({.status = status}, after, 10);
+      const auto page = store().admin().list({.status = status}, after, 10);
       EXPECT_LE(page.size(), 10u);
       for (const auto& record : page) read.push_back(record.row.event.id());
       if (page.empty()) break;
@@ -72,14 +74,14 @@ TEST_P(DeadEventsTest, AListComesInPagesByTheOrderOfTheRows) {
     }
     EXPECT_EQ(read, all);
   }
-  EXPECT_TRUE(store().list({}, 0, 0).empty());
+  EXPECT_TRUE(store().admin().list({}, 0, 0).empty());
 }
 
 TEST_P(DeadEventsTest, ARecordInAListIsWhatFindTells) {
   write(event({.id = "e", .headers = {{"k", "v"}}, .payload = bytes(std::string("\0\xff", 2))}));
   const Owner owner = own_everything();
   apply(owner, {dead("e", "gave up")});
-  const EventRecord listed = store().list({.status = {Status::dead}}, 0, 10).at(0);
+  const EventRecord listed = store().admin().list({.status = {Status::dead}}, 0, 10).at(0);
   const EventRecord found = record("e");
   EXPECT_EQ(listed.row.event.payload(), found.row.event.payload());
   EXPECT_EQ(listed.row.event.headers(), found.row.event.headers());
@@ -99,30 +101,32 @@ TEST_P(DeadEventsTest, NoCharacterOfAFilterIsSpecial) {
   const Owner owner = own_everything();
   for (const std::string& error : errors) apply(owner, {dead(error, "failed: " + error + "!")});
   for (const std::string& error : errors) {
-    EXPECT_EQ(ids(store().list({.error_contains = error}, 0, 10)), Ids{error});
-    EXPECT_EQ(store().count({.status = {Status::dead}, .error_contains = error}), 1) << error;
+    EXPECT_EQ(ids(store().admin().list({.error_contains = error}, 0, 10)), Ids{error});
+    EXPECT_EQ(store().admin().count({.status = {Status::dead}, .error_contains = error}), 1)
+        << error;
   }
-  EXPECT_EQ(store().count({.error_contains = "%"}), 1);
-  EXPECT_EQ(store().count({.error_contains = "_"}), 1);
-  EXPECT_EQ(store().count({.error_contains = "FAILED"}), 0) << "case counts";
-  EXPECT_EQ(store().count({.type = "' OR '1'='1"}), 0);
-  EXPECT_EQ(store().count({.aggregate_id = "%"}), 0);
+  EXPECT_EQ(store().admin().count({.error_contains = "%"}), 1);
+  EXPECT_EQ(store().admin().count({.error_contains = "_"}), 1);
+  EXPECT_EQ(store().admin().count({.error_contains = "FAILED"}), 0) << "case counts";
+  EXPECT_EQ(store().admin().count({.type = "' OR '1'='1"}), 0);
+  EXPECT_EQ(store().admin().count({.aggregate_id = "%"}), 0);
 }
 
 TEST_P(DeadEventsTest, ATimeRangeHoldsItsBeginningAndNotItsEnd) {
   const Time begin = now();
   write({event({.id = "a"}), event({.id = "b", .occurred_at = begin + 1h})});
-  EXPECT_EQ(ids(store().list({.occurred = {.from = begin, .until = begin + 1h}}, 0, 9)), Ids{"a"});
-  EXPECT_EQ(ids(store().list({.occurred = {.from = begin + 1h}}, 0, 9)), Ids{"b"});
-  EXPECT_EQ(store().count({.occurred = {.from = begin + 1h, .until = begin}}), 0);
+  EXPECT_EQ(ids(store().admin().list({.occurred = {.from = begin, .until = begin + 1h}}, 0, 9)),
+            Ids{"a"});
+  EXPECT_EQ(ids(store().admin().list({.occurred = {.from = begin + 1h}}, 0, 9)), Ids{"b"});
+  EXPECT_EQ(store().admin().count({.occurred = {.from = begin + 1h, .until = begin}}), 0);
 
   const Owner owner = own_everything();
   apply(owner, {dead("a")});
   const Time died = *record("a").done_at;
-  EXPECT_EQ(ids(store().list({.finished = {.from = died}}, 0, 9)), Ids{"a"})
+  EXPECT_EQ(ids(store().admin().list({.finished = {.from = died}}, 0, 9)), Ids{"a"})
       << "what is not finished has no such time";
-  EXPECT_EQ(store().count({.finished = {.until = died}}), 0);
-  EXPECT_EQ(store().count({.finished = {.until = died + 1us}}), 1);
+  EXPECT_EQ(store().admin().count({.finished = {.until = died}}), 0);
+  EXPECT_EQ(store().admin().count({.finished = {.until = died + 1us}}), 1);
 }
 
 TEST_P(DeadEventsTest, GroupsTellWhatEventsDiedOf) {
@@ -138,7 +142,7 @@ TEST_P(DeadEventsTest, GroupsTellWhatEventsDiedOf) {
   advance(1min);
   apply(owner, {dead("2", "timeout"), dead("3", "refused", 5), dead("4", lengthy)});
 
-  const auto groups = store().dead_groups({}, 10);
+  const auto groups = store().admin().dead_groups({}, 10);
   ASSERT_EQ(groups.size(), 3u);
   EXPECT_EQ(groups[0].aggregate_type, "Order");
   EXPECT_EQ(groups[0].type, "Happened");
@@ -153,11 +157,14 @@ TEST_P(DeadEventsTest, GroupsTellWhatEventsDiedOf) {
     EXPECT_EQ(group.error, lengthy.substr(0, 400)) << "200 characters of two bytes";
     EXPECT_EQ(group.example_id, "4");
   }
-  EXPECT_EQ(store().dead_groups({}, 1).size(), 1u);
-  EXPECT_EQ(
-      store().dead_groups({.status = {Status::pending}, .error_contains = "refused"}, 9).size(), 1u)
+  EXPECT_EQ(store().admin().dead_groups({}, 1).size(), 1u);
+  EXPECT_EQ(store()
+                .admin()
+                .dead_groups({.status = {Status::pending}, .error_contains = "refused"}, 9)
+                .size(),
+            1u)
       << "groups are of dead events, whatever the status says";
-  EXPECT_TRUE(store().dead_groups({.error_contains = "nothing"}, 9).empty());
+  EXPECT_TRUE(store().admin().dead_groups({.error_contains = "nothing"}, 9).empty());
 }
 
 TEST_P(DeadEventsTest, CountsTellWhatWaitsForWhat) {
@@ -195,7 +202,7 @@ TEST_P(DeadEventsTest, ADeliveredEventCanBeReplayedToo) {
   const Owner owner = own_everything();
   apply(owner, {update("e", Kind::done)});
   advance(1h);
-  EXPECT_TRUE(store().replay("e"));
+  EXPECT_TRUE(store().admin().replay("e"));
   const EventRecord read = record("e");
   EXPECT_EQ(read.row.status, Status::pending);
   EXPECT_EQ(read.done_at, std::nullopt);
@@ -209,7 +216,7 @@ TEST_P(DeadEventsTest, BulkReplayTakesTheDeadThatMatchAndNothingElse) {
   const Owner owner = own_everything();
   apply(owner, {update("retry", Kind::retry), update("done", Kind::done), dead("a", "timeout"),
                 dead("b", "refused"), dead("c", "timeout")});
-  const Changed step = store().replay({.error_contains = "timeout"}, 0, 100);
+  const Changed step = store().admin().replay({.error_contains = "timeout"}, 0, 100);
   EXPECT_EQ(step.rows, 2);
   EXPECT_FALSE(step.more);
   EXPECT_EQ(step.through, ref("c").seq);
@@ -230,9 +237,9 @@ TEST_P(DeadEventsTest, BulkReplayLeavesUnfinishedEventsAloneEvenIfAskedFor) {
   StatusUpdate retry = update("retry", Kind::retry);
   retry.attempts = 3;
   apply(owner, {retry, dead("dead")});
-  EXPECT_EQ(store().replay({.status = {Status::pending, Status::retry}}, 0, 100).rows, 0);
+  EXPECT_EQ(store().admin().replay({.status = {Status::pending, Status::retry}}, 0, 100).rows, 0);
   EXPECT_EQ(record("retry").row.attempts, 3);
-  EXPECT_EQ(store().replay({.status = {Status::retry, Status::dead}}, 0, 100).rows, 1);
+  EXPECT_EQ(store().admin().replay({.status = {Status::retry, Status::dead}}, 0, 100).rows, 1);
   EXPECT_EQ(record("retry").row.attempts, 3);
   EXPECT_EQ(record("dead").row.status, Status::pending);
 }
@@ -243,9 +250,10 @@ TEST_P(DeadEventsTest, DeliveredEventsAreReplayedInBulkOnlyWhenNamed) {
   const Owner owner = own_everything();
   apply(owner,
         {update("a", Kind::done), update("b", Kind::done), update("c", Kind::done), dead("d")});
-  EXPECT_EQ(store().replay({}, 0, 100).rows, 1) << "the dead one";
+  EXPECT_EQ(store().admin().replay({}, 0, 100).rows, 1) << "the dead one";
   EXPECT_EQ(record("d").row.status, Status::pending);
-  EXPECT_EQ(store().replay({.status = {Status::done}, .aggregate_id = "1"}, 0, 100).rows, 2);
+  EXPECT_EQ(store().admin().replay({.status = {Status::done}, .aggregate_id = "1"}, 0, 100).rows,
+            2);
   EXPECT_EQ(record("c").row.status, Status::done);
   // Two of one aggregate, due at one moment, come in their old order.
   const Ids due = ids(owner->due(owner.shards(), 10).rows);
@@ -262,7 +270,7 @@ TEST_P(DeadEventsTest, BulkReplayByStepsEndsThoughEventsDieAgainAtOnce) {
   int steps = 0;
   Seq after = 0;
   for (bool more = true; more && steps < 100; ++steps) {
-    const Changed step = store().replay({}, after, 3);
+    const Changed step = store().admin().replay({}, after, 3);
     EXPECT_GT(step.through, after);
     after = step.through;
     more = step.more;
@@ -274,7 +282,7 @@ TEST_P(DeadEventsTest, BulkReplayByStepsEndsThoughEventsDieAgainAtOnce) {
   EXPECT_EQ(replayed, 10);
   EXPECT_EQ(steps, 4);
   EXPECT_EQ(store().counts().dead, 10);
-  const Changed nothing = store().replay({}, after, 3);
+  const Changed nothing = store().admin().replay({}, after, 3);
   EXPECT_EQ(nothing.rows, 0);
   EXPECT_EQ(nothing.through, after) << "from where the next step goes on";
   EXPECT_FALSE(nothing.more);
@@ -286,7 +294,7 @@ TEST_P(DeadEventsTest, BulkReplayKeepsTheHeadsOfLanesInTheirPlace) {
   StatusUpdate aside = update("c", Kind::hold);
   aside.lane = 7;
   apply(owner, {dead("a", "", 7), dead("b", "", 7), aside});
-  EXPECT_EQ(store().replay({}, 0, 10).rows, 2);
+  EXPECT_EQ(store().admin().replay({}, 0, 10).rows, 2);
   EXPECT_EQ(record("a").hold, 7);
   EXPECT_EQ(ids(owner->held({ref("a").shard, 7}, 10).rows), (Ids{"a", "b", "c"}));
   EXPECT_TRUE(owner->due(owner.shards(), 10).rows.empty()) << "they do not wait alone as well";
@@ -297,7 +305,7 @@ TEST_P(DeadEventsTest, AMarkAfterAReplayFinishesTheEventAgain) {
   const Owner owner = own_everything();
   const StatusUpdate done = update("e", Kind::done);
   apply(owner, {done});
-  EXPECT_EQ(store().replay({.status = {Status::done}}, 0, 10).rows, 1);
+  EXPECT_EQ(store().admin().replay({.status = {Status::done}}, 0, 10).rows, 1);
   apply(owner, {update("e", Kind::done)});
   EXPECT_EQ(record("e").row.status, Status::done);
   EXPECT_FALSE(store().has_pending());
@@ -319,7 +327,7 @@ TEST_P(DeadEventsTest, TwoOperatorsReplayEachEventOnce) {
       operators.emplace_back([&] {
         Changed step{.more = true};
         while (step.more) {
-          step = store().replay({}, step.through, 7);
+          step = store().admin().replay({}, step.through, 7);
           replayed += step.rows;
         }
       });
@@ -338,7 +346,7 @@ TEST_P(DeadEventsTest, WhatIsDeliveredBetweenTheSearchAndTheReplayIsNotDelivered
   Changed step;
   if (!backend().interrupt(
           store(), "UPDATE {table} SET status = 1, hold = NULL WHERE event_id = 'delivered'",
-          [&] { step = store().replay({.status = {Status::dead}}, 0, 10); })) {
+          [&] { step = store().admin().replay({.status = {Status::dead}}, 0, 10); })) {
     GTEST_SKIP() << "a replay is one step in this store";
   }
   EXPECT_EQ(step.rows, 1);
@@ -354,7 +362,7 @@ TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheReplayIsReplayedOnce)
   if (!backend().interrupt(store(),
                            "UPDATE {table} SET status = 2, attempts = 3, hold = -1, done_at = NULL "
                            "WHERE event_id = 'failing'",
-                           [&] { step = store().replay({}, 0, 10); })) {
+                           [&] { step = store().admin().replay({}, 0, 10); })) {
     GTEST_SKIP() << "a replay is one step in this store";
   }
   EXPECT_EQ(step.rows, 1);
@@ -370,18 +378,18 @@ TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheDiscardIsNotLost) {
   if (!backend().interrupt(
           store(),
           "UPDATE {table} SET status = 0, hold = 0, done_at = NULL WHERE event_id = 'replayed'",
-          [&] { step = store().discard({}, 0, 10); })) {
+          [&] { step = store().admin().discard({}, 0, 10); })) {
     GTEST_SKIP() << "a discard is one step in this store";
   }
   EXPECT_EQ(step.rows, 1);
-  EXPECT_TRUE(store().find("replayed"));
-  EXPECT_FALSE(store().find("dead"));
+  EXPECT_TRUE(store().admin().find("replayed"));
+  EXPECT_FALSE(store().admin().find("dead"));
 }
 
 TEST_P(DeadEventsTest, WhatDiedAnewOfAnotherErrorSinceTheSearchIsLeftAlone) {
   const std::vector<std::function<Changed()>> changes{
-      [&] { return store().replay({.error_contains = "refused"}, 0, 10); },
-      [&] { return store().discard({.error_contains = "refused"}, 0, 10); },
+      [&] { return store().admin().replay({.error_contains = "refused"}, 0, 10); },
+      [&] { return store().admin().discard({.error_contains = "refused"}, 0, 10); },
   };
   for (const auto& change : changes) {
     const std::string id = "e" + std::to_string(&change - changes.data());
@@ -397,7 +405,7 @@ TEST_P(DeadEventsTest, WhatDiedAnewOfAnotherErrorSinceTheSearchIsLeftAlone) {
       GTEST_SKIP() << "a change is one step in this store";
     }
     EXPECT_EQ(step.rows, 0) << id;
-    ASSERT_TRUE(store().find(id)) << "discarded, though it died of something else";
+    ASSERT_TRUE(store().admin().find(id)) << "discarded, though it died of something else";
     EXPECT_EQ(record(id).row.status, Status::dead);
   }
 }
@@ -410,7 +418,7 @@ TEST_P(DeadEventsTest, BulkReplayTellsTheWatch) {
   const auto watch = store().watch([&] { told.raise(); });
   OUTBOX_NEEDS(watch != nullptr);
   const std::size_t before = told.count();
-  EXPECT_EQ(store().replay({}, 0, 10).rows, 1);
+  EXPECT_EQ(store().admin().replay({}, 0, 10).rows, 1);
   EXPECT_TRUE(told.wait(before + 1));
 }
 
@@ -421,14 +429,14 @@ TEST_P(DeadEventsTest, BulkDiscardTakesTheDeadOnlyWhateverTheFilterSays) {
          event({.id = "c"})});
   const Owner owner = own_everything();
   apply(owner, {update("done", Kind::done), dead("a"), dead("b", "", 9), dead("c", "keep")});
-  const Changed first = store().discard({.status = {Status::pending, Status::done}}, 0, 1);
+  const Changed first = store().admin().discard({.status = {Status::pending, Status::done}}, 0, 1);
   EXPECT_EQ(first.rows, 1);
   EXPECT_TRUE(first.more);
-  EXPECT_FALSE(store().find("a"));
-  EXPECT_EQ(store().discard({.error_contains = "keep"}, first.through, 10).rows, 1);
-  EXPECT_FALSE(store().find("c"));
-  EXPECT_EQ(ids(store().list({}, 0, 10)), (Ids{"new", "done", "b"}));
-  EXPECT_EQ(store().discard({}, 0, 10).rows, 1);
+  EXPECT_FALSE(store().admin().find("a"));
+  EXPECT_EQ(store().admin().discard({.error_contains = "keep"}, first.through, 10).rows, 1);
+  EXPECT_FALSE(store().admin().find("c"));
+  EXPECT_EQ(ids(store().admin().list({}, 0, 10)), (Ids{"new", "done", "b"}));
+  EXPECT_EQ(store().admin().discard({}, 0, 10).rows, 1);
   for (const int shard : owner.shards()) {
     EXPECT_TRUE(owner->held_lanes(shard, kNoLane, 10).empty()) << "gone from its lane too";
   }
@@ -437,9 +445,9 @@ TEST_P(DeadEventsTest, BulkDiscardTakesTheDeadOnlyWhateverTheFilterSays) {
 // --- Members ---
 
 TEST_P(DeadEventsTest, MembersAreThoseWhoOwnEventsAndSayWhetherTheyLive) {
-  EXPECT_TRUE(store().members().empty());
+  EXPECT_TRUE(store().admin().members().empty());
   const Owner owner = own_everything({.name = "alice"});
-  auto members = store().members();
+  auto members = store().admin().members();
   ASSERT_EQ(members.size(), 1u);
   EXPECT_EQ(members[0].name, "alice");
   EXPECT_TRUE(members[0].alive);
@@ -450,7 +458,7 @@ TEST_P(DeadEventsTest, MembersAreThoseWhoOwnEventsAndSayWhetherTheyLive) {
   expect_time(members[0].registered_at.time_since_epoch(), now().time_since_epoch());
 
   owner->leave();
-  for (const Member& member : store().members()) {
+  for (const Member& member : store().admin().members()) {
     EXPECT_FALSE(member.alive);
     EXPECT_TRUE(member.shards.empty());
   }

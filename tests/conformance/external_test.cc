@@ -35,10 +35,10 @@ TEST_P(ExternalConnectionTest, TheEventLivesAndDiesWithTheOwnersTransaction) {
   mine_->execute(words().begin);
   const Event kept = simple_event("kept");
   const std::vector<RowRef> refs = external->insert({&kept, 1}, {});
-  EXPECT_FALSE(store_->find("kept")) << "not committed yet";
+  EXPECT_FALSE(store_->admin().find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
-  EXPECT_FALSE(store_->find("lost"));
-  EXPECT_EQ(store_->find("kept")->row.ref.seq, refs.at(0).seq);
+  EXPECT_FALSE(store_->admin().find("lost"));
+  EXPECT_EQ(store_->admin().find("kept")->row.ref.seq, refs.at(0).seq);
 }
 
 TEST_P(ExternalConnectionTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
@@ -48,7 +48,7 @@ TEST_P(ExternalConnectionTest, OutsideATransactionItFailsAtOnceAlsoForNothing) {
   EXPECT_THROW(external->insert({}, {}), MisuseError);
   mine_->execute("BEGIN; COMMIT");
   EXPECT_THROW(insert(*external, "e"), MisuseError);
-  EXPECT_FALSE(store_->find("e"));
+  EXPECT_FALSE(store_->admin().find("e"));
 }
 
 TEST_P(ExternalConnectionTest, TheTransactionIsItsOwners) {
@@ -77,7 +77,7 @@ TEST_P(ExternalConnectionTest, AStatementThatFailedLeavesTheTransactionOpenOrSay
     EXPECT_TRUE(external->in_transaction());
     insert(*external, "e");
     mine_->execute("COMMIT");
-    EXPECT_TRUE(store_->find("e"));
+    EXPECT_TRUE(store_->admin().find("e"));
   }
 }
 
@@ -90,9 +90,9 @@ TEST_P(ExternalConnectionTest, AnEventInsideARolledBackSavepointIsGoneAndTheOthe
   mine_->execute("ROLLBACK TO part");
   insert(*external, "after");
   mine_->execute("COMMIT");
-  EXPECT_TRUE(store_->find("before"));
-  EXPECT_FALSE(store_->find("inside"));
-  EXPECT_TRUE(store_->find("after"));
+  EXPECT_TRUE(store_->admin().find("before"));
+  EXPECT_FALSE(store_->admin().find("inside"));
+  EXPECT_TRUE(store_->admin().find("after"));
 }
 
 TEST_P(ExternalConnectionTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
@@ -109,8 +109,8 @@ TEST_P(ExternalConnectionTest, ADuplicateIsNamedAndTheTransactionGoesOn) {
   if (words().failure_ends_transaction) mine_->execute("ROLLBACK TO part");
   insert(*external, "after");
   mine_->execute("COMMIT");
-  EXPECT_TRUE(store_->find("before"));
-  EXPECT_TRUE(store_->find("after"));
+  EXPECT_TRUE(store_->admin().find("before"));
+  EXPECT_TRUE(store_->admin().find("after"));
 }
 
 TEST_P(ExternalConnectionTest, TwoOnOneConnectionDoNotDisturbEachOther) {
@@ -175,7 +175,7 @@ TEST_P(ExternalConnectionTest, TheOwnersSettingsChangeNeitherTimesNorBytesNorAre
       }
       EXPECT_EQ(owner->value(shown), before);
       for (std::size_t i = 0; i < 2; ++i) {
-        const auto found = store_->find(both[i].id());
+        const auto found = store_->admin().find(both[i].id());
         ASSERT_TRUE(found);
         EXPECT_EQ(found->row.ref.seq, refs.at(i).seq);
         EXPECT_EQ(found->row.ref.shard, refs.at(i).shard);

@@ -80,9 +80,9 @@ TEST_P(FencingTest, AnOldEpochRemovesNothingEither) {
   owner->leave();
   owner.lease = owner->renew();
   EXPECT_TRUE(owner->apply(old, std::vector{update("e", Kind::done)}).fenced);
-  EXPECT_TRUE(store().find("e"));
+  EXPECT_TRUE(store().admin().find("e"));
   apply(owner, {update("e", Kind::done)});
-  EXPECT_FALSE(store().find("e"));
+  EXPECT_FALSE(store().admin().find("e"));
 }
 
 TEST_P(FencingTest, UpdatesForAShardThatWasReleasedWithinTheEpochAreStale) {
@@ -142,8 +142,9 @@ TEST_P(FencingTest, NothingIsRemovedOfAShardThatWasReleasedWithinTheEpoch) {
       first.apply(std::vector{update(away, Kind::done), update(kept, Kind::done)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, Stale{0});
-  EXPECT_TRUE(store().find(away)) << "an event that its new owner has not delivered is gone";
-  EXPECT_FALSE(store().find(kept));
+  EXPECT_TRUE(store().admin().find(away))
+      << "an event that its new owner has not delivered is gone";
+  EXPECT_FALSE(store().admin().find(kept));
 }
 
 TEST_P(FencingTest, EveryUpdateOfAClaimerWhoseLockExpiredIsStale) {
@@ -186,8 +187,8 @@ TEST_P(FencingTest, AClaimerWhoseLockExpiredRemovesNothing) {
   const std::vector both{update("a", Kind::done), update("b", Kind::done)};
   EXPECT_EQ(late->apply(0, std::span(both).first(1)).stale, Stale{0});
   EXPECT_EQ(late->apply(0, both).stale, (Stale{0, 1}));
-  EXPECT_TRUE(store().find("a"));
-  EXPECT_TRUE(store().find("b"));
+  EXPECT_TRUE(store().admin().find("a"));
+  EXPECT_TRUE(store().admin().find("b"));
 }
 
 // Updates and take-overs at the same moment. Each statement has a fence of its own.
@@ -207,7 +208,7 @@ class Race {
     EXPECT_EQ(lease_.shards.size(), 16u);
     for (const char* id : {"free", "locked"}) {
       test::write_event(*store_, test::simple_event(id));
-      updates_.push_back({.row = store_->find(id)->row.ref,
+      updates_.push_back({.row = store_->admin().find(id)->row.ref,
                           .event_id = id,
                           .kind = kind,
                           .attempts = 1,

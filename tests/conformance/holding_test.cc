@@ -107,7 +107,7 @@ TEST_P(HoldingTest, ADeadRowThatIsUnblockedLeavesTheLaneAndStaysDead) {
   const std::vector updates{update("a", Kind::unblock), update("b", Kind::unblock)};
   EXPECT_EQ(owner.apply(updates).stale, std::vector<std::size_t>{1}) << "only DEAD ones";
   EXPECT_EQ(ids(owner->held({shard, 42}, 10).rows), Ids{"b"});
-  const EventRecord record = *store().find("a");
+  const EventRecord record = *store().admin().find("a");
   EXPECT_EQ(record.row.status, Status::dead);
   EXPECT_EQ(record.hold, std::nullopt);
   EXPECT_EQ(record.last_error, "broken");
@@ -126,22 +126,22 @@ TEST_P(HoldingTest, WhoeverFreesALaneTellsItsOwner) {
   using Lanes = std::vector<LaneRef>;
   EXPECT_EQ(owner->unblocked(shards, 10), Lanes{});
 
-  ASSERT_TRUE(store().replay("a"));
-  ASSERT_TRUE(store().replay("alone"));
-  ASSERT_TRUE(store().replay("done"));
+  ASSERT_TRUE(store().admin().replay("a"));
+  ASSERT_TRUE(store().admin().replay("alone"));
+  ASSERT_TRUE(store().admin().replay("done"));
   EXPECT_EQ(owner->unblocked(shards, 10), (Lanes{{shard, 42}})) << "only what blocked a lane";
   EXPECT_EQ(owner->unblocked(shards, 10), Lanes{}) << "the next call forgets it";
 
-  ASSERT_TRUE(store().discard("b"));
+  ASSERT_TRUE(store().admin().discard("b"));
   EXPECT_EQ(owner->unblocked({}, 10), Lanes{}) << "another's shard";
   EXPECT_EQ(owner->unblocked(shards, 10), (Lanes{{shard, 43}}));
-  ASSERT_EQ(store().replay(EventFilter{}, ref("c").seq - 1, 1).rows, 1);
-  ASSERT_EQ(store().discard(EventFilter{}, 0, 10).rows, 1) << "that is d";
+  ASSERT_EQ(store().admin().replay(EventFilter{}, ref("c").seq - 1, 1).rows, 1);
+  ASSERT_EQ(store().admin().discard(EventFilter{}, 0, 10).rows, 1) << "that is d";
   EXPECT_EQ(owner->unblocked(shards, 1), (Lanes{{shard, 44}})) << "a page of one";
   EXPECT_EQ(owner->unblocked(shards, 1), (Lanes{{shard, 44}})) << "one for each change";
   EXPECT_EQ(owner->unblocked(shards, 1), Lanes{});
-  EXPECT_FALSE(store().replay("a"));
-  EXPECT_FALSE(store().discard("b"));
+  EXPECT_FALSE(store().admin().replay("a"));
+  EXPECT_FALSE(store().admin().discard("b"));
   EXPECT_EQ(owner->unblocked(shards, 1), Lanes{}) << "nothing has changed";
 }
 
@@ -150,7 +150,7 @@ TEST_P(HoldingTest, AFreedLaneThatNobodyWasToldOfWaitsForTheNextOwner) {
   {
     Owner owner = own_everything();
     apply(owner, {in_lane(42)(update("a", Kind::dead))});
-    ASSERT_TRUE(store().replay("a"));
+    ASSERT_TRUE(store().admin().replay("a"));
     ASSERT_EQ(owner->unblocked(owner.shards(), 10).size(), 1u);
     owner->leave();  // and does not forget it
   }
@@ -202,13 +202,13 @@ TEST_P(HoldingTest, HeldAggregatesAreListedWithTheirHeads) {
   write_aggregate("1", {"a", "b", "c"});
   write_aggregate("2", {"x"});
   const Owner owner = own_everything();
-  EXPECT_TRUE(store().held_aggregates(10).empty());
+  EXPECT_TRUE(store().admin().held_aggregates(10).empty());
   StatusUpdate retry = in_lane(42)(update("a", Kind::retry));
   retry.attempts = 4;
   retry.error = "the shop is closed";
   apply(owner, {retry, in_lane(42)(update("b", Kind::hold)), in_lane(42)(update("c", Kind::hold))});
 
-  const std::vector<HeldAggregate> held = store().held_aggregates(10);
+  const std::vector<HeldAggregate> held = store().admin().held_aggregates(10);
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0].aggregate_type, "Order");
   EXPECT_EQ(held[0].aggregate_id, "1");
@@ -221,8 +221,8 @@ TEST_P(HoldingTest, HeldAggregatesAreListedWithTheirHeads) {
   StatusUpdate dead = in_lane(43)(update("x", Kind::dead));
   dead.error = "for ever";
   apply(owner, {dead});
-  EXPECT_EQ(store().held_aggregates(10).size(), 2u);
-  EXPECT_EQ(store().held_aggregates(1).size(), 1u);
+  EXPECT_EQ(store().admin().held_aggregates(10).size(), 2u);
+  EXPECT_EQ(store().admin().held_aggregates(1).size(), 1u);
 }
 
 TEST_P(HoldingTest, AggregatesThatShareALaneAreListedEachWithItsOwnHead) {
@@ -237,7 +237,7 @@ TEST_P(HoldingTest, AggregatesThatShareALaneAreListedEachWithItsOwnHead) {
   const auto lane = in_lane(42);
   apply(owner, {lane(update("0a", Kind::retry)), lane(update("0b", Kind::hold)),
                 lane(update(other + "a", Kind::dead)), lane(update(other + "b", Kind::hold))});
-  std::vector<HeldAggregate> held = store().held_aggregates(10);
+  std::vector<HeldAggregate> held = store().admin().held_aggregates(10);
   ASSERT_EQ(held.size(), 2u);
   if (held[0].aggregate_id != "0") std::swap(held[0], held[1]);
   EXPECT_EQ(held[0].aggregate_id, "0");

@@ -104,15 +104,15 @@ TEST_P(NetworkCommitTest, LostInsideCommitTheOutcomeIsUnknownWhicheverWayItWent)
   EXPECT_TRUE(contains(commit("reply"), "may have happened"));
   EXPECT_EQ(proxy().drops(), 2);
   EXPECT_EQ(remote().rows(), 2);
-  EXPECT_FALSE(store->find("request"));
-  EXPECT_TRUE(store->find("reply"));
+  EXPECT_FALSE(store->admin().find("request"));
+  EXPECT_TRUE(store->admin().find("reply"));
 }
 
 TEST_P(NetworkTest, AnOperatorsConnectionThatWasLostWhileIdleIsReplacedUnnoticed) {
   const auto store = open_far();
   for (int i = 0; i < 3; ++i) {
     EXPECT_FALSE(store->has_pending());
-    EXPECT_EQ(store->count({}), 0);
+    EXPECT_EQ(store->admin().count({}), 0);
     if (i == 0 || !remote().end_all_sessions()) {
       proxy().cut();
     } else {
@@ -233,7 +233,7 @@ TEST_P(FrozenTest, AStatementIsGivenUpAndItsTransactionIsToBeStartedOver) {
   });
   proxy().resume();
   write_event(*store, simple_event("after"));
-  EXPECT_FALSE(store->find("e"));
+  EXPECT_FALSE(store->admin().find("e"));
 }
 
 // What begins the transaction may be sent again on a new connection: only if the old one was lost.
@@ -267,7 +267,7 @@ TEST_P(FrozenCommitTest, TheOutcomeOfACommitThatIsGivenUpIsUnknown) {
     EXPECT_TRUE(contains(message, remote().given_up()));
   });
   proxy().resume();
-  EXPECT_TRUE(eventually([&] { return store->find("e").has_value(); })) << "and so it did";
+  EXPECT_TRUE(eventually([&] { return store->admin().find("e").has_value(); })) << "and so it did";
 }
 
 TEST_P(FrozenTest, ARollbackEndsAlsoIfNobodyAnswers) {

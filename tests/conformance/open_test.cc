@@ -89,7 +89,7 @@ TEST_P(OpenTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
     if (by_other_means) run(database().schema_sql(database().table()));
     const auto store = open_store({.migrate = !by_other_means});
     EXPECT_EQ(database().objects(), complete);
-    EXPECT_TRUE(store->find("old"));
+    EXPECT_TRUE(store->admin().find("old"));
   }
   EXPECT_TRUE(database().schema_status(database().url()).up_to_date());
 }
@@ -103,9 +103,9 @@ TEST_P(OpenTest, OddButLegalNamesWorkAndTheRestIsRefused) {
     const auto instance = store->join({});
     const Lease lease = instance->renew();
     EXPECT_EQ(instance->ready(lease.shards, 0, 10).rows.size(), 1U) << name;
-    EXPECT_TRUE(store->find("e"));
+    EXPECT_TRUE(store->admin().find("e"));
     EXPECT_TRUE(contains(database().objects(), name));
-    EXPECT_EQ(store->replay({}, 0, 1).rows, 0);
+    EXPECT_EQ(store->admin().replay({}, 0, 1).rows, 0);
   }
   if (!words().long_names) {
     EXPECT_THROW(open_store({.table = longest + "x"}), MisuseError);

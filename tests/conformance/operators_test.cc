@@ -60,10 +60,10 @@ TEST_P(OperatorsTest, CountsTellPendingFromDeadAndIgnoreDone) {
 
 TEST_P(OperatorsTest, AnEventThatIsNotThereIsNotFound) {
   write(event({.id = "e"}));
-  EXPECT_FALSE(store().find("nobody"));
-  EXPECT_FALSE(store().find(""));
-  EXPECT_FALSE(store().find("' OR '1'='1"));
-  EXPECT_TRUE(store().find("e"));
+  EXPECT_FALSE(store().admin().find("nobody"));
+  EXPECT_FALSE(store().admin().find(""));
+  EXPECT_FALSE(store().admin().find("' OR '1'='1"));
+  EXPECT_TRUE(store().admin().find("e"));
 }
 
 TEST_P(OperatorsTest, ReplayMakesADeadEventNewAndDueAtOnce) {
@@ -79,7 +79,7 @@ TEST_P(OperatorsTest, ReplayMakesADeadEventNewAndDueAtOnce) {
   apply(owner, {dead});
   advance(1h);
 
-  EXPECT_TRUE(store().replay("e"));
+  EXPECT_TRUE(store().admin().replay("e"));
   const EventRecord read = record("e");
   EXPECT_EQ(read.row.status, Status::pending);
   EXPECT_EQ(read.row.attempts, 0);
@@ -104,7 +104,7 @@ TEST_P(OperatorsTest, ReplayingTheDeadHeadOfALaneKeepsItsPlace) {
   StatusUpdate aside = update("b", Kind::hold);
   aside.lane = 7;
   apply(owner, {dead, aside});
-  EXPECT_TRUE(store().replay("a"));
+  EXPECT_TRUE(store().admin().replay("a"));
   EXPECT_EQ(record("a").row.status, Status::pending);
   EXPECT_EQ(record("a").hold, 7);
   EXPECT_LE(record("a").row.available_in, backend().clock_error());
@@ -117,15 +117,15 @@ TEST_P(OperatorsTest, OnlyTheFinishedAreReplayedAndOnlyTheDeadDiscarded) {
   apply(owner, {update("retry", Kind::retry), update("done", Kind::done)});
   for (const char* id : {"new", "retry", "done"}) {
     const Status before = record(id).row.status;
-    EXPECT_FALSE(store().discard(id)) << id;
+    EXPECT_FALSE(store().admin().discard(id)) << id;
     EXPECT_EQ(record(id).row.status, before) << id;
   }
-  EXPECT_FALSE(store().replay("new"));
-  EXPECT_FALSE(store().replay("retry"));
-  EXPECT_TRUE(store().replay("done"));
-  EXPECT_FALSE(store().replay("done")) << "it is NEW already";
-  EXPECT_FALSE(store().replay("nobody"));
-  EXPECT_FALSE(store().discard("nobody"));
+  EXPECT_FALSE(store().admin().replay("new"));
+  EXPECT_FALSE(store().admin().replay("retry"));
+  EXPECT_TRUE(store().admin().replay("done"));
+  EXPECT_FALSE(store().admin().replay("done")) << "it is NEW already";
+  EXPECT_FALSE(store().admin().replay("nobody"));
+  EXPECT_FALSE(store().admin().discard("nobody"));
 }
 
 TEST_P(OperatorsTest, DiscardDeletesADeadEventAlsoFromItsLane) {
@@ -137,10 +137,10 @@ TEST_P(OperatorsTest, DiscardDeletesADeadEventAlsoFromItsLane) {
   aside.lane = 7;
   apply(owner, {blocking, aside, update("c", Kind::dead)});
   const int shard = ref("a").shard;
-  EXPECT_TRUE(store().discard("a"));
-  EXPECT_TRUE(store().discard("c"));
-  EXPECT_FALSE(store().discard("a")) << "gone already";
-  EXPECT_FALSE(store().find("a"));
+  EXPECT_TRUE(store().admin().discard("a"));
+  EXPECT_TRUE(store().admin().discard("c"));
+  EXPECT_FALSE(store().admin().discard("a")) << "gone already";
+  EXPECT_FALSE(store().admin().find("a"));
   EXPECT_EQ(store().counts().dead, 0);
   EXPECT_EQ(ids(owner->held({shard, 7}, 10).rows), Ids{"b"});
 }

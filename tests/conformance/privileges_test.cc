@@ -140,7 +140,7 @@ TEST_P(PrivilegesTest, TheDispatcherTakesOverAndReadsEverythingAnEngineReads) {
     connection->commit();
   }
   for (int i = 0; i < 3; ++i) instance->ready(lease.shards, 0, 500);
-  const RowRef row = store->find("held")->row.ref;
+  const RowRef row = store->admin().find("held")->row.ref;
   const StatusUpdate hold{
       .row = row, .event_id = "held", .kind = StatusUpdate::Kind::hold, .lane = 7};
   EXPECT_TRUE(instance->apply(lease.epoch, {&hold, 1}).stale.empty());
@@ -156,7 +156,7 @@ TEST_P(PrivilegesTest, TheDispatcherMayDeleteWhatIsDeliveredOnlyIfThatIsGranted)
     const auto store = store_as("dispatcher", {.migrate = false, .remove_done = true});
     const auto instance = store->join({});
     const Lease lease = instance->renew();
-    const StatusUpdate done{.row = store->find("e")->row.ref, .event_id = "e"};
+    const StatusUpdate done{.row = store->admin().find("e")->row.ref, .event_id = "e"};
     try {
       EXPECT_TRUE(instance->apply(lease.epoch, {&done, 1}).stale.empty());
     } catch (...) {
@@ -198,21 +198,21 @@ TEST_P(PrivilegesTest, TheJanitorLooksReplaysDiscardsAndPurges) {
   engine->renew();
   EXPECT_EQ(store->counts().dead, 7);
   EXPECT_FALSE(store->has_pending());
-  EXPECT_TRUE(store->find("e1"));
-  EXPECT_EQ(store->list({}, 0, 100).size(), 12U);
-  EXPECT_EQ(store->list({.status = {Status::dead}}, 0, 100).size(), 7U);
-  EXPECT_EQ(store->count({}), 12);
-  EXPECT_EQ(store->count({.status = {Status::dead}}), 7);
-  EXPECT_EQ(store->dead_groups({}, 10).size(), 1U);
-  EXPECT_EQ(store->members().size(), 1U);
-  EXPECT_TRUE(store->held_aggregates(10).empty());
-  EXPECT_TRUE(store->replay("e12"));
-  EXPECT_EQ(store->replay({.status = {Status::dead}}, 0, 1).rows, 1);
-  EXPECT_TRUE(store->discard("e11"));
-  EXPECT_EQ(store->discard({}, 0, 1).rows, 1);
-  EXPECT_EQ(store->count_purgeable(Purgeable::done, host_clock().now()), 5);
-  EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, true).rows, 2);
-  EXPECT_EQ(store->purge(Purgeable::done, host_clock().now(), 0, 2, false).rows, 2);
+  EXPECT_TRUE(store->admin().find("e1"));
+  EXPECT_EQ(store->admin().list({}, 0, 100).size(), 12U);
+  EXPECT_EQ(store->admin().list({.status = {Status::dead}}, 0, 100).size(), 7U);
+  EXPECT_EQ(store->admin().count({}), 12);
+  EXPECT_EQ(store->admin().count({.status = {Status::dead}}), 7);
+  EXPECT_EQ(store->admin().dead_groups({}, 10).size(), 1U);
+  EXPECT_EQ(store->admin().members().size(), 1U);
+  EXPECT_TRUE(store->admin().held_aggregates(10).empty());
+  EXPECT_TRUE(store->admin().replay("e12"));
+  EXPECT_EQ(store->admin().replay({.status = {Status::dead}}, 0, 1).rows, 1);
+  EXPECT_TRUE(store->admin().discard("e11"));
+  EXPECT_EQ(store->admin().discard({}, 0, 1).rows, 1);
+  EXPECT_EQ(store->admin().count_purgeable(Purgeable::done, host_clock().now()), 5);
+  EXPECT_EQ(store->admin().purge(Purgeable::done, host_clock().now(), 0, 2, true).rows, 2);
+  EXPECT_EQ(store->admin().purge(Purgeable::done, host_clock().now(), 0, 2, false).rows, 2);
   EXPECT_EQ(value("SELECT count(*) FROM {table}_archive"), "2");
   EXPECT_TRUE(database().schema_status(roles_->url_as("janitor")).up_to_date());
 }

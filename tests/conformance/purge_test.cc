@@ -21,19 +21,19 @@ TEST_P(PurgeTest, TakesWhatBecameSoBeforeTheTimeAndNothingElse) {
   advance(1h);
   const Time between = now() - 90min;
 
-  EXPECT_EQ(store().count_purgeable(Purgeable::done, between), 1);
-  EXPECT_EQ(store().count_purgeable(Purgeable::dead, between), 1);
-  const Changed done = store().purge(Purgeable::done, between, 0, 100, false);
+  EXPECT_EQ(store().admin().count_purgeable(Purgeable::done, between), 1);
+  EXPECT_EQ(store().admin().count_purgeable(Purgeable::dead, between), 1);
+  const Changed done = store().admin().purge(Purgeable::done, between, 0, 100, false);
   EXPECT_EQ(done.rows, 1);
   EXPECT_FALSE(done.more);
-  EXPECT_EQ(ids(store().list({}, 0, 10)), (Ids{"new", "retry", "done2", "dead1", "dead2"}))
+  EXPECT_EQ(ids(store().admin().list({}, 0, 10)), (Ids{"new", "retry", "done2", "dead1", "dead2"}))
       << "by the time they became so, not by the time they occurred; the dead are not done";
-  EXPECT_EQ(store().purge(Purgeable::dead, between, 0, 100, false).rows, 1);
-  EXPECT_EQ(ids(store().list({}, 0, 10)), (Ids{"new", "retry", "done2", "dead2"}));
+  EXPECT_EQ(store().admin().purge(Purgeable::dead, between, 0, 100, false).rows, 1);
+  EXPECT_EQ(ids(store().admin().list({}, 0, 10)), (Ids{"new", "retry", "done2", "dead2"}));
 
-  EXPECT_EQ(store().purge(Purgeable::done, now() + 24h, 0, 100, false).rows, 1);
-  EXPECT_EQ(store().purge(Purgeable::dead, now() + 24h, 0, 100, false).rows, 1);
-  EXPECT_EQ(ids(store().list({}, 0, 10)), (Ids{"new", "retry"})) << "never NEW or RETRY";
+  EXPECT_EQ(store().admin().purge(Purgeable::done, now() + 24h, 0, 100, false).rows, 1);
+  EXPECT_EQ(store().admin().purge(Purgeable::dead, now() + 24h, 0, 100, false).rows, 1);
+  EXPECT_EQ(ids(store().admin().list({}, 0, 10)), (Ids{"new", "retry"})) << "never NEW or RETRY";
   EXPECT_EQ(store().counts().pending, 2);
   EXPECT_EQ(store().counts().dead, 0);
   EXPECT_TRUE(backend().archived(store()).empty());
@@ -44,10 +44,13 @@ TEST_P(PurgeTest, TheTimeItselfIsNotBefore) {
   const Owner owner = own_everything();
   apply(owner, {update("a", Kind::done), dead("b")});
   const Time finished = *record("a").done_at;
-  EXPECT_EQ(store().purge(Purgeable::done, finished, 0, 10, false).rows, 0);
-  EXPECT_EQ(store().purge(Purgeable::done, finished + 1us, 0, 10, false).rows, 1);
-  EXPECT_EQ(
-      store().purge(Purgeable::any_age, record("b").row.event.occurred_at(), 0, 10, false).rows, 0);
+  EXPECT_EQ(store().admin().purge(Purgeable::done, finished, 0, 10, false).rows, 0);
+  EXPECT_EQ(store().admin().purge(Purgeable::done, finished + 1us, 0, 10, false).rows, 1);
+  EXPECT_EQ(store()
+                .admin()
+                .purge(Purgeable::any_age, record("b").row.event.occurred_at(), 0, 10, false)
+                .rows,
+            0);
 }
 
 TEST_P(PurgeTest, GoesByBoundedStepsThroughTheTable) {
@@ -62,12 +65,12 @@ TEST_P(PurgeTest, GoesByBoundedStepsThroughTheTable) {
   std::vector<std::int64_t> steps;
   Changed step{.more = true};
   while (step.more && steps.size() < 20) {
-    step = store().purge(Purgeable::done, now(), step.through, 4, false);
+    step = store().admin().purge(Purgeable::done, now(), step.through, 4, false);
     steps.push_back(step.rows);
   }
   EXPECT_EQ(steps, (std::vector<std::int64_t>{4, 4, 2}));
-  EXPECT_EQ(store().count({}), 0);
-  EXPECT_EQ(store().purge(Purgeable::done, now(), 7, 4, false).through, 7);
+  EXPECT_EQ(store().admin().count({}), 0);
+  EXPECT_EQ(store().admin().purge(Purgeable::done, now(), 7, 4, false).through, 7);
 }
 
 TEST_P(PurgeTest, ByAgeTakesEverythingWhateverItsState) {
@@ -80,9 +83,9 @@ TEST_P(PurgeTest, ByAgeTakesEverythingWhateverItsState) {
   StatusUpdate aside = update("held", Kind::hold);
   aside.lane = 3;
   apply(owner, {update("retry", Kind::retry), update("done", Kind::done), dead("dead"), aside});
-  EXPECT_EQ(store().count_purgeable(Purgeable::any_age, now() - 1h), 6);
-  EXPECT_EQ(store().purge(Purgeable::any_age, now() - 1h, 0, 100, true).rows, 6);
-  EXPECT_EQ(ids(store().list({}, 0, 10)), Ids{"young"});
+  EXPECT_EQ(store().admin().count_purgeable(Purgeable::any_age, now() - 1h), 6);
+  EXPECT_EQ(store().admin().purge(Purgeable::any_age, now() - 1h, 0, 100, true).rows, 6);
+  EXPECT_EQ(ids(store().admin().list({}, 0, 10)), Ids{"young"});
   EXPECT_EQ(store().counts().pending, 1);
   EXPECT_EQ(store().counts().held, 0);
   EXPECT_EQ(ids(ready(owner)), Ids{"young"});
@@ -95,10 +98,10 @@ TEST_P(PurgeTest, TheArchiveGetsWhatWasPurgedByteForByte) {
   const Owner owner = own_everything();
   apply(owner, {update("a", Kind::done), dead("b", "it's over")});
   advance(1h);
-  EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
-  EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(store().admin().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(store().admin().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
   EXPECT_EQ(backend().archived(store()), (Ids{R"(a={"b":1.10, "a":2})", "b={}"}));
-  EXPECT_EQ(ids(store().list({}, 0, 10)), Ids{"c"});
+  EXPECT_EQ(ids(store().admin().list({}, 0, 10)), Ids{"c"});
 }
 
 TEST_P(PurgeTest, AnIdThatWasArchivedMayComeBackAndBeArchivedAgain) {
@@ -107,7 +110,7 @@ TEST_P(PurgeTest, AnIdThatWasArchivedMayComeBackAndBeArchivedAgain) {
     write(event({.id = "again"}));
     apply(owner, {update("again", Kind::done)});
     advance(1h);
-    EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
+    EXPECT_EQ(store().admin().purge(Purgeable::done, now(), 0, 10, true).rows, 1);
   }
   EXPECT_EQ(backend().archived(store()).size(), 2u);
 }
@@ -120,12 +123,12 @@ TEST_P(PurgeTest, ADeadRowThatBlocksItsLaneIsNotPurged) {
   apply(owner, {dead("a", "", 7), aside});
   const int shard = ref("a").shard;
   advance(1h);
-  EXPECT_EQ(store().count_purgeable(Purgeable::dead, now()), 0);
-  EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 0);
+  EXPECT_EQ(store().admin().count_purgeable(Purgeable::dead, now()), 0);
+  EXPECT_EQ(store().admin().purge(Purgeable::dead, now(), 0, 10, true).rows, 0);
   EXPECT_EQ(ids(owner->held({shard, 7}, 10).rows), (Ids{"a", "b"}));
   apply(owner, {update("a", Kind::unblock)});
-  EXPECT_EQ(store().count_purgeable(Purgeable::dead, now()), 1);
-  EXPECT_EQ(store().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(store().admin().count_purgeable(Purgeable::dead, now()), 1);
+  EXPECT_EQ(store().admin().purge(Purgeable::dead, now(), 0, 10, true).rows, 1);
   EXPECT_EQ(ids(owner->held({shard, 7}, 10).rows), Ids{"b"});
 }
 
@@ -136,10 +139,11 @@ TEST_P(PurgeTest, WhatIsReplayedInBetweenStays) {
   apply(owner, {update("e", Kind::done)});
   advance(10h);
   const Time before = now() - 1h;
-  EXPECT_TRUE(store().replay("e"));
-  EXPECT_EQ(store().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "it is NEW";
+  EXPECT_TRUE(store().admin().replay("e"));
+  EXPECT_EQ(store().admin().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "it is NEW";
   apply(owner, {update("e", Kind::done)});
-  EXPECT_EQ(store().purge(Purgeable::done, before, 0, 10, false).rows, 0) << "done just now";
+  EXPECT_EQ(store().admin().purge(Purgeable::done, before, 0, 10, false).rows, 0)
+      << "done just now";
 }
 
 // A purge looks for its rows first. Between that and the deletion an operator may replay them.
@@ -160,12 +164,12 @@ TEST_P(PurgeTest, WhatIsReplayedBetweenTheSearchAndTheDeletionStays) {
               store(),
               "UPDATE {table} SET status = 0, hold = 0, done_at = NULL WHERE event_id = '" +
                   names[0] + "'",
-              [&] { step = store().purge(what, now(), 0, 10, archive); })) {
+              [&] { step = store().admin().purge(what, now(), 0, 10, archive); })) {
         GTEST_SKIP() << "a purge is one step in this store";
       }
       EXPECT_EQ(step.rows, 1) << suffix;
-      EXPECT_TRUE(store().find(names[0])) << "an event that nobody has delivered is gone";
-      EXPECT_FALSE(store().find(names[1]));
+      EXPECT_TRUE(store().admin().find(names[0])) << "an event that nobody has delivered is gone";
+      EXPECT_FALSE(store().admin().find(names[1]));
     }
   }
   EXPECT_EQ(backend().archived(store()).size(), 2u) << "what stays is not in the archive";
@@ -182,11 +186,11 @@ TEST_P(PurgeTest, WhatIsFinishedAnewBetweenTheSearchAndTheDeletionStays) {
     Changed step;
     if (!backend().interrupt(
             store(), "UPDATE {table} SET done_at = created_at WHERE event_id = '" + id + "'",
-            [&] { step = store().purge(Purgeable::done, now() - 1h, 0, 10, archive); })) {
+            [&] { step = store().admin().purge(Purgeable::done, now() - 1h, 0, 10, archive); })) {
       GTEST_SKIP() << "a purge is one step in this store";
     }
     EXPECT_EQ(step.rows, 0) << id;
-    EXPECT_TRUE(store().find(id)) << "it was finished just now";
+    EXPECT_TRUE(store().admin().find(id)) << "it was finished just now";
   }
   EXPECT_TRUE(backend().archived(store()).empty());
 }
@@ -202,11 +206,11 @@ TEST_P(PurgeTest, WhatBlocksItsLaneSinceTheSearchStays) {
     Changed step;
     if (!backend().interrupt(
             store(), "UPDATE {table} SET hold = 7 WHERE event_id = '" + id + "'",
-            [&] { step = store().purge(Purgeable::dead, now(), 0, 10, archive); })) {
+            [&] { step = store().admin().purge(Purgeable::dead, now(), 0, 10, archive); })) {
       GTEST_SKIP() << "a purge is one step in this store";
     }
     EXPECT_EQ(step.rows, 0) << id;
-    ASSERT_TRUE(store().find(id)) << "the lane has lost its head";
+    ASSERT_TRUE(store().admin().find(id)) << "the lane has lost its head";
     EXPECT_EQ(record(id).hold, 7);
   }
   EXPECT_TRUE(backend().archived(store()).empty());
@@ -229,7 +233,7 @@ TEST_P(PurgeTest, TwoPurgersRemoveEachRowOnce) {
       purgers.emplace_back([&] {
         Changed step{.more = true};
         while (step.more) {
-          step = store().purge(Purgeable::done, now(), step.through, 11, true);
+          step = store().admin().purge(Purgeable::done, now(), step.through, 11, true);
           removed += step.rows;
         }
       });
@@ -244,7 +248,7 @@ TEST_P(PurgeTest, NumbersOfPurgedRowsAreNotGivenAgain) {
   const Owner owner = own_everything();
   apply(owner, {update("a", Kind::done)});
   advance(1h);
-  EXPECT_EQ(store().purge(Purgeable::done, now(), 0, 10, false).rows, 1);
+  EXPECT_EQ(store().admin().purge(Purgeable::done, now(), 0, 10, false).rows, 1);
   EXPECT_GT(write(event({.id = "b"})).seq, last);
   EXPECT_EQ(ids(owner->ready(owner.shards(), 0, 10).rows), Ids{"b"});
 }

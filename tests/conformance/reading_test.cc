@@ -43,7 +43,7 @@ TEST_P(ReadingTest, HowLongAnEventOfTheYear9999WaitsFitsEveryClock) {
   EXPECT_TRUE(due.rows.empty());
   ASSERT_TRUE(due.next_in);
   EXPECT_EQ(*due.next_in, kAYear);
-  const auto record = store().find("far");
+  const auto record = store().admin().find("far");
   ASSERT_TRUE(record);
   EXPECT_EQ(record->row.available_in, kAYear);
   EXPECT_EQ(record->row.event.available_at(), kLatestTime);

@@ -90,7 +90,8 @@ TEST_P(RestartTest, PoolInstanceAndWatchSurviveIt) {
     const std::size_t back = seen.count();
     write_event(*store, simple_event(id + " after"));
     EXPECT_TRUE(seen.wait(back + 1)) << "hears again";
-    const StatusUpdate after{.row = store->find(id + " after")->row.ref, .event_id = id + " after"};
+    const StatusUpdate after{.row = store->admin().find(id + " after")->row.ref,
+                             .event_id = id + " after"};
     instance->apply(lease.epoch, {&after, 1});
   }
 }

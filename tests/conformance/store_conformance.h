@@ -39,8 +39,8 @@
 #include <utility>
 #include <vector>
 
+#include "outbox/admin/admin.h"
 #include "outbox/event.h"
-#include "outbox/spi/store.h"
 #include "outbox/testing.h"
 
 namespace outbox::conformance {

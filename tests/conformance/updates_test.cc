@@ -374,9 +374,9 @@ TEST_P(UpdatingTest, OfManyThatAreRemovedTheOtherEventStays) {
   std::vector updates{update("a", Kind::done), update("b", Kind::done), update("c", Kind::done)};
   updates[1].event_id = "lost";
   EXPECT_FALSE(owner.apply(updates).fenced);
-  EXPECT_TRUE(store().find("b")) << "an event that nobody has delivered is gone";
-  EXPECT_FALSE(store().find("a"));
-  EXPECT_FALSE(store().find("c"));
+  EXPECT_TRUE(store().admin().find("b")) << "an event that nobody has delivered is gone";
+  EXPECT_FALSE(store().admin().find("a"));
+  EXPECT_FALSE(store().admin().find("c"));
 }
 
 TEST_P(UpdatingTest, AnyIdCanBeUpdatedInAnyCompany) { finish_odd_ids(); }
@@ -500,7 +500,7 @@ TEST_P(UpdatingTest, DoneRemovesTheRowIfTheStoreIsToldSo) {
   const Owner owner = own_everything();
   const StatusUpdate done = update("a", Kind::done);
   apply(owner, {done, update("b", Kind::dead)});
-  EXPECT_FALSE(store().find("a"));
+  EXPECT_FALSE(store().admin().find("a"));
   EXPECT_EQ(record("b").row.status, Status::dead) << "only what is done goes";
   apply(owner, {done});  // a repeat finds its work done
   EXPECT_FALSE(store().has_pending());

@@ -119,7 +119,7 @@ TEST_P(WritingTest, NothingIsSeenBeforeTheCommit) {
   connection->begin();
   connection->insert(std::vector{event({.id = "e"})}, {});
   EXPECT_EQ(ids(ready(owner)), std::vector<std::string>{});
-  EXPECT_FALSE(store().find("e"));
+  EXPECT_FALSE(store().admin().find("e"));
   EXPECT_FALSE(store().has_pending());
   connection->commit();
   EXPECT_EQ(ids(ready(owner)), std::vector<std::string>{"e"});
@@ -134,7 +134,7 @@ TEST_P(WritingTest, InsertingOutsideATransactionIsRefusedAlsoForNoEvents) {
   connection->begin();
   connection->commit();
   EXPECT_THROW(connection->insert({}, {}), MisuseError) << "after a transaction has ended";
-  EXPECT_FALSE(store().find("e"));
+  EXPECT_FALSE(store().admin().find("e"));
 }
 
 TEST_P(WritingTest, InsertingNothingInATransactionIsFine) {
@@ -152,9 +152,9 @@ TEST_P(WritingTest, ARollbackLeavesNothing) {
   connection->insert(std::vector{event({.id = "e"})}, {});
   connection->rollback();
   EXPECT_FALSE(connection->in_transaction());
-  EXPECT_FALSE(store().find("e"));
+  EXPECT_FALSE(store().admin().find("e"));
   write(event({.id = "e"}));
-  EXPECT_TRUE(store().find("e")) << "its id is free again";
+  EXPECT_TRUE(store().admin().find("e")) << "its id is free again";
 }
 
 TEST_P(WritingTest, AConnectionGivenBackInATransactionIsRolledBack) {
@@ -168,7 +168,7 @@ TEST_P(WritingTest, AConnectionGivenBackInATransactionIsRolledBack) {
   EXPECT_FALSE(again->in_transaction());
   again->begin();
   again->commit();
-  EXPECT_FALSE(store().find("e"));
+  EXPECT_FALSE(store().admin().find("e"));
 }
 
 TEST_P(WritingTest, ANestedBeginIsRefusedAndTheTransactionGoesOn) {
@@ -178,7 +178,7 @@ TEST_P(WritingTest, ANestedBeginIsRefusedAndTheTransactionGoesOn) {
   EXPECT_THROW(connection->begin(), MisuseError);
   EXPECT_TRUE(connection->in_transaction());
   connection->commit();
-  EXPECT_TRUE(store().find("e"));
+  EXPECT_TRUE(store().admin().find("e"));
 }
 
 TEST_P(WritingTest, CommittingWithoutATransactionIsRefused) {
@@ -239,7 +239,7 @@ TEST_P(WritingTest, ARollbackTakesReleasedSavepointsAlong) {
   connection->insert(std::vector{event({.id = "e"})}, {});
   connection->release("one");
   connection->rollback();
-  EXPECT_FALSE(store().find("e"));
+  EXPECT_FALSE(store().admin().find("e"));
 }
 
 TEST_P(WritingTest, AddressesComeInOrderAndAreThoseThatAreRead) {
@@ -277,7 +277,7 @@ TEST_P(WritingTest, ALaterTransactionGetsHigherNumbersAlsoAfterRowsAreGone) {
   const RowRef first = write(event({.id = "a"}));
   const Owner owner = own_everything();
   apply(owner, {update("a", StatusUpdate::Kind::done)});
-  ASSERT_FALSE(store().find("a"));
+  ASSERT_FALSE(store().admin().find("a"));
   EXPECT_GT(write(event({.id = "b"})).seq, first.seq);
 }
 
@@ -293,7 +293,7 @@ TEST_P(WritingTest, AnIdThatIsTakenIsRefusedAndTheFirstEventStays) {
   EXPECT_THROW(insert({event({.id = "e", .payload = json("2")})}), Error);
   EXPECT_THROW(insert({event({.id = "f"}), event({.id = "f"})}), Error);
   EXPECT_EQ(record("e").row.event.payload(), "1");
-  EXPECT_FALSE(store().find("f"));
+  EXPECT_FALSE(store().admin().find("f"));
 }
 
 TEST_P(WritingTest, IdsThatDifferInCaseOrTrailingSpacesAreDifferent) {
@@ -421,7 +421,7 @@ void expect_same(Store& store, const Payload& payload, const Headers& headers = 
   EXPECT_EQ(rows.size(), 3U);
   std::vector<StatusUpdate> done;
   for (const Row& row : rows) done.push_back({.row = row.ref, .event_id = row.event.id()});
-  rows.push_back(store.find("alone")->row);
+  rows.push_back(store.admin().find("alone")->row);
   for (const Row& row : rows) {
     EXPECT_TRUE(row.event.payload() == payload.data()) << row.event.id();
     EXPECT_EQ(row.event.is_json(), payload.kind() == Payload::Kind::json);
@@ -491,7 +491,7 @@ TEST_P(PayloadsTest, TimesAreUtcMicrosecondsWhateverTheSessionsTimeZone) {
     if (words && !words->set_time_zone.empty()) connection->execute(words->set_time_zone, {});
     connection->insert({&event, 1}, {});
     connection->commit();
-    const auto found = store().find(fields.id);
+    const auto found = store().admin().find(fields.id);
     EXPECT_EQ(found->row.event.occurred_at(), time);
     EXPECT_EQ(found->row.event.available_at(), time);
     if (!words) continue;

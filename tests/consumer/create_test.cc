@@ -267,7 +267,7 @@ TEST_P(CreateTest, ItRunsBesideAnOpenTransactionWhereTheDatabaseCan) {
     return ids.public_id;
   });
   outer.rollback();
-  EXPECT_FALSE(store()->find(undone));
+  EXPECT_FALSE(store()->admin().find(undone));
   expect_one(made);
   EXPECT_TRUE(create.run(request("k"), never).repeated());
 }

@@ -115,7 +115,7 @@ TEST_P(EventsTest, OneThatCannotBeReadIsDeadAtOnceAndSaysWhy) {
                                    .headers = {{"event-version", "3"}}});
   tx.commit();
   finish();
-  const auto found = store->find(id);
+  const auto found = store->admin().find(id);
   ASSERT_TRUE(found);
   EXPECT_EQ(found->row.status, Status::dead);
   EXPECT_EQ(found->row.attempts, 1);

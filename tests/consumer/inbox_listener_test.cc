@@ -202,8 +202,9 @@ TEST_P(InboxListenerTest, UnderAnEngineTheEffectMayWriteEventsAndAReplayRepeatsN
   }
   ASSERT_TRUE(followed->wait_for(1, 20s));
   ASSERT_TRUE(box.wait_idle(20s));
-  ASSERT_TRUE(store()->replay(id));
-  ASSERT_TRUE(test::eventually([&] { return store()->find(id)->row.status == Status::done; }));
+  ASSERT_TRUE(store()->admin().replay(id));
+  ASSERT_TRUE(
+      test::eventually([&] { return store()->admin().find(id)->row.status == Status::done; }));
   EXPECT_EQ(effects(), 1);
   EXPECT_EQ(followed->count(), 1u);
 }

@@ -25,13 +25,13 @@ TEST(NewTransactionOnSqliteTest, ItIsRefusedAtOnceAndTheOpenOneGoesOn) {
       test::message_of<MisuseError>([&] { static_cast<void>(writer.begin_new()); });
   EXPECT_TRUE(test::contains(message, "one writer at a time"));
   outer.commit();
-  EXPECT_TRUE(store->find(id));
+  EXPECT_TRUE(store->admin().find(id));
 }
 
 // On servers, where transactions need not wait for each other.
 class NewTransactionTest : public PatternTest {
  protected:
-  bool found(const std::string& id) { return store()->find(id).has_value(); }
+  bool found(const std::string& id) { return store()->admin().find(id).has_value(); }
 };
 
 OUTBOX_ON_EVERY_SERVER(NewTransactionTest);

@@ -116,18 +116,18 @@ TEST_F(DeadCommand, DiscardsOnlyWhatIsDeadAndConfirmed) {
   Result result = run({"dead", "discard", first});
   EXPECT_EQ(result.code, 64);
   EXPECT_TRUE(contains(result.err, "--yes"));
-  EXPECT_TRUE(store()->find(first));
+  EXPECT_TRUE(store()->admin().find(first));
 
   result = run({"dead", "discard", first, alive, "--yes"});
   EXPECT_EQ(result.code, 1);
   EXPECT_EQ(result.out, "discarded 1 event\n");
   EXPECT_TRUE(contains(result.err, "is NEW, not DEAD"));
-  EXPECT_FALSE(store()->find(first));
-  EXPECT_TRUE(store()->find(alive));
+  EXPECT_FALSE(store()->admin().find(first));
+  EXPECT_TRUE(store()->admin().find(alive));
 
   EXPECT_EQ(run({"dead", "discard", "--all", "--yes", "--json"}).json(), (Json{{"discarded", 1}}));
-  EXPECT_FALSE(store()->find(second));
-  EXPECT_TRUE(store()->find(alive));
+  EXPECT_FALSE(store()->admin().find(second));
+  EXPECT_TRUE(store()->admin().find(alive));
 }
 
 TEST_F(DeadCommand, RefusesWhatMakesNoSense) {
@@ -186,23 +186,23 @@ TEST_F(PurgeCommand, RemovesWhatIsOldAndNothingElse) {
   result = with({});
   EXPECT_EQ(result.code, 64);
   EXPECT_TRUE(contains(result.err, "Really delete 1 DONE event older than 0s and 1 DEAD"));
-  EXPECT_TRUE(store()->find(done));
+  EXPECT_TRUE(store()->admin().find(done));
 
   result = with({"--yes", "--dead-older-than", "never"});
   EXPECT_EQ(result.code, 64) << "an option that comes twice";
   result = run({"purge", "--done-older-than", "0s", "--dead-older-than", "never", "--yes"});
   EXPECT_EQ(result.out, "removed          1  DONE events older than 0s\n");
-  EXPECT_FALSE(store()->find(done));
-  EXPECT_TRUE(store()->find(dead));
+  EXPECT_FALSE(store()->admin().find(done));
+  EXPECT_TRUE(store()->admin().find(dead));
   EXPECT_EQ(with({"--archive", "--yes", "--json"}).json()["dead"], 1);
-  EXPECT_FALSE(store()->find(dead));
+  EXPECT_FALSE(store()->admin().find(dead));
   sql("CREATE TABLE seen AS SELECT 1 / (count(*) = 1) AS one FROM outbox_event_archive");
-  EXPECT_TRUE(store()->find(alive));
+  EXPECT_TRUE(store()->admin().find(alive));
   EXPECT_TRUE(contains(with({"--yes"}).out, "removed          0  DEAD"));
 
   EXPECT_EQ(run({"purge", "--everything-older-than", "0s", "--yes", "--json"}).json()["everything"],
             1);
-  EXPECT_FALSE(store()->find(alive));
+  EXPECT_FALSE(store()->admin().find(alive));
 }
 
 TEST_F(PurgeCommand, GoesOnUntilNothingIsLeft) {
@@ -356,12 +356,12 @@ TEST_F(DoctorCommand, RepairsRowsThatContradictThemselves) {
   EXPECT_EQ(store()->counts().broken, 0);
   EXPECT_EQ(store()->counts().pending, 2);
   EXPECT_EQ(store()->counts().delayed, 0);
-  EXPECT_EQ(store()->find(done)->row.status, Status::done);
-  EXPECT_EQ(store()->find(dead)->row.status, Status::dead);
-  EXPECT_EQ(store()->find(unknown)->row.status, Status::dead);
-  EXPECT_TRUE(contains(store()->find(unknown)->last_error, "outbox doctor --repair"));
-  EXPECT_TRUE(store()->find(unknown)->done_at);
-  EXPECT_FALSE(store()->find(done)->hold);
+  EXPECT_EQ(store()->admin().find(done)->row.status, Status::done);
+  EXPECT_EQ(store()->admin().find(dead)->row.status, Status::dead);
+  EXPECT_EQ(store()->admin().find(unknown)->row.status, Status::dead);
+  EXPECT_TRUE(contains(store()->admin().find(unknown)->last_error, "outbox doctor --repair"));
+  EXPECT_TRUE(store()->admin().find(unknown)->done_at);
+  EXPECT_FALSE(store()->admin().find(done)->hold);
   EXPECT_TRUE(contains(run({"doctor", "--repair"}).out, "of each agree"));
 }
 

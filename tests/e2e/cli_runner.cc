@@ -122,7 +122,7 @@ std::string CliTest::publish(const std::string& type, const Arguments& more) con
 }
 
 StatusUpdate CliTest::update_of(const std::string& id, StatusUpdate::Kind kind) const {
-  const auto record = store()->find(id);
+  const auto record = store()->admin().find(id);
   if (!record) throw std::runtime_error("no event " + id);
   return {.row = record->row.ref, .event_id = id, .kind = kind};
 }

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "outbox/spi/store.h"
+#include "outbox/admin/admin.h"
 #include "outbox/sqlite.h"
 #include "support/temporary_directory.h"
 

@@ -109,7 +109,7 @@ TEST_P(EveryServerCli, Purges) {
   sql("UPDATE outbox_event SET done_at = done_at - INTERVAL '8' DAY");
   const Result result = run({"purge", "--yes", "--json"});
   EXPECT_EQ(result.code, 0) << result.err;
-  EXPECT_EQ(store()->count({}), 1);
+  EXPECT_EQ(store()->admin().count({}), 1);
 }
 
 TEST_P(EveryServerCli, StatusShowsWhoOwnsWhatAndWhatIsHeld) {
@@ -168,7 +168,7 @@ TEST_P(EveryServerCli, DoctorRepairsRowsThatContradictThemselves) {
   EXPECT_EQ(result.code, 1);
   EXPECT_TRUE(contains(result.out, "fail  rows       2 events NEW or RETRY, but neither due"));
   EXPECT_TRUE(contains(result.out, "-> outbox doctor --repair --db " + shown_url()));
-  EXPECT_FALSE(store()->find(pending)->hold) << "it only looked";
+  EXPECT_FALSE(store()->admin().find(pending)->hold) << "it only looked";
   EXPECT_TRUE(lacks(run({"doctor", "--skip-integrity"}).out, "rows  "));
 
   result = run({"doctor", "--repair"});

@@ -65,7 +65,7 @@ std::string use_table(const std::string& table) {
   connection->begin();
   connection->insert({&event, 1}, {});
   connection->commit();
-  if (!store->find("x")) throw std::logic_error("what was written is not found");
+  if (!store->admin().find("x")) throw std::logic_error("what was written is not found");
   return {};
 }
 

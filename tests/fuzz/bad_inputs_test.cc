@@ -123,7 +123,7 @@ class BadEvents : public BadInputs {
     std::map<std::string, BadInput> waiting;
     for (const BadInput& input : inputs) {
       const Draft draft = draft_with(input);
-      const auto stored = store_->find(*draft.id);
+      const auto stored = store_->admin().find(*draft.id);
       ASSERT_TRUE(stored) << input;
       EXPECT_EQ(stored->row.defect, "") << input;
       expect_same(input, stored->row.event, make_event(draft));
@@ -178,7 +178,7 @@ TEST_F(BadEvents, RefusedOnesNameTheFieldAndLeaveNothingBehind) {
     }
     EXPECT_THROW(tx.write_all({good, draft_with(input)}), MisuseError) << input;
     tx.commit();
-    EXPECT_EQ(store_->count({}), ++written) << input;
+    EXPECT_EQ(store_->admin().count({}), ++written) << input;
   }
   EXPECT_GT(written, 90);
 }
@@ -230,11 +230,11 @@ TEST_F(BadRows, AreDecodedOrDieWithTheReasonAndTheBatchGoesOn) {
     if (!error.empty()) {
       EXPECT_FALSE(input.accepted) << input << ": " << error;
       EXPECT_TRUE(has(error, input.part)) << input;
-      EXPECT_FALSE(store_->find(id_of(input))) << input;
+      EXPECT_FALSE(store_->admin().find(id_of(input))) << input;
       continue;
     }
     stored.push_back(input);
-    const auto record = store_->find(id_of(input));
+    const auto record = store_->admin().find(id_of(input));
     ASSERT_TRUE(record) << input;
     const Event& event = record->row.event;
     EXPECT_EQ(event.id(), id_of(input));
@@ -256,7 +256,7 @@ TEST_F(BadRows, AreDecodedOrDieWithTheReasonAndTheBatchGoesOn) {
   box.start();
   const bool idle = box.wait_idle(kPatience);
   for (const EventRecord& left :
-       store_->list({.status = {Status::pending, Status::retry}}, 0, 10)) {
+       store_->admin().list({.status = {Status::pending, Status::retry}}, 0, 10)) {
     ADD_FAILURE() << left.row.event.id() << " of bad_inputs.tsv still waits: " << left.row.defect;
   }
   ASSERT_TRUE(idle);
@@ -264,7 +264,7 @@ TEST_F(BadRows, AreDecodedOrDieWithTheReasonAndTheBatchGoesOn) {
   std::set<std::string> delivered;
   for (const auto& call : listener_->calls()) delivered.insert(call.event.id());
   for (const BadInput& input : stored) {
-    const auto record = store_->find(id_of(input));
+    const auto record = store_->admin().find(id_of(input));
     ASSERT_TRUE(record) << input;
     if (delivered.contains(id_of(input))) {
       EXPECT_TRUE(input.accepted) << input << " was delivered";
@@ -339,7 +339,7 @@ TEST_F(BadCommandLines, EndWithAnExitCodeOfTheirOwnAndChangeNothing) {
     EXPECT_TRUE(has(answer.err, input.part)) << input;
     EXPECT_FALSE(has(answer.err, "secret")) << input;
   }
-  EXPECT_EQ(store_->count({}), 0);
+  EXPECT_EQ(store_->admin().count({}), 0);
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include "escapes.h"
 #include "no_log.h"
+#include "outbox/admin/admin.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
 #include "outbox/sqlite.h"
@@ -89,7 +90,7 @@ void check_round_trip(const Event& event) {
     connection->insert({&event, 1}, {});
     connection->commit();
   }
-  const auto record = store().find(event.id());
+  const auto record = store().admin().find(event.id());
   require(record.has_value(), "what was written is found");
   require(record->row.defect.empty(), "what was written has no defect");
   check_same(record->row.event, event);

@@ -84,20 +84,20 @@ class BlockedLanes : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
 };
 
 TEST_P(BlockedLanes, AHeadThatIsReplayedElsewhereIsFoundAmongThousands) {
-  ASSERT_TRUE(elsewhere_->replay("head1234"));
+  ASSERT_TRUE(elsewhere_->admin().replay("head1234"));
   ASSERT_TRUE(test::eventually([&] { return delivered().size() == 2; }));
   EXPECT_EQ(delivered(), (std::vector<std::string>{"head1234", "next1234"}));
 }
 
 TEST_P(BlockedLanes, AHeadThatIsDiscardedElsewhereIsFoundAmongThousands) {
-  ASSERT_TRUE(elsewhere_->discard("head77"));
+  ASSERT_TRUE(elsewhere_->admin().discard("head77"));
   ASSERT_TRUE(test::eventually([&] { return !delivered().empty(); }));
   EXPECT_EQ(delivered(), std::vector<std::string>{"next77"});
 }
 
 TEST_P(BlockedLanes, AllThatAreReplayedByAFilterAreFound) {
   for (Changed step{.more = true}; step.more;) {
-    step = elsewhere_->replay(EventFilter{}, step.through, 500);
+    step = elsewhere_->admin().replay(EventFilter{}, step.through, 500);
   }
   ASSERT_TRUE(test::eventually([&] { return delivered().size() == 2 * kAggregates; }));
   std::set<std::string> heads;

@@ -120,7 +120,7 @@ TEST_P(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDeliv
   EXPECT_EQ(deaths, kDeaths);
 
   const auto store = open();
-  const auto dead = store->find(poison);
+  const auto dead = store->admin().find(poison);
   ASSERT_TRUE(dead);
   EXPECT_EQ(dead->row.status, Status::dead);
   EXPECT_NE(dead->last_error.find("the process died"), std::string::npos) << dead->last_error;
@@ -128,7 +128,7 @@ TEST_P(KillerTest, AnEventThatKillsItsProcessBecomesDeadAndItsNeighboursAreDeliv
   EXPECT_FALSE(counts.contains(poison));
   for (const std::string& id : neighbours) {
     EXPECT_TRUE(counts.contains(id)) << id;
-    EXPECT_EQ(store->find(id)->row.status, Status::done) << id;
+    EXPECT_EQ(store->admin().find(id)->row.status, Status::done) << id;
   }
   EXPECT_EQ(counts.size(), neighbours.size());
 }
@@ -152,7 +152,7 @@ TEST_P(KillerTest, ARowThatCannotBeDecodedBecomesDeadAndThoseAroundItAreDelivere
   box.start();
   ASSERT_TRUE(box.wait_idle(20s));
 
-  const auto broken = store->find("broken");
+  const auto broken = store->admin().find("broken");
   ASSERT_TRUE(broken);
   EXPECT_EQ(broken->row.status, Status::dead);
   EXPECT_NE(broken->last_error.find("headers"), std::string::npos) << broken->last_error;
@@ -161,7 +161,7 @@ TEST_P(KillerTest, ARowThatCannotBeDecodedBecomesDeadAndThoseAroundItAreDelivere
   EXPECT_EQ(std::set<std::string>(ids.begin(), ids.end()),
             (std::set<std::string>{before, behind, beside}));
   for (const std::string& id : {before, behind, beside}) {
-    EXPECT_EQ(store->find(id)->row.status, Status::done);
+    EXPECT_EQ(store->admin().find(id)->row.status, Status::done);
   }
 }
 

@@ -102,7 +102,7 @@ TEST_F(OperationsTest, PurgeAndReplayBesideBusyEnginesLoseNothingAndRepeatNothin
   box->close();
 
   EXPECT_EQ(archived(), kEvents);
-  EXPECT_EQ(store_->count({}), 0);
+  EXPECT_EQ(store_->admin().count({}), 0);
   EXPECT_EQ(calls.size(), static_cast<std::size_t>(kEvents));
   EXPECT_EQ(listener->count(), static_cast<std::size_t>(kEvents + kEvents / 10))
       << "each once, and those refused once more";
@@ -121,7 +121,7 @@ TEST_F(OperationsTest, AnEventReplayedTheMomentItIsFinishedIsDeliveredAgain) {
   const std::string id = listener->ids().at(0);
   const auto deadline = std::chrono::steady_clock::now() + 60s;
   for (std::size_t replayed = 0; replayed < kTimes;) {
-    if (store_->replay(id)) ++replayed;
+    if (store_->admin().replay(id)) ++replayed;
     ASSERT_LT(std::chrono::steady_clock::now(), deadline) << replayed;
   }
   ASSERT_TRUE(listener->wait_for(kTimes + 1)) << listener->count();
@@ -141,7 +141,7 @@ TEST_F(OperationsTest, ALaneWhoseDeadHeadIsDiscardedGoesOnByItself) {
   while (store_->counts().held < 2 && std::chrono::steady_clock::now() < deadline) {
     std::this_thread::sleep_for(2ms);
   }
-  ASSERT_EQ(store_->held_aggregates(10).size(), 1u);
+  ASSERT_EQ(store_->admin().held_aggregates(10).size(), 1u);
   EXPECT_EQ(DeadEvents{store_}.discard_all({}), 1);
   EXPECT_TRUE(listener->wait_for(3)) << "nobody tells the engine; it looks now and then";
   EXPECT_EQ(listener->payloads(), (std::vector<std::string>{"0", "1", "2"}));

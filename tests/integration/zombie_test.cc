@@ -87,7 +87,7 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   }
 
   std::string state() {
-    const EventRecord record = store_->find("the-one").value();
+    const EventRecord record = store_->admin().find("the-one").value();
     return std::to_string(static_cast<int>(record.row.status)) + ", " +
            std::to_string(record.row.attempts) + " attempts, " + record.last_error;
   }

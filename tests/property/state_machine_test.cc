@@ -120,13 +120,13 @@ class World {
           expected_.at(*id).script.clear();
           expected_.at(*id).next = 0;
           replayed_.insert(*id);
-          RC_ASSERT(store_->replay(*id));
+          RC_ASSERT(store_->admin().replay(*id));
           box_->wake();
         }
         return;
       case Command::Kind::discard:
         if (const auto id = pick(command, Status::dead)) {
-          RC_ASSERT(store_->discard(*id));
+          RC_ASSERT(store_->admin().discard(*id));
           const std::lock_guard lock(mutex_);
           expected_.at(*id).discarded = true;
           box_->wake();
@@ -147,7 +147,7 @@ class World {
       over = finished();
     }
     std::string left;
-    for (const HeldAggregate& held : store_->held_aggregates(100)) {
+    for (const HeldAggregate& held : store_->admin().held_aggregates(100)) {
       left += held.aggregate_id + " " + std::string(to_string(held.head_status)) + " +" +
               std::to_string(held.waiting) + "; ";
     }
@@ -162,7 +162,7 @@ class World {
     std::map<std::string, std::vector<std::string>> written;
     for (const std::string& id : order_) {
       const Expected& event = expected_.at(id);
-      const auto record = store_->find(id);
+      const auto record = store_->admin().find(id);
       if (event.discarded) {
         RC_ASSERT(!record);
         continue;
@@ -245,7 +245,7 @@ class World {
   std::optional<std::string> pick(const Command& command, Status status) {
     std::vector<std::string> found;
     for (const std::string& id : order_) {
-      const auto record = store_->find(id);
+      const auto record = store_->admin().find(id);
       if (record && record->row.status == status) found.push_back(id);
     }
     if (found.empty()) return std::nullopt;
@@ -310,11 +310,11 @@ class World {
     if (!store_->has_pending()) return true;
     if (on_dead_ == OnDead::skip) return false;
     std::set<std::string> blocked;
-    for (const HeldAggregate& held : store_->held_aggregates(100)) {
+    for (const HeldAggregate& held : store_->admin().held_aggregates(100)) {
       if (held.head_status == Status::dead) blocked.insert(held.aggregate_id);
     }
     return std::all_of(order_.begin(), order_.end(), [&](const std::string& id) {
-      const auto record = store_->find(id);
+      const auto record = store_->admin().find(id);
       if (!record) return true;
       const bool pending =
           record->row.status == Status::pending || record->row.status == Status::retry;

@@ -119,8 +119,8 @@ class OnEveryStore : public ::testing::TestWithParam<StoreKind> {
     return write(writer, draft);
   }
 
-  Status status(const std::string& id) { return store->find(id)->row.status; }
-  int attempts(const std::string& id) { return store->find(id)->row.attempts; }
+  Status status(const std::string& id) { return store->admin().find(id)->row.status; }
+  int attempts(const std::string& id) { return store->admin().find(id)->row.attempts; }
   bool is_done(const std::string& id) { return status(id) == Status::done; }
 
   // --- Time ---

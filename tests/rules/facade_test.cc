@@ -129,7 +129,7 @@ TEST_P(FacadeTest, PurgesAndReplaysOnScheduleWhileItRuns) {
     return status(id) == Status::done;
   }));
   advance(2h);
-  EXPECT_TRUE(eventually([&] { return !store->find(id); }));
+  EXPECT_TRUE(eventually([&] { return !store->admin().find(id); }));
 }
 
 TEST_P(FacadeTest, ACloseInACallbackOfTheHousekeepingIsRefusedAndChangesNothing) {
@@ -322,7 +322,7 @@ TEST_P(TwoListenersTest, WhatIsPostponedKeepsItsCountOfDeaths) {
   {
     const auto instance = bare_store->join({.lease = 1min, .exclusive = true});
     const Lease lease = instance->renew();
-    const EventRecord record = *bare_store->find(id);
+    const EventRecord record = *bare_store->admin().find(id);
     const StatusUpdate candidate{
         .row = record.row.ref, .event_id = id, .kind = StatusUpdate::Kind::crashes, .crashes = 2};
     ASSERT_TRUE(instance->apply(lease.epoch, std::span(&candidate, 1)).stale.empty());
@@ -331,8 +331,8 @@ TEST_P(TwoListenersTest, WhatIsPostponedKeepsItsCountOfDeaths) {
   auto box = make_two({});
   box->pause("Order", "Mailed");
   box->start();
-  ASSERT_TRUE(in_time([&] { return bare_store->find(id)->hold.value_or(0) != 0; }, *box));
-  EXPECT_EQ(bare_store->find(id)->row.crashes, 2) << "it has not answered";
+  ASSERT_TRUE(in_time([&] { return bare_store->admin().find(id)->hold.value_or(0) != 0; }, *box));
+  EXPECT_EQ(bare_store->admin().find(id)->row.crashes, 2) << "it has not answered";
 }
 
 TEST_P(TwoListenersTest, APoisonCandidateOfAPausedListenerDoesNotKeepTheOthersWaiting) {

@@ -335,8 +335,8 @@ void KillerTest::live_with_a_killer(const Options& options) {
   }
   EXPECT_TRUE(finished);
   EXPECT_EQ(deaths, 4 + 1) << "once innocent, then among 64, among 8, and twice alone";
-  EXPECT_EQ(bare_store->find(killer)->row.status, Status::dead);
-  EXPECT_TRUE(bare_store->find(killer)->last_error.find("the process died") == 0);
+  EXPECT_EQ(bare_store->admin().find(killer)->row.status, Status::dead);
+  EXPECT_TRUE(bare_store->admin().find(killer)->last_error.find("the process died") == 0);
   EXPECT_EQ(done.size(), 99u);
 }
 
@@ -360,7 +360,7 @@ class IsolationTest : public FaultsTest {
     const auto owner = bare_store->join({.lease = 1min, .exclusive = true});
     const Lease lease = owner->renew();
     for (const std::string& id : ids) {
-      const StatusUpdate candidate{.row = bare_store->find(id)->row.ref,
+      const StatusUpdate candidate{.row = bare_store->admin().find(id)->row.ref,
                                    .event_id = id,
                                    .kind = StatusUpdate::Kind::crashes,
                                    .crashes = deaths_before};
@@ -368,7 +368,7 @@ class IsolationTest : public FaultsTest {
     }
     advance(2min);
   }
-  int deaths(const std::string& id) { return bare_store->find(id)->row.crashes; }
+  int deaths(const std::string& id) { return bare_store->admin().find(id)->row.crashes; }
 
   void close_with_candidates_in_the_queue(Options options);
 };
@@ -389,11 +389,11 @@ TEST_P(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
     auto box =
         open({.retry = {.policy = retry_every(1h)}, .breaker = {.pause = 1h, .max_pause = 1h}},
              listener);
-    ASSERT_TRUE(in_time([&] { return bare_store->find(id)->hold.value_or(0) != 0; }, *box));
+    ASSERT_TRUE(in_time([&] { return bare_store->admin().find(id)->hold.value_or(0) != 0; }, *box));
     EXPECT_EQ(listener->count(), 1u);
     EXPECT_EQ(deaths(id), 0) << "answer " << &answer - answers.data();
     box->close();
-    StatusUpdate done{.row = bare_store->find(id)->row.ref, .event_id = id};
+    StatusUpdate done{.row = bare_store->admin().find(id)->row.ref, .event_id = id};
     const auto owner = bare_store->join({.exclusive = true});
     ASSERT_TRUE(owner->apply(owner->renew().epoch, {&done, 1}).stale.empty());
     owner->leave();
@@ -406,7 +406,7 @@ TEST_P(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
   const std::string second = write_elsewhere(order_event("1", "2"));
   {
     const auto owner = bare_store->join({.exclusive = true});
-    const StatusUpdate aside{.row = bare_store->find(second)->row.ref,
+    const StatusUpdate aside{.row = bare_store->admin().find(second)->row.ref,
                              .event_id = second,
                              .kind = StatusUpdate::Kind::hold,
                              .lane = lane_of("1")};

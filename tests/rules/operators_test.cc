@@ -147,7 +147,7 @@ TEST_P(DeadEventsTest, AllThatMatchAreDiscarded) {
   EXPECT_EQ(dead().discard_all({.error_contains = "a"}, {.batch = 1}), 2);
   EXPECT_EQ(dead().count(), 1);
   EXPECT_TRUE(dead().discard(dead().query().at(0).row.event.id()));
-  EXPECT_EQ(store->count({}), 0);
+  EXPECT_EQ(store->admin().count({}), 0);
 }
 
 TEST_P(DeadEventsTest, DeliveredEventsAreReplayedInTheirOldOrder) {
@@ -192,7 +192,8 @@ TEST_P(DeadEventsTest, AnEventThatIsReplayedTheMomentItIsFinishedIsNotMissed) {
     return ++polls <= 3 && eventually(condition);
   };
   for (std::size_t i = 1; i <= times; ++i) {
-    ASSERT_TRUE(found([&] { return store->replay(id); })) << i << ", with " << polls << " polls";
+    ASSERT_TRUE(found([&] { return store->admin().replay(id); }))
+        << i << ", with " << polls << " polls";
   }
   ASSERT_TRUE(found([&] { return recorder->count() > times; })) << recorder->count();
   ASSERT_TRUE(box->wait_idle(20s));
@@ -312,12 +313,12 @@ TEST_P(PurgeTest, EachKindHasItsOwnRetention) {
   }
   advance(1us);
   EXPECT_EQ(subject.preview(), (Purged{.done = 2}));
-  EXPECT_EQ(store->count({}), 4) << "a preview removes nothing";
+  EXPECT_EQ(store->admin().count({}), 4) << "a preview removes nothing";
   EXPECT_EQ(subject.run_once(), (Purged{.done = 2}));
   EXPECT_EQ(subject.run_once().total(), 0);
   advance(23 * 24h);
   EXPECT_EQ(subject.run_once(), (Purged{.dead = 1}));
-  EXPECT_EQ(store->count({}), 1) << "what is pending stays, however old";
+  EXPECT_EQ(store->admin().count({}), 1) << "what is pending stays, however old";
   EXPECT_EQ(archived(), 0);
 }
 
@@ -337,7 +338,7 @@ TEST_P(PurgeTest, ByAgeItTakesEverythingAndTheRetentionsDoNotCount) {
   EXPECT_EQ(purger({.done_retention = 0s, .age = 2h}).run_once().total(), 0);
   EXPECT_EQ(purger({.age = 1h}).preview(), (Purged{.aged = 3}));
   EXPECT_EQ(purger({.age = 1h, .archive = true}).run_once(), (Purged{.aged = 3}));
-  EXPECT_EQ(store->count({}), 1);
+  EXPECT_EQ(store->admin().count({}), 1);
   EXPECT_EQ(archived(), 3);
 }
 
@@ -369,7 +370,7 @@ TEST_P(PurgeTest, ErrorsReachTheCallerAndARepetitionGoesOn) {
     if (call == "purge" && faults->calls("purge") >= 2) throw RetryableError("away");
   });
   EXPECT_THROW(subject.run_once(), RetryableError);
-  EXPECT_EQ(store->count({}), 2);
+  EXPECT_EQ(store->admin().count({}), 2);
   faults->clear();
   EXPECT_EQ(subject.run_once(), (Purged{.done = 2}));
 }
@@ -384,7 +385,7 @@ TEST_P(PurgeTest, OnAScheduleItGoesOnThroughFailuresUntilItIsClosed) {
   EXPECT_TRUE(
       eventually([&] { return log.contains("purge failed: the database is unreachable"); }));
   faults->clear();
-  EXPECT_TRUE(eventually([&] { return store->count({}) == 0; }));
+  EXPECT_TRUE(eventually([&] { return store->admin().count({}) == 0; }));
   EXPECT_TRUE(eventually([&] { return log.contains("removed 1 DONE and 0 DEAD"); }));
   subject.close();
   subject.close();
@@ -434,7 +435,7 @@ TEST_P(PurgeTest, ADeadEventThatBlocksItsLaneStaysUntilAnOperatorHasActed) {
   const std::string head = write(*box, order_event("1", "\"killer\""));
   ASSERT_TRUE(eventually([&] { return status(head) == Status::dead; }));
   const std::string next = write(*box, order_event("1", "{}"));
-  ASSERT_TRUE(eventually([&] { return store->find(next)->hold.value_or(0) > 0; }));
+  ASSERT_TRUE(eventually([&] { return store->admin().find(next)->hold.value_or(0) > 0; }));
   EXPECT_EQ(store->counts().held, 1);
 
   advance(31 * 24h);

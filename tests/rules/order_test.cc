@@ -63,8 +63,8 @@ TEST_P(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
   write(*box, order_event("a", "4"));
   ASSERT_TRUE(wait_pending(*box, 4));
   EXPECT_EQ(picky->count(), 2u);
-  ASSERT_EQ(store->held_aggregates(10).size(), 1u);
-  EXPECT_EQ(store->held_aggregates(10)[0].aggregate_id, "a");
+  ASSERT_EQ(store->admin().held_aggregates(10).size(), 1u);
+  EXPECT_EQ(store->admin().held_aggregates(10)[0].aggregate_id, "a");
   heal();
   advance_rest();
   box->wake();
@@ -81,7 +81,7 @@ TEST_P(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
     const bool between = n[0] == '2' || n[0] == '3';
     const std::string id = write_elsewhere(order_event(between ? "b" : "a", n));
     if (n[0] != '1' && n[0] != '5') continue;
-    aside.push_back({.row = store->find(id)->row.ref,
+    aside.push_back({.row = store->admin().find(id)->row.ref,
                      .event_id = id,
                      .kind = StatusUpdate::Kind::hold,
                      .lane = lane_of("a")});
@@ -170,11 +170,11 @@ TEST_P(OrderTest, BlockWaitsForAnOperatorWhoReplays) {
   ASSERT_TRUE(wait_pending(*box, 2));
   pass(*box, 60s);
   EXPECT_TRUE(delivered().empty());
-  ASSERT_EQ(store->held_aggregates(10).size(), 1u);
-  EXPECT_EQ(store->held_aggregates(10)[0].head_status, Status::dead);
+  ASSERT_EQ(store->admin().held_aggregates(10).size(), 1u);
+  EXPECT_EQ(store->admin().held_aggregates(10)[0].head_status, Status::dead);
 
   heal();
-  ASSERT_TRUE(store->replay(head));
+  ASSERT_TRUE(store->admin().replay(head));
   box->wake();
   ASSERT_TRUE(in_time([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(delivered(), (Texts{"1", "2", "3"}));
@@ -196,7 +196,7 @@ TEST_P(OrderTest, BlockWaitsForAnOperatorWhoDiscardsAlsoAfterARestart) {
   write(*box, order_event("a", "4"));
   ASSERT_TRUE(wait_pending(*box, 3));
   EXPECT_EQ(delivered(), Texts{"\"other\""});
-  ASSERT_TRUE(store->discard(head));
+  ASSERT_TRUE(store->admin().discard(head));
   ASSERT_TRUE(in_time([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(delivered(), (Texts{"\"other\"", "2", "3", "4"}));
 }
@@ -215,11 +215,11 @@ TEST_P(OrderTest, AFreedHeadIsFoundAtOnceHoweverManyAreBlocked) {
   heal();
 
   // No poll interval ends.
-  ASSERT_TRUE(store->replay(heads["150"]));
+  ASSERT_TRUE(store->admin().replay(heads["150"]));
   EXPECT_TRUE(wait_delivered({"1", "\"behind 150\""}));
-  ASSERT_TRUE(store->discard(heads["70"]));
-  EXPECT_FALSE(store->replay(heads["70"]));
-  ASSERT_TRUE(store->replay(heads["71"]));
+  ASSERT_TRUE(store->admin().discard(heads["70"]));
+  EXPECT_FALSE(store->admin().replay(heads["70"]));
+  ASSERT_TRUE(store->admin().replay(heads["71"]));
   EXPECT_TRUE(eventually([&] { return store->counts().pending == blocked - 3; }));
   EXPECT_EQ(delivered().size(), 5u);
 }
@@ -230,7 +230,7 @@ TEST_P(OrderTest, AFreedHeadIsFoundSoonWithoutNewsOfCommits) {
   const auto head = write(*box, order_event("a", "1"));
   write(*box, order_event("a", "2"));
   ASSERT_TRUE(wait_pending(*box, 1));
-  ASSERT_TRUE(store->discard(head));  // which this store tells nobody
+  ASSERT_TRUE(store->admin().discard(head));  // which this store tells nobody
   advance(1s);
   EXPECT_TRUE(wait_delivered({"2"}));
 }
@@ -257,14 +257,15 @@ TEST_P(OrderTest, ParkHoldsTheLaterOnesUntilTheyAreReplayedInOrder) {
   ASSERT_TRUE(wait_pending(*box, 0));
   for (const auto& id : ids) EXPECT_EQ(status(id), Status::dead);
   EXPECT_EQ(attempts(ids[1]), 0);
-  EXPECT_EQ(store->find(ids[1])->last_error, "parked: an earlier event of its aggregate is dead");
+  EXPECT_EQ(store->admin().find(ids[1])->last_error,
+            "parked: an earlier event of its aggregate is dead");
   EXPECT_TRUE(delivered().empty());
 
   heal();
-  ASSERT_TRUE(store->replay(ids[0]));
+  ASSERT_TRUE(store->admin().replay(ids[0]));
   ASSERT_TRUE(in_time([&] { return delivered() == Texts{"1"}; }, *box));
   EXPECT_EQ(status(ids[1]), Status::dead) << "only what was replayed";
-  for (std::size_t n : {1u, 2u, 3u}) ASSERT_TRUE(store->replay(ids[n]));
+  for (std::size_t n : {1u, 2u, 3u}) ASSERT_TRUE(store->admin().replay(ids[n]));
   ASSERT_TRUE(in_time([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(delivered(), (Texts{"1", "2", "3", "4"})) << "in the order of their rows";
 }
@@ -284,11 +285,12 @@ TEST_P(OrderTest, AfterAParkASwitchToSkipFreesAllDeadOnesHoweverMany) {
   ids.push_back(write(*box, order_event("a", "99")));
   ASSERT_TRUE(box->wait_idle(20s)) << "nobody waits for a DEAD one";
   EXPECT_EQ(delivered(), Texts{"99"});
-  EXPECT_TRUE(store->held_aggregates(10).empty());
-  for (std::size_t n = 0; n < 30; ++n) EXPECT_EQ(store->find(ids[n])->hold, std::nullopt) << n;
+  EXPECT_TRUE(store->admin().held_aggregates(10).empty());
+  for (std::size_t n = 0; n < 30; ++n)
+    EXPECT_EQ(store->admin().find(ids[n])->hold, std::nullopt) << n;
 
   // They are found again when they are replayed.
-  ASSERT_TRUE(store->replay(ids[20]));
+  ASSERT_TRUE(store->admin().replay(ids[20]));
   box->wake();
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_EQ(delivered(), (Texts{"99", "20"}));

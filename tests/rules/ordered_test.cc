@@ -59,9 +59,9 @@ class OrderedTest : public OnEveryStore {
           eventually([&] { return box->in_flight() == 0 && store->counts().dead == dead; }));
       EXPECT_EQ(firsts(*picky), numbers(1, 3));
       // Discarded, from the first on, they wait for nobody; replayed, they come in their order.
-      ASSERT_TRUE(store->discard(ids[2]));
+      ASSERT_TRUE(store->admin().discard(ids[2]));
       if (then == OnDead::park) {
-        EXPECT_EQ(store->replay({}, 0, 100).rows, 17);
+        EXPECT_EQ(store->admin().replay({}, 0, 100).rows, 17);
       }
       ASSERT_TRUE(in_time([&] { return !bare_store->has_pending(); }, *box));
     }

@@ -23,7 +23,7 @@ TEST_P(OutboxTest, DeliversWhatWasCommitted) {
   ASSERT_TRUE(recorder->wait_for(1));
   EXPECT_EQ(recorder->payloads(), std::vector<std::string>{"1"});
   EXPECT_TRUE(box->wait_idle(20s));
-  EXPECT_EQ(store->find(recorder->ids().at(0))->row.status, Status::done);
+  EXPECT_EQ(store->admin().find(recorder->ids().at(0))->row.status, Status::done);
 }
 
 TEST_P(OutboxTest, DeliversWithoutOrderAsWell) {
@@ -104,7 +104,7 @@ TEST_P(OutboxTest, GivesUpAfterTheLastAttempt) {
   write(*box, order_event("42", "1"));
   ASSERT_TRUE(box->wait_idle(20s));
   ASSERT_EQ(failing->count(), 3u);
-  const auto record = store->find(failing->ids().at(0));
+  const auto record = store->admin().find(failing->ids().at(0));
   EXPECT_EQ(record->row.status, Status::dead);
   EXPECT_EQ(record->row.attempts, 3);
   EXPECT_EQ(record->last_error, "no way");

@@ -317,7 +317,7 @@ TEST_P(RegressionTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
   box->start();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   const auto first = write({order_event("1", "\"fails\""), order_event("1", "\"follows\"")});
-  ASSERT_TRUE(eventually([&] { return store->find(first[1])->hold.value_or(0) > 0; }));
+  ASSERT_TRUE(eventually([&] { return store->admin().find(first[1])->hold.value_or(0) > 0; }));
   write({order_event("2", "\"waits\"")});
   ASSERT_TRUE(working.wait());  // so that nobody reads now
   away = true;
@@ -330,8 +330,8 @@ TEST_P(RegressionTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
   release.raise();
   const auto late = write({order_event("1", "\"late\"")});
-  EXPECT_TRUE(eventually([&] { return store->find(late[0])->hold.value_or(0) > 0; }));
-  EXPECT_EQ(store->find(late[0])->row.status, Status::pending);
+  EXPECT_TRUE(eventually([&] { return store->admin().find(late[0])->hold.value_or(0) > 0; }));
+  EXPECT_EQ(store->admin().find(late[0])->row.status, Status::pending);
 }
 
 TEST_P(RegressionTest, ARowThatAReadFoundToBeDueLaterWaitedForTheSweep) {
@@ -486,7 +486,7 @@ TEST_P(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenWhenItsShardWasHandedOv
   box.start();
   const std::string id = write({order_event("1", "1")}).front();
   // In the store: whoever delivers it next must know.
-  EXPECT_TRUE(eventually([&] { return store->find(id)->row.progress == "mail"; }));
+  EXPECT_TRUE(eventually([&] { return store->admin().find(id)->row.progress == "mail"; }));
   EXPECT_TRUE(eventually([&] { return !box.health().reasons.empty(); }));
   EXPECT_EQ(mails, 1);
 }
@@ -529,7 +529,7 @@ TEST_P(RegressionTest, AnEventReplayedBeforeItsDeathWasAcknowledgedWaitedForTheS
   const std::string id = write({order_event("1", "1")}).front();
   ASSERT_TRUE(answer.reached());
   const std::size_t looks = faults->calls("due");
-  ASSERT_TRUE(store->replay(id));
+  ASSERT_TRUE(store->admin().replay(id));
   box->wake();  // not every store tells of a replay
   ASSERT_TRUE(eventually([&] { return faults->calls("due") > looks; }));
   answer.open();

@@ -184,7 +184,7 @@ TEST_P(RulesTest, AnErrorWithItsOwnDelayUsesThatDelayAndSpendsAnAttempt) {
   const auto id = write(*box, order_event("1", "1"));
   ASSERT_TRUE(eventually([&] { return status(id) == Status::retry && box->in_flight() == 0; }));
   EXPECT_EQ(attempts(id), 1);
-  EXPECT_EQ(store->find(id)->last_error, "come back");
+  EXPECT_EQ(store->admin().find(id)->last_error, "come back");
   advance_almost(10min);
   box->wake();
   EXPECT_FALSE(failing_once->wait_for(2, 20ms));
@@ -221,7 +221,7 @@ TEST_P(RulesTest, WhatNobodyListensToIsDeadAtOnce) {
   const auto id = write(*box, draft);
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_EQ(status(id), Status::dead);
-  EXPECT_EQ(store->find(id)->last_error,
+  EXPECT_EQ(store->admin().find(id)->last_error,
             "no listener for aggregate type \"Order\", event type \"Unheard\"");
 }
 
@@ -283,7 +283,7 @@ TEST_P(RulesTest, WhatNobodyListensToWaitsIfSoWishedForAnInstanceThatDoes) {
     EXPECT_EQ(store->counts().dead, 0);
     EXPECT_EQ(status(head), Status::pending);
     EXPECT_EQ(attempts(head), 0);
-    const std::vector<HeldAggregate> held = store->held_aggregates(10);
+    const std::vector<HeldAggregate> held = store->admin().held_aggregates(10);
     ASSERT_EQ(held.size(), 1u);
     EXPECT_EQ(held[0].last_error,
               "no listener for aggregate type \"Order\", event type \"Unheard\"; it waits for one");

@@ -392,49 +392,7 @@ class ClientStore final : public Store {
   Counts counts() override {
     return look(server_, "counts", [&](Store& store) { return store.counts(); });
   }
-  std::optional<EventRecord> find(std::string_view event_id) override {
-    return look(server_, "find", [&](Store& store) { return store.find(event_id); });
-  }
-  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return look(server_, "list", [&](Store& store) { return store.list(filter, after, limit); });
-  }
-  std::int64_t count(const EventFilter& filter) override {
-    return look(server_, "count", [&](Store& store) { return store.count(filter); });
-  }
-  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
-    return look(server_, "dead_groups",
-                [&](Store& store) { return store.dead_groups(filter, limit); });
-  }
-  bool replay(std::string_view event_id) override {
-    return ask(server_, "replay", [&](Node& primary) { return primary.store->replay(event_id); });
-  }
-  bool discard(std::string_view event_id) override {
-    return ask(server_, "discard", [&](Node& primary) { return primary.store->discard(event_id); });
-  }
-  Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return ask(server_, "replay",
-               [&](Node& primary) { return primary.store->replay(filter, after, limit); });
-  }
-  Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return ask(server_, "discard",
-               [&](Node& primary) { return primary.store->discard(filter, after, limit); });
-  }
-  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
-    return ask(server_, "purge", [&](Node& primary) {
-      return primary.store->purge(what, before, after, limit, archive);
-    });
-  }
-  std::int64_t count_purgeable(Purgeable what, Time before) override {
-    return look(server_, "count_purgeable",
-                [&](Store& store) { return store.count_purgeable(what, before); });
-  }
-  std::vector<Member> members() override {
-    return look(server_, "members", [&](Store& store) { return store.members(); });
-  }
-  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
-    return look(server_, "held_aggregates",
-                [&](Store& store) { return store.held_aggregates(limit); });
-  }
+  Admin& admin() override { return admin_; }
 
   void end_connections() {
     while (!server_.connections->empty()) (*server_.connections->begin())->end();
@@ -443,6 +401,7 @@ class ClientStore final : public Store {
  private:
   const Server server_;
   const Clock& clock_;
+  Admin admin_;  // refuses all: operators ask the server itself; see world.cc
 };
 
 }  // namespace

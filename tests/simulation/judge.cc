@@ -49,7 +49,7 @@ void Judge::committed(const void* transaction, int history) {
     Told& told = events_[id];
     told.state = State::committed;
     told.committed_at = now_;
-    told.lost = history < server_->primary()->history && !server_->store().find(id);
+    told.lost = history < server_->primary()->history && !server_->store().admin().find(id);
   }
   open_.erase(transaction);
 }
@@ -110,7 +110,7 @@ void Judge::check_final(const StatusUpdate& update, Told& told) {
   using Kind = StatusUpdate::Kind;
   // To a server that removes what is DONE, a row that is gone has been done.
   if (told.discarded && update.kind == Kind::done && options_.removes_done) {
-    if (server_->store().find(update.event_id)) {
+    if (server_->store().admin().find(update.event_id)) {
       violated_("final: " + update.event_id + " was discarded, and has a row again");
     }
     return;
@@ -279,7 +279,7 @@ void Judge::check_owner(const std::string& id, std::int64_t epoch) {
   std::optional<Scheduler::ServerCall> in_server;
   if (Scheduler::here() != nullptr) in_server.emplace();
   const auto member = members_.find(epoch);
-  const std::optional<EventRecord> record = server_->store().find(id);
+  const std::optional<EventRecord> record = server_->store().admin().find(id);
   if (member == members_.end() || !record) return;
   memory::Database& database = *server_->primary()->database;
   const bool released = [&] {
@@ -293,7 +293,7 @@ void Judge::check_owner(const std::string& id, std::int64_t epoch) {
 }
 
 bool Judge::is_dead(const std::string& id) {
-  const std::optional<EventRecord> record = server_->store().find(id);
+  const std::optional<EventRecord> record = server_->store().admin().find(id);
   return record && record->row.status == Status::dead;
 }
 
@@ -341,7 +341,7 @@ void Judge::promoted() {
   faults_ = true;
   failed_over_ = true;
   for (auto& [id, told] : events_) {
-    const std::optional<EventRecord> record = server_->store().find(id);
+    const std::optional<EventRecord> record = server_->store().admin().find(id);
     if (told.state == State::committed && !record) told.lost = true;
     if (told.final_at > replicated_until_) told.final.reset(), told.done_at.reset();
     if (record && record->row.status != Status::done) told.discarded = false;
@@ -353,7 +353,7 @@ void Judge::promoted() {
 
 void Judge::conclude() {
   for (const auto& [id, told] : events_) {
-    const std::optional<EventRecord> record = server_->store().find(id);
+    const std::optional<EventRecord> record = server_->store().admin().find(id);
     const bool committed = told.state == State::committed && !told.lost;
     if (!committed && record) violated_("ghost: the table has " + id);
     if (!committed || told.discarded || told.edited) continue;

@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "outbox/admin/admin.h"
 #include "outbox/listener.h"
 #include "outbox/spi/dispatcher.h"
 #include "outbox/spi/store.h"

@@ -65,7 +65,9 @@ class SimulationJudgeTest : public testing::Test {
     updates(id, StatusUpdate::Kind::dead);
     judge_->discarded(id);
   }
-  void remove_rows() { cluster_->store().purge(Purgeable::any_age, Time::max(), 0, 100, false); }
+  void remove_rows() {
+    cluster_->store().admin().purge(Purgeable::any_age, Time::max(), 0, 100, false);
+  }
 
   std::shared_ptr<Cluster> cluster_ = std::make_shared<Cluster>(memory::Options{});
   std::vector<std::string> violations_;

@@ -245,14 +245,14 @@ Process* World::any_crashed() {
 // --- Operators ---
 
 bool is_dead(Store& store, const std::string& id) {
-  const std::optional<EventRecord> found = store.find(id);
+  const std::optional<EventRecord> found = store.admin().find(id);
   return found && found->row.status == Status::dead;
 }
 
 std::vector<std::string> World::dead() {
   std::vector<std::string> ids;
   for (const EventRecord& record :
-       env_.cluster->store().list({.status = {Status::dead}}, 0, 1'000)) {
+       env_.cluster->store().admin().list({.status = {Status::dead}}, 0, 1'000)) {
     ids.push_back(record.row.event.id());
   }
   return ids;
@@ -264,7 +264,7 @@ void World::replay(const std::string& id) {
   if (!is_dead(*primary->store, id)) return;
   env_.say("operator", "replays " + id);
   env_.judge->replayed(id);  // first: whoever reads it now may deliver it
-  primary->store->replay(id);
+  primary->store->admin().replay(id);
 }
 
 void World::discard(const std::string& id) {
@@ -273,14 +273,15 @@ void World::discard(const std::string& id) {
   if (!is_dead(*primary->store, id)) return;
   env_.say("operator", "discards " + id);
   env_.judge->discarded(id);
-  primary->store->discard(id);
+  primary->store->admin().discard(id);
 }
 
 // As by an UPDATE that makes a pending event DONE, whoever has it.
 void World::finish_by_hand() {
   const std::shared_ptr<Node> primary = env_.cluster->primary();
   MutexLock telling(primary->telling);
-  const auto pending = primary->store->list({.status = {Status::pending, Status::retry}}, 0, 1'000);
+  const auto pending =
+      primary->store->admin().list({.status = {Status::pending, Status::retry}}, 0, 1'000);
   if (pending.empty()) return;
   const Row& row = pending[env_.choices.below(static_cast<std::uint32_t>(pending.size()))].row;
   env_.say("operator", "finishes " + row.event.id() + " by hand");
@@ -318,7 +319,7 @@ void World::operate() {
         break;
       default:
         env_.say("operator", "purges");
-        env_.cluster->store().purge(Purgeable::done, env_.clock.now() - 1s, 0, 100, false);
+        env_.cluster->store().admin().purge(Purgeable::done, env_.clock.now() - 1s, 0, 100, false);
         break;
     }
   }
@@ -341,8 +342,8 @@ void World::settle(seconds limit, bool operators) {
   while (!is_over()) {
     if (env_.scheduler.now() > end) {
       std::string pending;
-      for (const EventRecord& record :
-           env_.cluster->store().list({.status = {Status::pending, Status::retry}}, 0, 10)) {
+      for (const EventRecord& record : env_.cluster->store().admin().list(
+               {.status = {Status::pending, Status::retry}}, 0, 10)) {
         pending += " " + record.row.event.id() + " (hold " +
                    (record.hold ? std::to_string(*record.hold) : "none") +
                    (record.locked_by.empty() ? "" : ", locked by " + record.locked_by) + ")";

@@ -12,9 +12,9 @@
 #include <string>
 #include <thread>
 
-#include "outbox/metrics.h"
 #include "outbox/outbox.h"
 #include "outbox/retry.h"
+#include "outbox/telemetry/metrics.h"
 
 namespace outbox::testing {
 

@@ -4,6 +4,7 @@
 #include <string>
 #include <utility>
 
+#include "outbox/admin/admin.h"
 #include "outbox/error.h"
 
 namespace outbox::testing {
@@ -121,6 +122,51 @@ class FaultyInstance final : public Instance {
   const std::shared_ptr<Faults> faults_;
 };
 
+class FaultyAdmin final : public Admin {
+ public:
+  FaultyAdmin(Admin& to, Faults& faults) : to_(to), faults_(faults) {}
+
+  std::optional<EventRecord> find(std::string_view event_id) override { return to_.find(event_id); }
+  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
+    return between(faults_, "list", [&] { return to_.list(filter, after, limit); });
+  }
+  std::int64_t count(const EventFilter& filter) override {
+    return between(faults_, "count", [&] { return to_.count(filter); });
+  }
+  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
+    return between(faults_, "dead_groups", [&] { return to_.dead_groups(filter, limit); });
+  }
+  bool replay(std::string_view event_id) override {
+    return between(faults_, "replay", [&] { return to_.replay(event_id); });
+  }
+  bool discard(std::string_view event_id) override {
+    return between(faults_, "discard", [&] { return to_.discard(event_id); });
+  }
+  Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
+    return between(faults_, "replay", [&] { return to_.replay(filter, after, limit); });
+  }
+  Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
+    return between(faults_, "discard", [&] { return to_.discard(filter, after, limit); });
+  }
+  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
+    return between(faults_, "purge",
+                   [&] { return to_.purge(what, before, after, limit, archive); });
+  }
+  std::int64_t count_purgeable(Purgeable what, Time before) override {
+    return between(faults_, "count_purgeable", [&] { return to_.count_purgeable(what, before); });
+  }
+  std::vector<Member> members() override {
+    return between(faults_, "members", [&] { return to_.members(); });
+  }
+  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
+    return to_.held_aggregates(limit);
+  }
+
+ private:
+  Admin& to_;
+  Faults& faults_;
+};
+
 class FaultyStore final : public Store {
  public:
   FaultyStore(std::shared_ptr<Store> to, std::shared_ptr<Faults> faults)
@@ -145,47 +191,12 @@ class FaultyStore final : public Store {
   }
   bool has_pending() override { return to_->has_pending(); }
   Counts counts() override { return to_->counts(); }
-  std::optional<EventRecord> find(std::string_view event_id) override {
-    return to_->find(event_id);
-  }
-  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return between(*faults_, "list", [&] { return to_->list(filter, after, limit); });
-  }
-  std::int64_t count(const EventFilter& filter) override {
-    return between(*faults_, "count", [&] { return to_->count(filter); });
-  }
-  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
-    return between(*faults_, "dead_groups", [&] { return to_->dead_groups(filter, limit); });
-  }
-  bool replay(std::string_view event_id) override {
-    return between(*faults_, "replay", [&] { return to_->replay(event_id); });
-  }
-  bool discard(std::string_view event_id) override {
-    return between(*faults_, "discard", [&] { return to_->discard(event_id); });
-  }
-  Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return between(*faults_, "replay", [&] { return to_->replay(filter, after, limit); });
-  }
-  Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return between(*faults_, "discard", [&] { return to_->discard(filter, after, limit); });
-  }
-  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
-    return between(*faults_, "purge",
-                   [&] { return to_->purge(what, before, after, limit, archive); });
-  }
-  std::int64_t count_purgeable(Purgeable what, Time before) override {
-    return between(*faults_, "count_purgeable", [&] { return to_->count_purgeable(what, before); });
-  }
-  std::vector<Member> members() override {
-    return between(*faults_, "members", [&] { return to_->members(); });
-  }
-  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
-    return to_->held_aggregates(limit);
-  }
+  Admin& admin() override { return admin_; }
 
  private:
   const std::shared_ptr<Store> to_;
   const std::shared_ptr<Faults> faults_;
+  FaultyAdmin admin_{to_->admin(), *faults_};
 };
 
 }  // namespace

@@ -12,10 +12,10 @@
 #include <utility>
 #include <vector>
 
+#include "outbox/admin/admin.h"
 #include "outbox/clock.h"
 #include "outbox/error.h"
 #include "outbox/event.h"
-#include "outbox/spi/store.h"
 
 namespace outbox::test {
 
@@ -128,7 +128,7 @@ void expect_delays_whatever_the_writers_clock_says(Open open) {
     ASSERT_TRUE(due.next_in);
     EXPECT_GT(*due.next_in, 50min);
     EXPECT_LE(*due.next_in, 1h);
-    const auto records = store->list({}, 0, 10'000);
+    const auto records = store->admin().list({}, 0, 10'000);
     EXPECT_EQ(records.size() % 668, 0u);
     for (const EventRecord& record : records) {
       EXPECT_GT(record.row.available_in, 50min);

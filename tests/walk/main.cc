@@ -9,9 +9,9 @@
 #include <memory>
 #include <mutex>
 
-#include "outbox/metrics.h"
 #include "outbox/outbox.h"
 #include "outbox/postgres.h"
+#include "outbox/telemetry/metrics.h"
 #include "support/services.h"
 
 namespace outbox {

@@ -17,9 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "outbox/admin/admin.h"
 #include "outbox/export.h"
 #include "outbox/log.h"
-#include "outbox/spi/store.h"
 
 namespace outbox {
 

@@ -15,11 +15,11 @@
 #include "outbox/export.h"
 #include "outbox/listener.h"
 #include "outbox/log.h"
-#include "outbox/metrics.h"
 #include "outbox/options.h"
 #include "outbox/retry.h"
 #include "outbox/spi/poller.h"
 #include "outbox/spi/store.h"
+#include "outbox/telemetry/metrics.h"
 #include "outbox/writer.h"
 
 namespace outbox {

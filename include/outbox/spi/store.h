@@ -5,7 +5,8 @@
 // through which an engine owns, reads and updates events. To write a store
 // for another database, implement the three classes below and run the
 // conformance suite (tests/conformance) on it; docs/architecture.md argues why
-// these promises are enough.
+// these promises are enough. That is all it takes to deliver events; what operators
+// ask of a table is a class of its own, and can wait: see admin/admin.h.
 //
 // A row's life, and the column `hold`
 //
@@ -47,6 +48,7 @@ struct sqlite3;
 
 namespace outbox {
 
+class Admin;
 class ExecutorDialect;
 
 enum class Status : std::uint8_t { pending = 0, done = 1, retry = 2, dead = 3 };
@@ -292,7 +294,7 @@ class OUTBOX_EXPORT Instance {
   virtual std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) = 0;
 
   // The lanes of these shards in which an operator has replayed or discarded a DEAD
-  // event that was kept in them: by Store::replay() or Store::discard(), committed before
+  // event that was kept in them: by Admin::replay() or Admin::discard(), committed before
   // this call. At most `limit`; a lane may be returned more than once. What this call
   // returns is forgotten by the next one. It costs next to nothing, however many lanes
   // are blocked. A store that keeps no such notes returns none: the engine then looks
@@ -364,7 +366,8 @@ class OUTBOX_EXPORT Connection {
   virtual std::vector<RowRef> deferred_rows() const { return {}; }
 };
 
-// How many rows are in which state.
+// How many rows are in which state. Metrics show `pending`, `dead` and `oldest_pending`; operators
+// see all of it.
 struct Counts {
   std::int64_t pending = 0;  // NEW and RETRY
   std::int64_t dead = 0;
@@ -381,94 +384,6 @@ struct Counts {
   // When the oldest of those occurred that could be delivered now (neither
   // delayed nor held); nullopt if there is none.
   std::optional<Time> oldest_pending{};
-};
-
-// A span of time; an end that is left out is open. `from` belongs to it,
-// `until` does not.
-struct TimeRange {
-  std::optional<Time> from{};
-  std::optional<Time> until{};
-
-  bool bounded() const { return from.has_value() || until.has_value(); }
-};
-
-// Which events an operator means. What is left out matches everything:
-//
-//   store.list({.status = {Status::dead}, .type = "OrderPlaced"}, 0, 100);
-struct EventFilter {
-  std::vector<Status> status{};
-  std::string type{};
-  std::string aggregate_type{};
-  std::string aggregate_id{};
-  std::string tenant_id{};
-
-  // Somewhere in the last error, byte by byte: no character is special.
-  std::string error_contains{};
-
-  TimeRange occurred{};
-  TimeRange finished{};  // when they became DONE or DEAD
-};
-
-// What one step of a bulk operation did. The next step begins after `through`,
-// so that a walk over all rows ends even if what it changed changes back.
-struct Changed {
-  std::int64_t rows = 0;  // that were changed
-  Seq through = 0;        // the last row that was looked at
-  bool more = false;      // there may be rows beyond it
-};
-
-// DEAD events that died of the same thing.
-struct DeadGroup {
-  std::string aggregate_type{};
-  std::string type{};
-  std::string error{};  // its first 200 characters
-  std::int64_t count = 0;
-  Time first{};  // when the first and the last of them died
-  Time last{};
-  std::string example_id{};  // of one of them
-};
-
-// An instance that owns events, or owned them last. Instances that claim single
-// rows need not be listed.
-struct Member {
-  std::string name{};
-  std::string host{};
-  std::int64_t pid = 0;
-  Time registered_at{};
-  bool alive = false;  // as far as the store can tell
-  std::int64_t epoch = 0;
-  std::vector<int> shards{};
-};
-
-// What purge() removes.
-enum class Purgeable : std::uint8_t {
-  done,  // what became DONE before the given time
-  dead,  // what became DEAD before the given time and blocks no lane
-
-  // What occurred before the given time, whatever its state, delivered or not:
-  // for tables that are only appended to and that nobody updates. If an engine has
-  // such an event in its hands after all, its update will be stale.
-  any_age,
-};
-
-// A row as an operator sees it.
-struct EventRecord {
-  Row row;
-  std::optional<std::int64_t> hold{};  // nullopt: finished
-  std::string last_error{};
-  std::string locked_by{};
-  std::optional<Time> done_at{};
-};
-
-// An aggregate that waits behind its failing or dead head.
-struct HeldAggregate {
-  std::string aggregate_type{};
-  std::string aggregate_id{};
-  std::string head_id{};
-  Status head_status = Status::pending;
-  int attempts = 0;
-  std::string last_error{};
-  std::int64_t waiting = 0;  // rows behind the head, counted up to 1,000
 };
 
 // Whose SQL a store speaks: that execute() and query() take.
@@ -533,59 +448,22 @@ class OUTBOX_EXPORT Store {
   // database cannot tell: the engine then relies on polling.
   virtual std::unique_ptr<Watch> watch(std::function<void()> on_commit) = 0;
 
-  // --- For operators ---
+  // --- What the outbox asks of the whole table ---
 
-  // Whether any event is NEW or RETRY, at whatever time it is due. Cheap.
+  // Whether any event is NEW or RETRY, at whatever time it is due. Outbox::wait_idle() asks again
+  // and again: it must be cheap.
   virtual bool has_pending() = 0;
 
-  // Costs a scan of what is unfinished and of what is dead.
+  // For the gauges of Metrics, and for operators. Costs a scan of what is unfinished and of what
+  // is dead.
   virtual Counts counts() = 0;
-  virtual std::optional<EventRecord> find(std::string_view event_id) = 0;
 
-  // The first `limit` events that match, in the order of their rows, beginning
-  // after `after`. What is asked for by status DEAD alone costs a scan of the
-  // dead, by NEW and RETRY one of the unfinished, anything else one of the table.
-  virtual std::vector<EventRecord> list(const EventFilter& filter, Seq after,
-                                        std::size_t limit) = 0;
-  virtual std::int64_t count(const EventFilter& filter) = 0;
+  // --- What operators ask ---
 
-  // DEAD events that match (whatever filter.status says) by what they died of,
-  // the largest groups first.
-  virtual std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) = 0;
-
-  // Makes a DONE or DEAD event NEW again: attempts and crashes 0, available and
-  // due now, error, lock and done-at cleared, of a DONE one its progress, too; one
-  // that blocks its lane keeps its place in it, and the lane's owner is told, see
-  // Instance::unblocked(). False if it is not finished.
-  virtual bool replay(std::string_view event_id) = 0;
-
-  // Deletes a DEAD event; if it blocked its lane, the owner is told likewise. False if
-  // it is not DEAD.
-  virtual bool discard(std::string_view event_id) = 0;
-
-  // As replay(event_id), for the first `limit` events that match, in the order
-  // of their rows, beginning after `after`. Without filter.status the DEAD ones;
-  // DONE ones only if it names them; never any others. Looks for the rows first,
-  // then changes them by one statement, so that writers wait only briefly.
-  virtual Changed replay(const EventFilter& filter, Seq after, std::size_t limit) = 0;
-
-  // Deletes DEAD events (whatever filter.status says) likewise.
-  virtual Changed discard(const EventFilter& filter, Seq after, std::size_t limit) = 0;
-
-  // Removes the first `limit` such rows beyond `after`, with `archive` into the
-  // archive table, in one transaction. NEW and RETRY go only by `any_age`.
-  // Like replay(): first a search that keeps nobody waiting, then, if it found
-  // something, one short transaction.
-  virtual Changed purge(Purgeable what, Time before, Seq after, std::size_t limit,
-                        bool archive) = 0;
-
-  // How many rows purge() would remove in all. Costs a scan of the table, or of
-  // the dead.
-  virtual std::int64_t count_purgeable(Purgeable what, Time before) = 0;
-
-  virtual std::vector<Member> members() = 0;
-
-  virtual std::vector<HeldAggregate> held_aggregates(std::size_t limit) = 0;
+  // Belongs to the store, lives as long as it does, and is thread-safe, too. Delivering takes none
+  // of it: a store that does not answer operators yet hands out a plain Admin, which refuses every
+  // call. One that wraps another store may hand out that one's.
+  virtual Admin& admin() = 0;
 };
 
 }  // namespace outbox

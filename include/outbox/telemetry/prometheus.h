@@ -6,7 +6,7 @@
 #include <string>
 
 #include "outbox/export.h"
-#include "outbox/metrics.h"
+#include "outbox/telemetry/metrics.h"
 
 namespace outbox::prometheus {
 

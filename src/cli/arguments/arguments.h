@@ -15,6 +15,7 @@
 
 #include "cli/doctor/backend.h"
 #include "cli/output/console.h"
+#include "outbox/admin/admin.h"
 #include "outbox/clock.h"
 #include "outbox/event.h"
 #include "outbox/spi/store.h"

@@ -28,7 +28,7 @@ int list(const Console& console, const ListOptions& options, FilterTime time) {
   EventFilter filter = to_filter(options.filter, time, now);
   if (dead) filter.status = {Status::dead};
   const auto records =
-      store->list(filter, options.page.after, static_cast<std::size_t>(options.page.limit));
+      store->admin().list(filter, options.page.after, static_cast<std::size_t>(options.page.limit));
   if (options.store.json) {
     for (const EventRecord& record : records)
       console.print(event_json(record, Detail::summary, now));
@@ -49,7 +49,7 @@ struct ShowOptions {
 int show(const Console& console, const ShowOptions& options, FilterTime time) {
   const bool dead = time == FilterTime::died;
   const auto store = open_store(options.store);
-  const auto record = store->find(options.id);
+  const auto record = store->admin().find(options.id);
   if (!record || (dead && record->row.status != Status::dead)) {
     console.say("outbox: " + (dead ? why_not_dead(*store, options.id)
                                    : "there is no event " + quote(options.id) + " in the " +
@@ -174,7 +174,7 @@ int publish(const Console& console, const PublishOptions& options) {
     throw UsageError(error.what());
   }
   const auto store = open_store(options.store);
-  if (!options.id.empty() && store->find(options.id)) {
+  if (!options.id.empty() && store->admin().find(options.id)) {
     console.say("outbox: event " + quote(options.id) + " exists already; nothing was written");
     return kFailed;
   }
@@ -256,7 +256,7 @@ void add_show(CLI::App& group, Session& session, FilterTime time, const char* ab
 }
 
 std::string why_not_dead(Store& store, const std::string& id) {
-  const auto record = store.find(id);
+  const auto record = store.admin().find(id);
   if (!record) return "there is no event " + quote(id);
   return "the event " + quote(id) + " is " + std::string(to_string(record->row.status)) +
          ", not DEAD";

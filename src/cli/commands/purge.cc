@@ -72,8 +72,8 @@ void remove(const Console& console, Store& store, const Options& options,
     part.rows = 0;
     Changed changed{.more = true};
     while (changed.more) {
-      changed = store.purge(part.what, part.before, changed.through,
-                            static_cast<std::size_t>(options.batch), options.archive);
+      changed = store.admin().purge(part.what, part.before, changed.through,
+                                    static_cast<std::size_t>(options.batch), options.archive);
       part.rows += changed.rows;
       removed += changed.rows;
       progress.update(removed);
@@ -105,7 +105,7 @@ int purge(const Console& console, const Options& options) {
         "nothing to purge: --done-older-than and --dead-older-than are both \"never\"; give one of "
         "them a duration");
   }
-  for (Part& part : parts) part.rows = store->count_purgeable(part.what, part.before);
+  for (Part& part : parts) part.rows = store->admin().count_purgeable(part.what, part.before);
   if (!options.dry_run && total_of(parts) > 0) {
     std::string which;
     for (const Part& part : parts) {

@@ -29,8 +29,8 @@ Picture look(Store& store) {
   Picture picture{.store = store.description(),
                   .now = store.clock().now(),
                   .counts = store.counts(),
-                  .members = store.members(),
-                  .held = store.held_aggregates(kMostHeld + 1)};
+                  .members = store.admin().members(),
+                  .held = store.admin().held_aggregates(kMostHeld + 1)};
   if (picture.held.size() > kMostHeld) {
     picture.held.resize(kMostHeld, HeldAggregate{});
     picture.more_held = true;

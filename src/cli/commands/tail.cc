@@ -76,7 +76,7 @@ class Follower {
     looked_back_ = now;
     missing_.forget(now - kCommitsWithin);
     for (auto next = missing_.next(0); next; next = missing_.next(*next + 1)) {
-      const auto records = store_.list(filter_, *next - 1, kPage);
+      const auto records = store_.admin().list(filter_, *next - 1, kPage);
       for (const EventRecord& record : records) {
         const Seq seq = record.row.ref.seq;
         if (missing_.take(seq) && !show(record)) return false;
@@ -93,7 +93,7 @@ class Follower {
   bool read(Seq end, Instant now, const Show& show) {
     const Time recent = store_.clock().now() - kCommitsWithin;
     while (after_ < end) {
-      const auto records = store_.list(filter_, after_, kPage);
+      const auto records = store_.admin().list(filter_, after_, kPage);
       for (const EventRecord& record : records) {
         const Seq seq = record.row.ref.seq;
         if (record.row.event.occurred_at() > recent) missing_.add(after_ + 1, seq - 1, now);
@@ -117,7 +117,7 @@ class Follower {
 }  // namespace
 
 Seq last_seq(Store& store, Seq from) {
-  const auto any_beyond = [&](Seq seq) { return !store.list({}, seq, 1).empty(); };
+  const auto any_beyond = [&](Seq seq) { return !store.admin().list({}, seq, 1).empty(); };
   if (!any_beyond(from)) return from;
   // There is a row beyond `low`, and, once found, none beyond `high`.
   Seq low = from;

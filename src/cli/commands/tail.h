@@ -6,7 +6,7 @@
 #include <map>
 #include <optional>
 
-#include "outbox/spi/store.h"
+#include "outbox/admin/admin.h"
 
 namespace outbox::cli {
 

@@ -92,8 +92,8 @@ Finding check_stamps(Store& store, const std::vector<Member>& members) {
     finding.says += ", but " + what;
     finding.advice = "compare the clocks of the hosts that write (timedatectl)";
   };
-  const std::int64_t from_the_future =
-      store.count({.status = {Status::pending, Status::retry}, .occurred = {.from = future}});
+  const std::int64_t from_the_future = store.admin().count(
+      {.status = {Status::pending, Status::retry}, .occurred = {.from = future}});
   if (from_the_future > 0) {
     doubt(counted(from_the_future, "pending event") + " occurred later than that");
   } else if (std::any_of(members.begin(), members.end(),
@@ -118,7 +118,7 @@ std::vector<Check> store_checks(Backend& backend, bool rows, bool repair) {
       check("owner",
             [at, &backend] {
               const auto store = backend.open();
-              *at = {store, store->members(), store->counts()};
+              *at = {store, store->admin().members(), store->counts()};
               return check_owner(at->members);
             }),
       check("pending",
@@ -127,7 +127,8 @@ std::vector<Check> store_checks(Backend& backend, bool rows, bool repair) {
                                              [](const Member& m) { return m.alive; });
               return check_pending(at->counts, owned, at->store->clock().now());
             }),
-      check("held", [at, &backend] { return check_held(backend, at->store->held_aggregates(2)); }),
+      check("held",
+            [at, &backend] { return check_held(backend, at->store->admin().held_aggregates(2)); }),
       check("dead", [at, &backend] { return check_dead(backend, at->counts); }),
       check("clock", [at] { return check_stamps(*at->store, at->members); })};
   if (rows) {

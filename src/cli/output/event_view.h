@@ -10,7 +10,7 @@
 
 #include "cli/output/console.h"
 #include "cli/output/text.h"
-#include "outbox/spi/store.h"
+#include "outbox/admin/admin.h"
 
 namespace outbox::cli {
 

@@ -19,6 +19,7 @@
 #include "model/shards.h"
 #include "outbox/error.h"
 #include "outbox/spi/store.h"
+#include "store/common/database_admin.h"
 
 namespace outbox {
 
@@ -104,8 +105,7 @@ class ServerInstance : public Instance {
   typename Parts::Updates updates_;
 };
 
-// What a store does with its pools: operators' calls are those of `Parts::Operators` on a
-// connection from one of them. `Parts` names the classes that do the work. Thread-safe.
+// What a store does with its pools. `Parts` names the classes that do the work. Thread-safe.
 template <class Parts>
 class DatabaseStore : public Store {
  public:
@@ -120,42 +120,8 @@ class DatabaseStore : public Store {
   }
 
   bool has_pending() override { return Operators(*quick_->take()).has_pending(); }
-  std::optional<EventRecord> find(std::string_view event_id) override {
-    return Operators(*quick_->take()).find(event_id);
-  }
-  bool replay(std::string_view event_id) override {
-    return Operators(*quick_->take()).replay(event_id);
-  }
-  bool discard(std::string_view event_id) override {
-    return Operators(*quick_->take()).discard(event_id);
-  }
-  std::vector<Member> members() override { return Operators(*quick_->take()).members(); }
-
   Counts counts() override { return Operators(*scans_->take()).counts(); }
-  std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return Operators(*scans_->take()).list(filter, after, limit);
-  }
-  std::int64_t count(const EventFilter& filter) override {
-    return Operators(*scans_->take()).count(filter);
-  }
-  std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit) override {
-    return Operators(*scans_->take()).dead_groups(filter, limit);
-  }
-  Changed replay(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return Operators(*scans_->take()).replay(filter, after, limit);
-  }
-  Changed discard(const EventFilter& filter, Seq after, std::size_t limit) override {
-    return Operators(*scans_->take()).discard(filter, after, limit);
-  }
-  Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive) override {
-    return Operators(*scans_->take()).purge(what, before, after, limit, archive);
-  }
-  std::int64_t count_purgeable(Purgeable what, Time before) override {
-    return Operators(*scans_->take()).count_purgeable(what, before);
-  }
-  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
-    return Operators(*scans_->take()).held_aggregates(limit);
-  }
+  Admin& admin() override { return admin_; }
 
   const ConfigPtr& config() const { return config_; }
 
@@ -188,7 +154,8 @@ class DatabaseStore : public Store {
       : config_(std::move(config)),
         users_(std::move(users)),
         quick_(std::move(quick)),
-        scans_(std::move(scans)) {}
+        scans_(std::move(scans)),
+        admin_(*quick_, *scans_) {}
 
   auto take_for_user() { return users_->take(); }
 
@@ -203,6 +170,8 @@ class DatabaseStore : public Store {
 
   // For what may scan the table: it must not keep the quick questions waiting.
   const PoolPtr scans_;
+
+  DatabaseAdmin<Parts> admin_;
 };
 
 }  // namespace outbox

@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "outbox/spi/store.h"
+#include "outbox/admin/admin.h"
 
 namespace outbox {
 

@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "base/mutex.h"
+#include "outbox/admin/admin.h"
 #include "outbox/clock.h"
 #include "outbox/memory.h"
 #include "outbox/spi/store.h"

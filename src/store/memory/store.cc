@@ -4,6 +4,7 @@
 #include "base/bounded.h"
 #include "model/instance_options.h"
 #include "model/shards.h"
+#include "outbox/admin/admin.h"
 #include "outbox/error.h"
 #include "outbox/memory.h"
 #include "store/memory/database.h"
@@ -28,54 +29,9 @@ Options checked(Options options) {
 }
 
 // Thread-safe.
-class MemoryStore final : public Store {
+class MemoryAdmin final : public Admin {
  public:
-  explicit MemoryStore(std::shared_ptr<Database> database)
-      : keep_(std::move(database)), db_(*keep_) {}
-
-  std::string description() const override {
-    return "memory store with " + std::to_string(db_.options.shards) + " shards";
-  }
-
-  Capabilities capabilities() const override {
-    return {.shards = db_.options.shards,
-            .expiring_leases = true,
-            .row_claims = true,
-            .one_writer = !db_.options.concurrent_transactions,
-            .total_order = true};
-  }
-
-  const Clock& clock() const override { return db_.clock; }
-
-  std::string side_table(std::string_view /*name*/) const override {
-    throw MisuseError(
-        "the memory store has no tables: what keeps its records in SQL needs a "
-        "database, such as outbox::sqlite::open(\"file.db\")");
-  }
-
-  std::unique_ptr<Connection> connect() override { return make_connection(keep_); }
-
-  std::unique_ptr<Instance> join(InstanceOptions options) override {
-    const MemberId id = [&] {
-      MutexLock lock(db_.mutex);
-      return db_.members.new_id();
-    }();
-    return make_instance(keep_, id, outbox::checked(std::move(options)));
-  }
-
-  std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
-    return Watchers::add(db_.watchers, std::move(on_commit));
-  }
-
-  bool has_pending() override {
-    MutexLock lock(db_.mutex);
-    return db_.table.pending() > 0;
-  }
-
-  Counts counts() override {
-    MutexLock lock(db_.mutex);
-    return db_.table.counts(db_.now());
-  }
+  explicit MemoryAdmin(Database& database) : db_(database) {}
 
   std::optional<EventRecord> find(std::string_view event_id) override {
     MutexLock lock(db_.mutex);
@@ -143,6 +99,67 @@ class MemoryStore final : public Store {
     return db_.members.list(db_.now());
   }
 
+  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
+    MutexLock lock(db_.mutex);
+    return db_.table.held_aggregates(limit);
+  }
+
+ private:
+  Database& db_;
+};
+
+// Thread-safe.
+class MemoryStore final : public Store {
+ public:
+  explicit MemoryStore(std::shared_ptr<Database> database)
+      : keep_(std::move(database)), db_(*keep_) {}
+
+  std::string description() const override {
+    return "memory store with " + std::to_string(db_.options.shards) + " shards";
+  }
+
+  Capabilities capabilities() const override {
+    return {.shards = db_.options.shards,
+            .expiring_leases = true,
+            .row_claims = true,
+            .one_writer = !db_.options.concurrent_transactions,
+            .total_order = true};
+  }
+
+  const Clock& clock() const override { return db_.clock; }
+
+  std::string side_table(std::string_view /*name*/) const override {
+    throw MisuseError(
+        "the memory store has no tables: what keeps its records in SQL needs a "
+        "database, such as outbox::sqlite::open(\"file.db\")");
+  }
+
+  std::unique_ptr<Connection> connect() override { return make_connection(keep_); }
+
+  std::unique_ptr<Instance> join(InstanceOptions options) override {
+    const MemberId id = [&] {
+      MutexLock lock(db_.mutex);
+      return db_.members.new_id();
+    }();
+    return make_instance(keep_, id, outbox::checked(std::move(options)));
+  }
+
+  std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
+    return Watchers::add(db_.watchers, std::move(on_commit));
+  }
+
+  bool has_pending() override {
+    MutexLock lock(db_.mutex);
+    return db_.table.pending() > 0;
+  }
+
+  Counts counts() override {
+    MutexLock lock(db_.mutex);
+    return db_.table.counts(db_.now());
+  }
+
+  Admin& admin() override { return admin_; }
+
   std::vector<EventRecord> archived() {
     MutexLock lock(db_.mutex);
     std::vector<EventRecord> records;
@@ -150,14 +167,10 @@ class MemoryStore final : public Store {
     return records;
   }
 
-  std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
-    MutexLock lock(db_.mutex);
-    return db_.table.held_aggregates(limit);
-  }
-
  private:
   const std::shared_ptr<Database> keep_;
   Database& db_;
+  MemoryAdmin admin_{db_};
 };
 
 }  // namespace

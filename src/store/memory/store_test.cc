@@ -97,7 +97,7 @@ TEST(MemoryStore, AClockThatIsSetBackMakesNoDelayLonger) {
     connection->commit();
   };
   write("e", {});
-  const StatusUpdate update{.row = store->find("e")->row.ref,
+  const StatusUpdate update{.row = store->admin().find("e")->row.ref,
                             .event_id = "e",
                             .kind = StatusUpdate::Kind::retry,
                             .delay = 1s};

@@ -35,10 +35,10 @@ TEST_F(MysqlExternalConnectionTest, WithoutAutocommitEveryStatementIsInATransact
   insert(*external, "lost");
   mine_->execute("ROLLBACK");
   insert(*external, "kept");
-  EXPECT_FALSE(store_->find("kept")) << "not committed yet";
+  EXPECT_FALSE(store_->admin().find("kept")) << "not committed yet";
   mine_->execute("COMMIT");
-  EXPECT_FALSE(store_->find("lost"));
-  EXPECT_TRUE(store_->find("kept"));
+  EXPECT_FALSE(store_->admin().find("lost"));
+  EXPECT_TRUE(store_->admin().find("kept"));
 }
 
 // What would follow would be committed by itself.
@@ -64,12 +64,12 @@ TEST_F(MysqlExternalConnectionTest, AfterADeadlockTheTransactionIsOverAndAWriteI
     EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(*external, "e"); }), "deadlock"));
     EXPECT_FALSE(external->in_transaction());
     sql().execute("COMMIT");
-    EXPECT_FALSE(store_->find("e"));
+    EXPECT_FALSE(store_->admin().find("e"));
   }
   mine_->execute("BEGIN");
   insert(*external, "e");
   mine_->execute("COMMIT");
-  EXPECT_TRUE(store_->find("e"));
+  EXPECT_TRUE(store_->admin().find("e"));
 }
 
 TEST_F(MysqlExternalConnectionTest, AValueThatTheCharacterSetWouldChangeIsRefused) {
@@ -121,9 +121,9 @@ TEST_F(MysqlExternalConnectionTest, AfterALostCommitTheRowMayExistAndNothingElse
   const WriteToken token = writer.write(*external, {.type = "T", .payload = json("{}"), .id = "e"});
   network.drop_reply("COMMIT");
   EXPECT_THROW(lossy.execute("COMMIT"), std::runtime_error);
-  EXPECT_TRUE(store_->find("e"));
+  EXPECT_TRUE(store_->admin().find("e"));
   EXPECT_THROW(insert(*external, "later"), RetryableError);
-  EXPECT_FALSE(store_->find("later"));
+  EXPECT_FALSE(store_->admin().find("later"));
 }
 
 // Whoever changes the default database writes to the store's table all the same.
@@ -146,8 +146,8 @@ TEST_F(MysqlExternalConnectionTest, AnotherDefaultDatabaseDoesNotLeadEventsAstra
     connection->insert({&event, 1}, {});
     connection->commit();
   }
-  EXPECT_TRUE(store->find("external"));
-  EXPECT_TRUE(store->find("pooled"));
+  EXPECT_TRUE(store->admin().find("external"));
+  EXPECT_TRUE(store->admin().find("pooled"));
   EXPECT_EQ(test::Mysql(other.url()).value("SELECT count(*) FROM outbox_event"), "0");
 }
 
@@ -172,7 +172,7 @@ TEST_F(MysqlOtherAddressTest, TheSameServerIsTaken) {
   test::Mysql own(other_address());
   for (const char* id : {"1", "2"}) {
     EXPECT_NO_THROW(insert(own, *store, id));
-    EXPECT_TRUE(store->find(id));
+    EXPECT_TRUE(store->admin().find(id));
   }
 }
 
@@ -184,7 +184,7 @@ TEST_F(MysqlOtherAddressTest, OtherTablesOfThatNameAreRefused) {
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { insert(own, *store, "e"); }),
                        "connect to the same server"));
   own.execute("ROLLBACK");
-  EXPECT_FALSE(store->find("e"));
+  EXPECT_FALSE(store->admin().find("e"));
 }
 
 TEST_F(MysqlOtherAddressTest, WhoMayNotLookIsTakenAtHisWord) {
@@ -192,7 +192,7 @@ TEST_F(MysqlOtherAddressTest, WhoMayNotLookIsTakenAtHisWord) {
   sql().execute("DROP TABLE outbox_event_migration");
   test::Mysql own(other_address());
   EXPECT_NO_THROW(insert(own, *store, "e"));
-  EXPECT_TRUE(store->find("e"));
+  EXPECT_TRUE(store->admin().find("e"));
 }
 
 }  // namespace

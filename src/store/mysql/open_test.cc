@@ -97,7 +97,7 @@ TEST_F(MysqlOpenTest, OnOpenIsCalledForTransactionsAloneAndBeforeThem) {
     return connection.query("SELECT @@time_zone", {}).at(0).get<std::string>(0);
   };
   EXPECT_EQ(zone(*begun(*store)), "+05:45");
-  EXPECT_EQ(store->count({}), 0);
+  EXPECT_EQ(store->admin().count({}), 0);
 }
 
 TEST_F(MysqlOpenTest, ARowThatContradictsItselfIsRefused) {

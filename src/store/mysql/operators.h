@@ -8,13 +8,13 @@
 #include <string_view>
 #include <vector>
 
-#include "outbox/spi/store.h"
+#include "outbox/admin/admin.h"
 #include "store/common/operators.h"
 #include "store/mysql/store_config.h"
 
 namespace outbox::mysql {
 
-// The calls of the same names of Store. Each search is a read of its own, which locks
+// The calls of the same names of Admin. Each search is a read of its own, which locks
 // nothing; what changes rows is one statement, to archive them one short transaction.
 // Used by one thread at a time.
 class Operators {

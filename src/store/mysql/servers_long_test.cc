@@ -265,7 +265,7 @@ TEST_F(MysqlNoBinlogTest, EveryReadThatFindsRowsIsFollowedByOneWrite) {
     EXPECT_EQ(flushes(), 2);
 
     sql().execute("UPDATE outbox_event SET hold = 7 WHERE event_id = '2'");
-    const int shard = store->find("2")->row.ref.shard;
+    const int shard = store->admin().find("2")->row.ref.shard;
     EXPECT_EQ(instance->held({shard, 7}, 10).rows.size(), 1U);
     EXPECT_EQ(flushes(), 3);
     instance->leave();
@@ -338,7 +338,7 @@ TEST_F(MysqlNoBinlogTest, RowsWhoseConnectionIsLostBeforeTheWriteAreNotHandedOut
   write_event(*store, simple_event("due"));
   sql().execute("UPDATE outbox_event SET hold = -1 WHERE event_id = 'due'");
   write_event(*store, simple_event("ready"));
-  const int shard = store->find("held")->row.ref.shard;
+  const int shard = store->admin().find("held")->row.ref.shard;
   const auto ready = [&] { return ids(instance->ready(lease.shards, 0, 10).rows); };
   const auto due = [&] { return ids(instance->due(lease.shards, 10).rows); };
   const auto held = [&] { return ids(instance->held({shard, 7}, 10).rows); };
@@ -516,8 +516,8 @@ TEST_F(MysqlHostileTest, AnEngineDeliversWhateverTheServersSettingsAre) {
   EXPECT_EQ(store->counts().dead, 10);
   EXPECT_EQ(store->counts().pending, 10);
   EXPECT_TRUE(eventually([&] { return instance->due(lease.shards, 100).rows.size() == 10; }));
-  EXPECT_EQ(store->replay({}, 0, 100).rows, 10);
-  EXPECT_EQ(store->purge(Purgeable::done, host_clock().now() + 1h, 0, 100, true).rows, 20);
+  EXPECT_EQ(store->admin().replay({}, 0, 100).rows, 10);
+  EXPECT_EQ(store->admin().purge(Purgeable::done, host_clock().now() + 1h, 0, 100, true).rows, 20);
   EXPECT_EQ(instance->renew().epoch, lease.epoch);
   instance->leave();
 
@@ -575,7 +575,7 @@ TEST_F(MysqlHostileTest, WithSmallPacketsErrorsAreCutAndNothingElseIsLost) {
   EXPECT_EQ(sql.value("SELECT count(*) FROM outbox_event WHERE status = 3 AND "
                       "length(last_error) BETWEEN 1000 AND 12000"),
             "10");
-  EXPECT_EQ(store->replay({.status = {Status::done, Status::dead}}, 0, 1'000).rows, 300);
+  EXPECT_EQ(store->admin().replay({.status = {Status::done, Status::dead}}, 0, 1'000).rows, 300);
 
   StatusUpdate impossible{
       .row = rows[0].ref, .event_id = rows[0].event.id(), .kind = StatusUpdate::Kind::defer};

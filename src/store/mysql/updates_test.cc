@@ -5,8 +5,8 @@
 #include <atomic>
 #include <thread>
 
-#include "outbox/metrics.h"
 #include "outbox/outbox.h"
+#include "outbox/telemetry/metrics.h"
 #include "outbox/testing.h"
 #include "store/mysql/lock_test_support.h"
 
@@ -102,10 +102,10 @@ TEST_P(MysqlUpdatesTest, TransactionsThatAreOpenHoldUpNeitherMarksNorOperators) 
   }
   const auto begin = std::chrono::steady_clock::now();
   EXPECT_TRUE(apply(updates).stale.empty());
-  EXPECT_EQ(store_->replay({.status = {Status::dead}}, 0, 10).rows, 10);
-  EXPECT_EQ(store_->discard({}, 0, 10).rows, 10);
-  EXPECT_EQ(store_->purge(Purgeable::dead, host_clock().now() + 1h, 0, 5, true).rows, 5);
-  EXPECT_EQ(store_->purge(Purgeable::dead, host_clock().now() + 1h, 0, 5, false).rows, 5);
+  EXPECT_EQ(store_->admin().replay({.status = {Status::dead}}, 0, 10).rows, 10);
+  EXPECT_EQ(store_->admin().discard({}, 0, 10).rows, 10);
+  EXPECT_EQ(store_->admin().purge(Purgeable::dead, host_clock().now() + 1h, 0, 5, true).rows, 5);
+  EXPECT_EQ(store_->admin().purge(Purgeable::dead, host_clock().now() + 1h, 0, 5, false).rows, 5);
   EXPECT_LT(std::chrono::steady_clock::now() - begin, 10s);
   open->rollback();
 }
@@ -127,12 +127,12 @@ class MysqlLocksTest : public MysqlTest {
   std::vector<StatusUpdate> done(const std::vector<std::string>& events) {
     std::vector<StatusUpdate> updates;
     for (const std::string& id : events) {
-      updates.push_back({.row = store_->find(id)->row.ref, .event_id = id});
+      updates.push_back({.row = store_->admin().find(id)->row.ref, .event_id = id});
     }
     return updates;
   }
 
-  Status status(const std::string& id) { return store_->find(id)->row.status; }
+  Status status(const std::string& id) { return store_->admin().find(id)->row.status; }
 
   testing::RecordingLog log_;
   std::shared_ptr<Store> store_;

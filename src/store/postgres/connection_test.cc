@@ -159,7 +159,7 @@ TEST_F(PostgresConnectionTest, ACommitAfterAFailedStatementSaysThatNothingHappen
   EXPECT_THROW(connection->execute("SELECT 1 / 0", {}), DatabaseError);
   EXPECT_TRUE(contains(message_of<DatabaseError>([&] { connection->commit(); }), "rolled back"));
   EXPECT_FALSE(connection->in_transaction());
-  EXPECT_FALSE(store->find("e"));
+  EXPECT_FALSE(store->admin().find("e"));
 }
 
 TEST_F(PostgresConnectionTest, OnOpenSeesEachNewConnectionOnce) {
@@ -189,8 +189,8 @@ TEST_F(PostgresConnectionTest, AnEncodingThatTheUserSetOnAPooledConnectionChange
     EXPECT_EQ(connection->query("SHOW client_encoding", {}).at(0).at(0), Value{"LATIN1"});
     connection->commit();
     EXPECT_EQ(connection->query("SHOW client_encoding", {}).at(0).at(0), Value{"LATIN1"});
-    EXPECT_EQ(store->find(id)->row.event.payload(), R"({"a":"日本ü"})");
-    EXPECT_EQ(store->find(id + "inside")->row.event.payload(), R"({"a":"日本ü"})");
+    EXPECT_EQ(store->admin().find(id)->row.event.payload(), R"({"a":"日本ü"})");
+    EXPECT_EQ(store->admin().find(id + "inside")->row.event.payload(), R"({"a":"日本ü"})");
   }
 }
 
@@ -203,7 +203,7 @@ TEST_F(PostgresConnectionTest, AnEncodingInTheUrlOrTheEnvironmentChangesNoBytes)
   write_event(*by_url, simple_event("2", R"({"a":"日本ü"})"));
   for (const char* id : {"1", "2"}) {
     for (const auto& store : {by_environment, by_url}) {
-      EXPECT_EQ(store->find(id)->row.event.payload(), R"({"a":"日本ü"})") << id;
+      EXPECT_EQ(store->admin().find(id)->row.event.payload(), R"({"a":"日本ü"})") << id;
     }
     EXPECT_EQ(
         sql().value("SELECT length(payload) FROM " + table() + " WHERE event_id = '" + id + "'"),
@@ -220,7 +220,7 @@ TEST_F(PostgresConnectionTest, WhatASavepointHasUndoneIsForgotten) {
   EXPECT_THROW(connection->execute("SELECT 1 / 0", {}), DatabaseError);
   connection->rollback_to("part");
   EXPECT_NO_THROW(connection->commit());
-  EXPECT_TRUE(store->find("kept"));
+  EXPECT_TRUE(store->admin().find("kept"));
 
   connection->begin();
   connection->query("SELECT 1", {});

@@ -73,7 +73,7 @@ TEST_F(PostgresSettingsTest, EnginesWorkWhereADatabaseIsReadOnlyByDefault) {
                           .event_id = "1"};
   EXPECT_TRUE(instance->apply(lease.epoch, {&done, 1}).stale.empty());
   EXPECT_FALSE(store->has_pending());
-  EXPECT_TRUE(store->replay("1"));
+  EXPECT_TRUE(store->admin().replay("1"));
   EXPECT_TRUE(contains(message_of<RetryableError>([&] { begun(*store); }), "read-only"))
       << "what users are given holds for them";
 }
@@ -274,7 +274,7 @@ TEST_P(PostgresIdlePoolTest, AConnectionThatTheServerClosedFailsNoTransaction) {
   ASSERT_TRUE(wait_until_closed());
   if (!GetParam()) connection->insert({&waiting, 1}, {});
   EXPECT_NO_THROW(connection->commit());
-  EXPECT_EQ(store->count({}), 4);
+  EXPECT_EQ(store->admin().count({}), 4);
 }
 
 INSTANTIATE_TEST_SUITE_P(Each, PostgresIdlePoolTest, ::testing::Bool());
@@ -388,7 +388,7 @@ TEST_F(PostgresNetworkTest, AConnectionLostWhileIdleIsReplacedAlsoIfAllIsSentWit
   connection->insert({&event, 1}, {});
   proxy_->cut();
   EXPECT_NO_THROW(connection->commit());
-  EXPECT_TRUE(store->find("e"));
+  EXPECT_TRUE(store->admin().find("e"));
 }
 
 TEST_F(PostgresNetworkTest, OthersAreToldOfACommitAtOnceThoughTheConnectionForItWasLost) {

@@ -74,7 +74,7 @@ TEST_F(PostgresExternalConnectionTest,
     transaction(std::to_string(i));
     mine_->execute("DISCARD ALL");
   }
-  EXPECT_EQ(store_->count({}), 8);
+  EXPECT_EQ(store_->admin().count({}), 8);
 }
 
 TEST_F(PostgresExternalConnectionTest, PipelineModeIsRefused) {
@@ -85,7 +85,7 @@ TEST_F(PostgresExternalConnectionTest, PipelineModeIsRefused) {
   ASSERT_EQ(PQexitPipelineMode(mine_->handle()), 1);
   insert(*external, "e");
   mine_->execute("COMMIT");
-  EXPECT_TRUE(store_->find("e"));
+  EXPECT_TRUE(store_->admin().find("e"));
 }
 
 TEST_F(PostgresExternalConnectionTest, AValueThatTheEncodingWouldChangeIsRefused) {
@@ -188,7 +188,7 @@ TEST_F(PostgresOtherDatabaseTest, ATransactionOfAnotherLibraryOnItIsRefused) {
                        "connect to the same database"));
   EXPECT_EQ(other_->value("SELECT count(*) FROM " + table()), "0");
   EXPECT_NO_THROW(executor(sql())->insert({&event, 1}, {}));
-  EXPECT_TRUE(store_->find("e"));
+  EXPECT_TRUE(store_->admin().find("e"));
 }
 
 TEST_F(PostgresOtherDatabaseTest, TheSameDatabaseUnderAnotherAddressIsTaken) {
@@ -202,7 +202,7 @@ TEST_F(PostgresOtherDatabaseTest, TheSameDatabaseUnderAnotherAddressIsTaken) {
     own.execute("BEGIN");
     EXPECT_NO_THROW(external->insert({&event, 1}, {}));
     own.execute("COMMIT");
-    EXPECT_TRUE(store_->find(id));
+    EXPECT_TRUE(store_->admin().find(id));
   }
 }
 

@@ -213,8 +213,8 @@ TEST_F(PostgresStatesTest, WhereNothingIsCheckedARowThatContradictsItselfStopsOn
   EXPECT_EQ(lanes[0].status, Status::retry);
   EXPECT_EQ(ids(instance->held({shard, 77}, 10).rows), std::vector<std::string>{"held"});
   EXPECT_TRUE(instance->held({shard, 78}, 10).rows.empty());
-  EXPECT_EQ(store->held_aggregates(10).at(0).head_id, "held");
-  EXPECT_EQ(store->list({}, 0, 100).size(), 19u) << "operators see them all";
+  EXPECT_EQ(store->admin().held_aggregates(10).at(0).head_id, "held");
+  EXPECT_EQ(store->admin().list({}, 0, 100).size(), 19u) << "operators see them all";
 }
 
 }  // namespace

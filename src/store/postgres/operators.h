@@ -8,13 +8,13 @@
 #include <vector>
 
 #include "model/event_row.h"
-#include "outbox/spi/store.h"
+#include "outbox/admin/admin.h"
 #include "store/common/operators.h"
 #include "store/postgres/store_config.h"
 
 namespace outbox::postgres {
 
-// The calls of the same names of Store. Each search is a read of its own; what
+// The calls of the same names of Admin. Each search is a read of its own; what
 // changes rows is one statement that the server runs by itself. Used by one thread at
 // a time.
 class Operators {

@@ -381,7 +381,7 @@ TEST_F(SqliteExternalConnectionTest, TheSameFileByAnotherNameIsTheSameDatabase) 
   const Event event = simple_event("e");
   external->insert({&event, 1}, {});
   linked.run("COMMIT");
-  EXPECT_TRUE(store_->find("e"));
+  EXPECT_TRUE(store_->admin().find("e"));
 }
 
 TEST_F(SqliteExternalConnectionTest, AReadBeforeTheWriteOfAnotherIsRetryableAndTheHintSaysHow) {
@@ -453,7 +453,7 @@ class CommitTest : public SqliteTest {
 
 TEST_F(CommitTest, WithoutAFaultItHappens) {
   EXPECT_EQ(commit_with([] { return true; }), kCommitted);
-  EXPECT_TRUE(open_store()->find("e"));
+  EXPECT_TRUE(open_store()->admin().find("e"));
 }
 
 TEST_F(CommitTest, ACommitThatCannotBeWrittenDidNotHappen) {
@@ -464,7 +464,7 @@ TEST_F(CommitTest, ACommitThatCannotBeWrittenDidNotHappen) {
     return setrlimit(RLIMIT_FSIZE, &no_growth) == 0;
   });
   EXPECT_EQ(ended, kUndone);
-  EXPECT_FALSE(open_store()->find("e"));
+  EXPECT_FALSE(open_store()->admin().find("e"));
 }
 
 TEST_F(CommitTest, ACommitThatTheDiskDoesNotConfirmIsOfUnknownOutcome) {

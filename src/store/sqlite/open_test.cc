@@ -62,8 +62,8 @@ TEST_F(SchemaTest, AnOlderDatabaseIsBroughtUpToDateAndKeepsItsEvents) {
   const auto store = open_store();
   EXPECT_EQ(db.column("SELECT version || ' ' || name FROM outbox_event_migration"), kAllMigrations);
   EXPECT_EQ(store->counts().pending, 1);
-  EXPECT_EQ(store->list({.status = {Status::dead}}, 0, 10).size(), 1u);
-  EXPECT_EQ(store->purge(Purgeable::dead, host_clock().now(), 0, 10, true).rows, 1);
+  EXPECT_EQ(store->admin().list({.status = {Status::dead}}, 0, 10).size(), 1u);
+  EXPECT_EQ(store->admin().purge(Purgeable::dead, host_clock().now(), 0, 10, true).rows, 1);
   EXPECT_EQ(db.value("SELECT event_id FROM outbox_event_archive"), "dead");
   open_store();  // harmless
 }
@@ -258,9 +258,9 @@ class ReplacedFileTest : public SqliteTest {
     EXPECT_TRUE(contains(
         message_of<PermanentError>([&] { connection->execute("CREATE TABLE t (a)", {}); }), why));
     EXPECT_TRUE(contains(message_of<PermanentError>([&] { store_->counts(); }), why));
-    EXPECT_TRUE(contains(message_of<PermanentError>([&] { store_->find("old"); }), why));
+    EXPECT_TRUE(contains(message_of<PermanentError>([&] { store_->admin().find("old"); }), why));
     EXPECT_TRUE(contains(message_of<PermanentError>([&] { store_->join({}); }), why));
-    EXPECT_TRUE(contains(message_of<PermanentError>([&] { store_->replay("old"); }), why));
+    EXPECT_TRUE(contains(message_of<PermanentError>([&] { store_->admin().replay("old"); }), why));
   }
 
   const std::shared_ptr<Store> store_ = open_store();
@@ -281,7 +281,7 @@ TEST_F(ReplacedFileTest, NothingGoesToTheFileThatIsThereNow) {
 }
 
 TEST_F(ReplacedFileTest, TheOwnerGivesUpSaysWhyAndLetsOthersOwnTheNewOne) {
-  const StatusUpdate update{.row = store_->find("old")->row.ref, .event_id = "old"};
+  const StatusUpdate update{.row = store_->admin().find("old")->row.ref, .event_id = "old"};
   move_away();
   EXPECT_THROW(instance_->apply(epoch_, {&update, 1}), PermanentError);
   const auto other_store = open_store();

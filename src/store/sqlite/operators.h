@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "client/sqlite/statement.h"
-#include "outbox/spi/store.h"
+#include "outbox/admin/admin.h"
 #include "store/sqlite/store_config.h"
 
 namespace outbox::sqlite {
@@ -16,7 +16,7 @@ namespace outbox::sqlite {
 // What decode_record() reads: `{record}` in operator_sql.h.
 inline constexpr std::string_view kRecordColumnNames = "{columns}, last_error, locked_by, done_at";
 
-// The calls of the same names of Store. Each search is a
+// The calls of the same names of Admin. Each search is a
 // read of its own; only what changes rows takes the turn to write, and not
 // before it knows that there are such rows. Used by one thread at a time.
 class Operators {

@@ -35,11 +35,11 @@ TEST_F(OperatorsTest, AnArchiveThatCannotBeWrittenLosesNothing) {
   db_.run(
       "CREATE TRIGGER full BEFORE INSERT ON outbox_event_archive WHEN new.event_id = 'd2'"
       " BEGIN SELECT raise(ABORT, 'no room'); END");
-  EXPECT_THROW(store_->purge(Purgeable::done, now(), 0, 10, true), Error);
+  EXPECT_THROW(store_->admin().purge(Purgeable::done, now(), 0, 10, true), Error);
   EXPECT_EQ(rows(), "5");
   EXPECT_EQ(archived(), "0") << "not half of it either";
   db_.run("DROP TRIGGER full");
-  EXPECT_EQ(store_->purge(Purgeable::done, now(), 0, 10, true).rows, 2) << "and it goes on";
+  EXPECT_EQ(store_->admin().purge(Purgeable::done, now(), 0, 10, true).rows, 2) << "and it goes on";
   EXPECT_EQ(archived(), "2");
 }
 
@@ -48,14 +48,14 @@ TEST_F(OperatorsTest, ADeleteThatFailsLeavesNothingInTheArchive) {
   db_.run(
       "CREATE TRIGGER kept BEFORE DELETE ON outbox_event WHEN old.event_id = 'd2'"
       " BEGIN SELECT raise(ABORT, 'referenced'); END");
-  EXPECT_THROW(store_->purge(Purgeable::done, now(), 0, 10, true), Error);
+  EXPECT_THROW(store_->admin().purge(Purgeable::done, now(), 0, 10, true), Error);
   EXPECT_EQ(rows(), "5");
   EXPECT_EQ(archived(), "0");
 }
 
 TEST_F(OperatorsTest, TheArchiveKeepsEveryColumnAsItWas) {
   fill();
-  EXPECT_EQ(store_->purge(Purgeable::any_age, now(), 0, 10, true).rows, 5);
+  EXPECT_EQ(store_->admin().purge(Purgeable::any_age, now(), 0, 10, true).rows, 5);
   EXPECT_EQ(db_.value("SELECT group_concat(event_id || status || coalesce(hold, '-') ||"
                       " typeof(payload) || hex(payload) || coalesce(last_error, ''), ' ')"
                       " FROM (SELECT * FROM outbox_event_archive ORDER BY seq)"),
@@ -67,28 +67,28 @@ TEST_F(OperatorsTest, SearchesThatFindNothingDoNotWaitForWriters) {
   fill();
   db_.run("BEGIN IMMEDIATE");
   const Time long_ago = Time{};
-  EXPECT_EQ(store_->purge(Purgeable::done, long_ago, 0, 10, true).rows, 0);
-  EXPECT_EQ(store_->purge(Purgeable::dead, long_ago, 0, 10, true).rows, 0);
-  EXPECT_EQ(store_->purge(Purgeable::any_age, long_ago, 0, 10, true).rows, 0);
-  EXPECT_EQ(store_->replay({.type = "other"}, 0, 10).rows, 0);
-  EXPECT_EQ(store_->discard({.type = "other"}, 0, 10).rows, 0);
-  EXPECT_EQ(store_->list({}, 0, 10).size(), 5u);
+  EXPECT_EQ(store_->admin().purge(Purgeable::done, long_ago, 0, 10, true).rows, 0);
+  EXPECT_EQ(store_->admin().purge(Purgeable::dead, long_ago, 0, 10, true).rows, 0);
+  EXPECT_EQ(store_->admin().purge(Purgeable::any_age, long_ago, 0, 10, true).rows, 0);
+  EXPECT_EQ(store_->admin().replay({.type = "other"}, 0, 10).rows, 0);
+  EXPECT_EQ(store_->admin().discard({.type = "other"}, 0, 10).rows, 0);
+  EXPECT_EQ(store_->admin().list({}, 0, 10).size(), 5u);
   // The lock is what the others would have waited for.
-  EXPECT_THROW(store_->purge(Purgeable::done, now(), 0, 10, true), RetryableError);
+  EXPECT_THROW(store_->admin().purge(Purgeable::done, now(), 0, 10, true), RetryableError);
   db_.run("COMMIT");
-  EXPECT_EQ(store_->purge(Purgeable::done, now(), 0, 10, true).rows, 2);
+  EXPECT_EQ(store_->admin().purge(Purgeable::done, now(), 0, 10, true).rows, 2);
 }
 
 TEST_F(OperatorsTest, RowsOfOtherProgramsAreListedWithWhatIsWrongWithThem) {
   db_.run(
       "INSERT INTO outbox_event (event_id, event_type, payload, created_at, headers, last_error)"
       " VALUES ('odd', 'T', 5, 'yesterday', 'no json', x'00ff00')");
-  const auto records = store_->list({.status = {Status::pending}}, 0, 10);
+  const auto records = store_->admin().list({.status = {Status::pending}}, 0, 10);
   ASSERT_EQ(records.size(), 1u);
   EXPECT_TRUE(contains(records[0].row.defect, "created_at"));
   EXPECT_TRUE(contains(records[0].row.defect, "headers"));
   EXPECT_EQ(store_->counts().pending, 1);
-  EXPECT_EQ(store_->purge(Purgeable::any_age, now(), 0, 10, false).rows, 0)
+  EXPECT_EQ(store_->admin().purge(Purgeable::any_age, now(), 0, 10, false).rows, 0)
       << "a row without a time is not old";
 }
 
@@ -97,8 +97,8 @@ TEST_F(OperatorsTest, AnAggregateTypeThatIsMissingIsTheGlobalOne) {
       "INSERT INTO outbox_event (event_id, event_type, payload, aggregate_type, status, hold,"
       " done_at) VALUES ('a', 'T', '{}', NULL, 3, NULL, 1), ('b', 'T', '{}', '', 3, NULL, 1),"
       " ('c', 'T', '{}', '__GLOBAL__', 3, NULL, 1)");
-  EXPECT_EQ(store_->count({.aggregate_type = std::string(kGlobalAggregate)}), 3);
-  EXPECT_EQ(store_->dead_groups({}, 10).size(), 1u);
+  EXPECT_EQ(store_->admin().count({.aggregate_type = std::string(kGlobalAggregate)}), 3);
+  EXPECT_EQ(store_->admin().dead_groups({}, 10).size(), 1u);
 }
 
 TEST_F(OperatorsTest, TheOwnerOfAnotherProcessIsSeenAliveAndDead) {
@@ -111,13 +111,13 @@ TEST_F(OperatorsTest, TheOwnerOfAnotherProcessIsSeenAliveAndDead) {
     return pause();
   });
   ASSERT_TRUE(owning.wait());
-  auto members = store_->members();
+  auto members = store_->admin().members();
   ASSERT_EQ(members.size(), 1u);
   EXPECT_EQ(members[0].name, "child");
   EXPECT_NE(members[0].pid, getpid());
   EXPECT_TRUE(members[0].alive);
   child.kill_now();
-  members = store_->members();
+  members = store_->admin().members();
   ASSERT_EQ(members.size(), 1u);
   EXPECT_FALSE(members[0].alive);
   EXPECT_TRUE(members[0].shards.empty());
@@ -131,10 +131,10 @@ TEST_F(OperatorsTest, ManySearchesAtOnceDoNotKeepTheQuickOnesWaiting) {
   std::vector<std::jthread> searches;
   for (int i = 0; i < 4; ++i) {
     searches.emplace_back([&] {
-      while (!done) static_cast<void>(store_->dead_groups({}, 10));
+      while (!done) static_cast<void>(store_->admin().dead_groups({}, 10));
     });
   }
-  for (int i = 0; i < 50; ++i) EXPECT_TRUE(store_->find("n"));
+  for (int i = 0; i < 50; ++i) EXPECT_TRUE(store_->admin().find("n"));
   done = true;
 }
 

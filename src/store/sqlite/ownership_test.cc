@@ -100,9 +100,9 @@ TEST_F(OwnershipTest, WhoeverDeletesTheLockFileGetsAnotherOwnerAndTheOldOneIsFen
 
   const auto new_owner = store->join({});
   EXPECT_EQ(new_owner->renew().epoch, 2);
-  const StatusUpdate update{.row = store->find("e")->row.ref, .event_id = "e"};
+  const StatusUpdate update{.row = store->admin().find("e")->row.ref, .event_id = "e"};
   EXPECT_TRUE(old_owner->apply(1, {&update, 1}).fenced);
-  EXPECT_EQ(store->find("e")->row.status, Status::pending);
+  EXPECT_EQ(store->admin().find("e")->row.status, Status::pending);
   EXPECT_EQ(old_owner->renew().epoch, 0) << "it has noticed";
 
   old_owner->leave();
@@ -172,7 +172,7 @@ TEST_F(OwnershipTest, AChildMadeByForkIsRefusedAndHarmsNobody) {
   EXPECT_EQ(child.wait(), 0);
   EXPECT_EQ(instance->renew().epoch, 1);
   write_event(*store, simple_event("e"));
-  EXPECT_TRUE(store->find("e"));
+  EXPECT_TRUE(store->admin().find("e"));
 }
 
 TEST_F(OwnershipTest, ProcessesThatWriteAtOnceLoseNothing) {

@@ -164,7 +164,7 @@ class WaitsTest : public SqliteTest {
   }
   void update(const std::string& id, StatusUpdate::Kind kind, LaneKey lane,
               std::chrono::microseconds delay = 0us) {
-    const StatusUpdate update{.row = store_->find(id)->row.ref,
+    const StatusUpdate update{.row = store_->admin().find(id)->row.ref,
                               .event_id = id,
                               .kind = kind,
                               .lane = lane,
@@ -274,7 +274,7 @@ TEST_F(WaitsTest, ClaimersDoNotWaitForADayEither) {
   write("e");
   ASSERT_EQ(ids(claimer->claim(0ms, 10).rows), Ids{"e"});
   EXPECT_TRUE(other->claim(0ms, 10).rows.empty());
-  const StatusUpdate update{.row = store_->find("e")->row.ref,
+  const StatusUpdate update{.row = store_->admin().find("e")->row.ref,
                             .event_id = "e",
                             .kind = StatusUpdate::Kind::retry,
                             .delay = 10s};

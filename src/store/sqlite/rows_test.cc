@@ -190,13 +190,13 @@ TEST_F(RowsTest, ErrorsOfAnyContentAreStored) {
   for (const std::string& error : errors) {
     const std::string id = "e" + std::to_string(error.size());
     write_event(*store_, simple_event(id));
-    const StatusUpdate update{.row = store_->find(id)->row.ref,
+    const StatusUpdate update{.row = store_->admin().find(id)->row.ref,
                               .event_id = id,
                               .kind = StatusUpdate::Kind::retry,
                               .attempts = 1,
                               .error = error};
     EXPECT_TRUE(instance->apply(epoch, {&update, 1}).stale.empty());
-    EXPECT_EQ(store_->find(id)->last_error, error);
+    EXPECT_EQ(store_->admin().find(id)->last_error, error);
   }
 }
 
@@ -255,7 +255,8 @@ TEST_F(BrokenRowsTest, AHoldThatIsNoIntegerMadeEveryReadLoopForEver) {
   const auto lanes = instance->held_lanes(0, 0, 100);
   ASSERT_EQ(lanes.size(), 1u);
   EXPECT_EQ(lanes[0].key, 5);
-  EXPECT_EQ(lanes[0].first, store_->find("head")->row.ref.seq) << "not the DONE row before it";
+  EXPECT_EQ(lanes[0].first, store_->admin().find("head")->row.ref.seq)
+      << "not the DONE row before it";
   EXPECT_EQ(lanes[0].status, Status::retry);
   EXPECT_EQ(ids(instance->held({0, 5}, 100).rows), (Ids{"head", "behind"}));
 }
@@ -280,15 +281,15 @@ TEST_F(BrokenRowsTest, OperatorsSeeHowManyThereAreAndWhatIsWrong) {
   EXPECT_EQ(counts.held, 1);
   EXPECT_EQ(counts.delayed, 0);
   EXPECT_EQ(counts.broken, kBroken);
-  const auto held = store_->held_aggregates(100);
+  const auto held = store_->admin().held_aggregates(100);
   ASSERT_EQ(held.size(), 1u);
   EXPECT_EQ(held[0].head_id, "head");
   for (const char* broken : {"new 7", "unknown 16", "done 9", "dead 13"}) {
-    const auto record = store_->find(broken);
+    const auto record = store_->admin().find(broken);
     ASSERT_TRUE(record) << broken;
     EXPECT_TRUE(contains(record->row.defect, "status")) << broken;
   }
-  EXPECT_EQ(store_->find("head")->row.defect, "");
+  EXPECT_EQ(store_->admin().find("head")->row.defect, "");
 }
 
 TEST_F(BrokenRowsTest, NothingWaitsForARowThatIsNeverDelivered) {
@@ -301,11 +302,12 @@ TEST_F(BrokenRowsTest, NothingWaitsForARowThatIsNeverDelivered) {
 TEST_F(BrokenRowsTest, AnUnknownStatusIsNoneOfThoseThatOperatorsAskFor) {
   write_broken();
   for (const Status status : {Status::pending, Status::done, Status::retry, Status::dead}) {
-    for (const EventRecord& record : store_->list({.status = {status, Status::done}}, 0, 100)) {
+    for (const EventRecord& record :
+         store_->admin().list({.status = {status, Status::done}}, 0, 100)) {
       EXPECT_FALSE(record.row.event.id().starts_with("unknown")) << record.row.event.id();
     }
   }
-  EXPECT_EQ(store_->replay({.status = {Status::done, Status::dead}}, 0, 100).rows, 8)
+  EXPECT_EQ(store_->admin().replay({.status = {Status::done, Status::dead}}, 0, 100).rows, 8)
       << "replay mends what is finished";
 }
 

@@ -45,7 +45,7 @@ TEST_F(UpdatesTest, ATakeOverWhileAMarkWaitsForTheLockFencesIt) {
     const std::string before = row(id);
     db_.run("UPDATE outbox_event_instance SET epoch = " + std::to_string(epoch));
     writes_.before_next([&] { db_.run("UPDATE outbox_event_instance SET epoch = epoch + 1"); });
-    const StatusUpdate late{.row = store_->find(id)->row.ref,
+    const StatusUpdate late{.row = store_->admin().find(id)->row.ref,
                             .event_id = id,
                             .kind = kind,
                             .lane = 7,

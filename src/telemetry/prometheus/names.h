@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "outbox/metrics.h"
+#include "outbox/telemetry/metrics.h"
 
 namespace outbox::prometheus {
 

@@ -86,7 +86,7 @@ TEST_F(PostgresPqxxTest, AnEventInAnAbortedSubtransactionIsGoneAndTheOthersStay)
   }
   writer_->write(*outer, draft("after"));
   tx.commit();
-  EXPECT_FALSE(store_->find("inside"));
+  EXPECT_FALSE(store_->admin().find("inside"));
   EXPECT_EQ(rows(), 3);
 }
 
@@ -96,7 +96,7 @@ TEST_F(PostgresPqxxTest, TheAddressesAreThoseOfTheRowsAndClaimsAreKept) {
   const auto refs = wrap(tx, *store_)->insert(events, {.owner = "mé"});
   tx.commit();
   for (std::size_t i = 0; i < 2; ++i) {
-    const auto found = store_->find(events[i].id());
+    const auto found = store_->admin().find(events[i].id());
     EXPECT_EQ(found->row.ref.seq, refs.at(i).seq);
     EXPECT_EQ(found->row.ref.shard, refs.at(i).shard);
     EXPECT_EQ(found->locked_by, "mé");

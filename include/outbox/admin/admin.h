@@ -1,0 +1,178 @@
+// What operators ask of a table of events, and do to it. A store hands it out:
+//
+//   outbox::Admin& admin = store->admin();
+//   if (const auto event = admin.find(id); event && event->row.status == outbox::Status::dead) {
+//     std::cerr << event->last_error << '\n';
+//     admin.replay(id);
+//   }
+//
+// Most programs call what stands on it: DeadEvents and ScheduledReplay (dead_events.h), which find,
+// list, count, replay and discard, and Purger (purge.h), which purges. The `outbox` binary calls
+// all of it.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "outbox/clock.h"
+#include "outbox/export.h"
+#include "outbox/spi/store.h"
+
+namespace outbox {
+
+// A span of time; an end that is left out is open. `from` belongs to it,
+// `until` does not.
+struct TimeRange {
+  std::optional<Time> from{};
+  std::optional<Time> until{};
+
+  bool bounded() const { return from.has_value() || until.has_value(); }
+};
+
+// Which events an operator means. What is left out matches everything:
+//
+//   admin.list({.status = {Status::dead}, .type = "OrderPlaced"}, 0, 100);
+struct EventFilter {
+  std::vector<Status> status{};
+  std::string type{};
+  std::string aggregate_type{};
+  std::string aggregate_id{};
+  std::string tenant_id{};
+
+  // Somewhere in the last error, byte by byte: no character is special.
+  std::string error_contains{};
+
+  TimeRange occurred{};
+  TimeRange finished{};  // when they became DONE or DEAD
+};
+
+// What one step of a bulk operation did. The next step begins after `through`,
+// so that a walk over all rows ends even if what it changed changes back.
+struct Changed {
+  std::int64_t rows = 0;  // that were changed
+  Seq through = 0;        // the last row that was looked at
+  bool more = false;      // there may be rows beyond it
+};
+
+// DEAD events that died of the same thing.
+struct DeadGroup {
+  std::string aggregate_type{};
+  std::string type{};
+  std::string error{};  // its first 200 characters
+  std::int64_t count = 0;
+  Time first{};  // when the first and the last of them died
+  Time last{};
+  std::string example_id{};  // of one of them
+};
+
+// An instance that owns events, or owned them last. Instances that claim single
+// rows need not be listed.
+struct Member {
+  std::string name{};
+  std::string host{};
+  std::int64_t pid = 0;
+  Time registered_at{};
+  bool alive = false;  // as far as the store can tell
+  std::int64_t epoch = 0;
+  std::vector<int> shards{};
+};
+
+// What purge() removes.
+enum class Purgeable : std::uint8_t {
+  done,  // what became DONE before the given time
+  dead,  // what became DEAD before the given time and blocks no lane
+
+  // What occurred before the given time, whatever its state, delivered or not:
+  // for tables that are only appended to and that nobody updates. If an engine has
+  // such an event in its hands after all, its update will be stale.
+  any_age,
+};
+
+// A row as an operator sees it.
+struct EventRecord {
+  Row row;
+  std::optional<std::int64_t> hold{};  // nullopt: finished
+  std::string last_error{};
+  std::string locked_by{};
+  std::optional<Time> done_at{};
+};
+
+// An aggregate that waits behind its failing or dead head.
+struct HeldAggregate {
+  std::string aggregate_type{};
+  std::string aggregate_id{};
+  std::string head_id{};
+  Status head_status = Status::pending;
+  int attempts = 0;
+  std::string last_error{};
+  std::int64_t waiting = 0;  // rows behind the head, counted up to 1,000
+};
+
+// The table of one store. Belongs to the store, and must not be used after it. Thread-safe.
+//
+// Delivering events takes none of this, so whoever writes a store may implement it call by call, or
+// not at all: a call that is left out throws MisuseError, and says which one is missing. What is
+// there keeps the promises below, of which the conformance suite asks.
+//
+// All throw RetryableError while the database is unreachable, and PermanentError when it can't be
+// used.
+class OUTBOX_EXPORT Admin {
+ public:
+  virtual ~Admin() = default;
+
+  // --- Looking ---
+
+  virtual std::optional<EventRecord> find(std::string_view event_id);
+
+  // The first `limit` events that match, in the order of their rows, beginning
+  // after `after`. What is asked for by status DEAD alone costs a scan of the
+  // dead, by NEW and RETRY one of the unfinished, anything else one of the table.
+  virtual std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit);
+  virtual std::int64_t count(const EventFilter& filter);
+
+  // DEAD events that match (whatever filter.status says) by what they died of,
+  // the largest groups first.
+  virtual std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit);
+
+  virtual std::vector<HeldAggregate> held_aggregates(std::size_t limit);
+  virtual std::vector<Member> members();
+
+  // --- Replaying and discarding ---
+
+  // Makes a DONE or DEAD event NEW again: attempts and crashes 0, available and
+  // due now, error, lock and done-at cleared, of a DONE one its progress, too; one
+  // that blocks its lane keeps its place in it, and the lane's owner is told, see
+  // Instance::unblocked(). False if it is not finished.
+  virtual bool replay(std::string_view event_id);
+
+  // Deletes a DEAD event; if it blocked its lane, the owner is told likewise. False if
+  // it is not DEAD.
+  virtual bool discard(std::string_view event_id);
+
+  // As replay(event_id), for the first `limit` events that match, in the order
+  // of their rows, beginning after `after`. Without filter.status the DEAD ones;
+  // DONE ones only if it names them; never any others. Looks for the rows first,
+  // then changes them by one statement, so that writers wait only briefly.
+  virtual Changed replay(const EventFilter& filter, Seq after, std::size_t limit);
+
+  // Deletes DEAD events (whatever filter.status says) likewise.
+  virtual Changed discard(const EventFilter& filter, Seq after, std::size_t limit);
+
+  // --- Purging ---
+
+  // Removes the first `limit` such rows beyond `after`, with `archive` into the
+  // archive table, in one transaction. NEW and RETRY go only by `any_age`.
+  // Like replay(): first a search that keeps nobody waiting, then, if it found
+  // something, one short transaction.
+  virtual Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive);
+
+  // How many rows purge() would remove in all. Costs a scan of the table, or of
+  // the dead.
+  virtual std::int64_t count_purgeable(Purgeable what, Time before);
+};
+
+}  // namespace outbox
