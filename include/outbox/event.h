@@ -416,7 +416,7 @@ struct EventFields {
   Time available_at{};
 
   // Of an event that is to be written with deliver_after: the store counts it from the moment
-  // of the INSERT, by the clock that judges it. Absent in what was read.
+  // of the INSERT, by the store's clock. Absent in events that were read.
   std::optional<std::chrono::microseconds> delay{};
 };
 

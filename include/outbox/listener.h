@@ -112,7 +112,7 @@ struct ListenerOptions {
   // a matter of the whole dispatcher, and refused here.)
   Ordering ordering = Ordering::per_aggregate;
 
-  // Batch listeners: at most so many events a call.
+  // Batch listeners: up to this many events a call.
   std::size_t max_batch = 100;
 };
 
@@ -154,7 +154,7 @@ Handler handler(std::string name, F function) {
 // listeners themselves are shared. Not thread-safe while it is being filled.
 class OUTBOX_EXPORT Listeners {
  public:
-  // Throw MisuseError if the pair is taken, or an argument makes no sense.
+  // Throw MisuseError if the pair is taken, or an argument is invalid.
   template <class F>
   Listeners& add(const Name& aggregate_type, const Name& type, F function,
                  ListenerOptions options = {}) {

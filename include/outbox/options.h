@@ -21,7 +21,7 @@ enum class OnDead {
   skip,   // they go on
   block,  // they wait until an operator has replayed or discarded it
   park,   // they become DEAD too, to be replayed in order (of a long lane, the
-          // first `queue.cold_capacity / 4`; the others wait aside and follow those)
+          // first `queue.cold_capacity / 4`; the others are held and follow those)
 };
 
 // What becomes of an event that has no listener in this instance.
@@ -37,13 +37,13 @@ enum class OnUnroutable {
 
 // How much is in flight in this process.
 struct QueueOptions {
-  // Bounds, in events and (for both queues together) in bytes of payload. Hot is what a commit
-  // of this process hands over, cold what is read from the store.
+  // Bounds, in events and (for both queues together) in bytes of payload. Hot events are handed
+  // over by a commit of this process, cold ones are read from the store.
   std::size_t hot_capacity = 1000;
   std::size_t cold_capacity = 1000;
   std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
 
-  // Up to so many rows a read.
+  // Up to this many rows a read.
   std::size_t batch = 50;
 };
 
@@ -59,17 +59,17 @@ struct DeadOptions {
   // For the later events of its aggregate.
   OnDead then = OnDead::skip;
 
-  // Called after an event has been marked DEAD, with the reason. What it throws is logged.
+  // Called after an event has become DEAD, with the reason. Exceptions are logged.
   std::function<void(const Event&, std::string_view error)> on_event{};
 
-  // The dead letter: called before an event is marked DEAD, with the reason, e.g. to write it
+  // The dead letter: called before an event becomes DEAD, with the reason, e.g. to write it
   // to a place of its own. If it throws, the event is not DEAD yet: its last attempt is
   // repeated later. (Events that are parked behind a dead one are no dead letters.)
   std::function<void(const Event&, std::string_view error)> letter{};
 };
 
-// How long a listener that is unavailable is left alone: doubled from the first to the second
-// value while it stays away.
+// How long the breaker of an unavailable listener stays open: doubled from the first to the
+// second value while the listener stays unavailable.
 struct BreakerOptions {
   std::chrono::milliseconds pause{200};
   std::chrono::milliseconds max_pause{30'000};
@@ -77,7 +77,7 @@ struct BreakerOptions {
 
 // How long this instance owns events without renewing, by the clock of the store.
 struct LeaseOptions {
-  // Of shards: so long after the death of an instance another one takes over.
+  // Of shards: this long after the death of an instance another one takes over.
   std::chrono::milliseconds duration{15'000};
 
   // Of a row that is claimed (row_claims).
@@ -97,8 +97,8 @@ struct TimeoutOptions {
   std::chrono::milliseconds hung{30'000};
 
   // If no update has been acknowledged for this long although some wait, if no event could be
-  // read, or if every worker hangs and events wait, give up what is owned, so that others may
-  // deliver it, and register anew. Doubled each time until an update lands.
+  // read, or if every worker hangs and events wait, give up the lease, so that others may
+  // deliver, and register again. Doubled each time until an update is acknowledged.
   std::chrono::milliseconds stalled{60'000};
 };
 

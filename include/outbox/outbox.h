@@ -79,8 +79,8 @@ struct Options {
   std::optional<PurgeOptions> purge{};
   std::optional<ReplaySchedule> replay_dead{};
 
-  // An event under suspicion of killing the process becomes DEAD after so many
-  // deaths while it was delivered alone.
+  // A poison candidate (an event that may have killed the process) becomes DEAD after
+  // this many crashes while it was delivered alone.
   int max_solo_crashes = kDefaultMaxSoloCrashes;
 
   std::string name{};  // of this instance, for operators
@@ -148,7 +148,7 @@ class OUTBOX_EXPORT Outbox {
   // Looks for events now, e.g. because another program wrote some.
   void wake();
 
-  // Whether this instance owns (part of) the table, or stands by for another.
+  // Whether this instance owns (part of) the table, or is the standby of another.
   bool owner() const;
 
   Health health() const;
@@ -162,15 +162,15 @@ class OUTBOX_EXPORT Outbox {
   void pause(const Name& aggregate_type, const Name& type);
   void resume(const Name& aggregate_type, const Name& type);
 
-  // How many events are taken from the store and not yet marked.
+  // How many events are taken from the store and not yet acknowledged.
   std::size_t in_flight() const;
 
-  // Graceful shutdown: takes no more events, works off what is queued within timeouts.drain,
-  // records what was done, and gives back what it owned. What was not begun is pending as
-  // before. Calls that are running are waited for in any case. Idempotent.
+  // Graceful shutdown: takes no more events, delivers queued ones within timeouts.drain,
+  // stores their outcomes, and releases its lease. Events that were not begun stay
+  // pending. Calls that are running are waited for in any case. Idempotent.
   void close();
 
-  // The same, with another limit for what is queued, such as what the platform grants between
+  // The same, with another limit for queued events, such as the time between
   // SIGTERM and SIGKILL; zero: nothing more is begun. Throws MisuseError if it is negative.
   void close(std::chrono::milliseconds drain);
 

@@ -70,7 +70,7 @@ class OUTBOX_EXPORT RecordingListener final : public Listener {
 
   Outcome on_event(const Event& event, const Delivery& delivery) override;
 
-  // Whether so many calls had come in before the deadline passed.
+  // Whether that many calls had come in before the deadline passed.
   bool wait_for(std::size_t calls, std::chrono::milliseconds deadline = std::chrono::seconds{20});
 
   std::vector<Call> calls() const;

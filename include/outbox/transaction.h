@@ -64,8 +64,8 @@ class [[nodiscard]] OUTBOX_EXPORT Savepoint {
 //   tx.write({.type = "OrderPlaced", .payload = outbox::json("{}")});
 //   tx.commit();
 //
-// Not thread-safe, but free to travel: whoever has the object may use it, end it or destroy it
-// (which rolls it back) on any thread, one at a time, with its savepoints; what is registered by
+// Not thread-safe, but not bound to a thread: any thread may use it, end it or destroy it
+// (which rolls it back), one at a time, with its savepoints; what is registered by
 // after_commit() runs on the thread that commits. Only Writer::write() without a transaction, and
 // the rule that a thread has one open at a time, go by the thread: that which began it, until it is
 // over or detach() is called.
@@ -145,7 +145,7 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
  private:
   friend class Writer;
 
-  // Throw MisuseError unless there is exactly, or at most, one row, of so many columns.
+  // Throw MisuseError unless there is exactly, or at most, one row, of that many columns.
   static const ResultRow& only_row(const std::vector<ResultRow>& rows, std::size_t columns,
                                    std::string_view sql);
   static const ResultRow* row_if_any(const std::vector<ResultRow>& rows, std::size_t columns,

@@ -50,7 +50,7 @@ namespace outbox {
 //   token.committed();
 //
 // Outside a transaction a write throws MisuseError, also after a deadlock, by which MySQL has
-// rolled it back; after session.reconnect() wrap it anew. On SQLite, begin transactions with
+// rolled it back; after session.reconnect() wrap it again. On SQLite, begin transactions with
 // BEGIN IMMEDIATE where you can: soci::transaction does not. If tx.commit() throws because the
 // connection was lost, the outcome is unknown: leave token.committed() out. The rest is as
 // postgres.h, mysql.h and sqlite.h say of wrap(). Used by one thread at a time.

@@ -29,7 +29,7 @@ namespace outbox {
 class Store;
 
 struct TrackerOptions {
-  // A consumer that has not ended after so long is considered dead, and the next one
+  // A consumer that has not ended by then is considered dead, and the next one
   // begins. Longer than the slowest effect, or that comes twice.
   std::chrono::milliseconds lease{std::chrono::minutes{5}};
 
@@ -54,7 +54,7 @@ class OUTBOX_EXPORT ConsumptionTracker {
   struct Start {
     State state = State::started;
 
-    // started: grows each time the event is begun anew, though not by one, so that a
+    // started: grows each time the event is begun again, though not by one, so that a
     // receiver that remembers the highest can refuse a consumer that was considered dead.
     std::int64_t fence = 0;
 
@@ -64,7 +64,7 @@ class OUTBOX_EXPORT ConsumptionTracker {
 
   // All three throw UnavailableError while the tracker's server is unreachable, PermanentError if
   // it cannot be used as it is (a wrong password), and MisuseError for a group or an id
-  // that makes no sense. What was called may have happened nevertheless: finish() and
+  // that is invalid. The call may have had its effect nevertheless: finish() and
   // abandon() may be repeated.
   virtual Start start(std::string_view group, std::string_view event_id) = 0;
 
@@ -125,7 +125,7 @@ struct IdempotentOptions {
 // updates the event as done in its own table, so that it does not come again unless that
 // fails as well: to refuse it would make sure that it does.
 //
-// Throws MisuseError if an argument is null or makes no sense.
+// Throws MisuseError if an argument is null or invalid.
 OUTBOX_EXPORT std::shared_ptr<Listener> idempotent_listener(
     std::shared_ptr<ConsumptionTracker> tracker, std::string group, std::shared_ptr<Listener> inner,
     IdempotentOptions options = {});

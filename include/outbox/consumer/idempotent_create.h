@@ -61,7 +61,7 @@ struct CreateRequest {
   std::string tenant_id{};  // may be empty
 
   // Of the client's choice, unique for the tenant. If clients choose it for each kind of
-  // thing anew, put the kind before it: "order:7f3a...", and see that something follows.
+  // thing separately, put the kind before it: "order:7f3a...", and see that something follows.
   std::string key{};
 
   // Two requests with one key must be equal: give the body (an empty one is a body, too),
@@ -138,7 +138,7 @@ struct CreateOptions {
   // digits, "-" and "_".
   std::string public_id_prefix{};
 
-  // A call that has not ended after so long is considered dead, and the next one takes
+  // A call that has not ended by then is considered dead, and the next one takes
   // over; if it lives after all, its transaction is rolled back.
   std::chrono::milliseconds lease{30'000};
 
@@ -175,7 +175,7 @@ class OUTBOX_EXPORT IdempotentCreate {
   // over after a crash. A failure is recorded after the rollback, in a transaction of
   // its own, and the next call tries again.
   //
-  // Throws KeyReusedError; MisuseError for a request that makes no sense; RetryableError
+  // Throws KeyReusedError; MisuseError for an invalid request; RetryableError
   // if this call lost its claim to another; OutcomeUnknownError as Transaction::commit()
   // does: repeat the request, and it will tell.
   template <class F>

@@ -66,8 +66,8 @@ struct InboxOptions {
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Inbox {
  public:
-  // Throws MisuseError if the store is null or speaks no SQL, or the options make
-  // no sense.
+  // Throws MisuseError if the store is null or speaks no SQL, or the options are
+  // invalid.
   explicit Inbox(std::shared_ptr<Store> store, InboxOptions options = {});
   ~Inbox();  // closes
   Inbox(const Inbox&) = delete;

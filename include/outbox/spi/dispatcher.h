@@ -112,8 +112,8 @@ class OUTBOX_EXPORT Dispatcher {
   // own, which it would wait for. With a Poller, close the dispatcher first: the poller
   // gives back what both own.
   //
-  // Stops accepting, works off what is queued within timeouts.drain, flushes
-  // the updates and returns. What was not started is pending in the store as
+  // Stops accepting, delivers queued events within timeouts.drain, flushes
+  // the updates and returns. Events not started are pending in the store as
   // before. Idempotent; fine without start().
   void close();
 

@@ -26,7 +26,7 @@ class OUTBOX_EXPORT InsertPlan {
   // The next statement; empty when all is done.
   virtual std::string next() = 0;
 
-  // What has become of it. Both throw if that ends the plan: what there was to clean up has been
+  // How it ended. Both throw if that ends the plan: what there was to clean up has been
   // done by then.
   virtual void answered(const ExecutorResult& result) = 0;
   virtual void failed(std::exception_ptr error) = 0;

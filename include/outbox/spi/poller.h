@@ -35,7 +35,7 @@ class OUTBOX_EXPORT PollHandler {
 };
 
 struct PollerOptions {
-  // At most so many rows a read. A full one is followed by the next at once.
+  // Up to this many rows a read. A full one is followed by the next at once.
   std::size_t batch = QueueOptions{}.batch;
 
   // How long to wait after an empty one (with jitter), unless woken.
@@ -52,7 +52,7 @@ struct PollerOptions {
   int max_solo_crashes = kDefaultMaxSoloCrashes;
 
   // If no event could be read for this long, although the lease is renewed, give up
-  // what is owned and register anew, on new connections.
+  // the lease and register again, on new connections.
   std::chrono::milliseconds stalled_after = TimeoutOptions{}.stalled;
 
   Logger log{};                  // empty: standard_error_log()

@@ -14,19 +14,19 @@ enum class Counter {
   hot_dropped,          // hot queue full or closing: left to the reader
   hot_skipped_delayed,  // not yet available: left to the reader
   cold_enqueued,        // found by the reader
-  success,              // marked DONE
+  success,              // became DONE
   failure,              // attempts that failed and will be repeated
   deferred,             // retry_after, or a listener that is unavailable
-  dead,                 // marked DEAD
+  dead,                 // became DEAD
   stale_updates,        // updates that came too late and changed nothing
   hung_calls,           // listener calls that passed their limit
-  unroutable,           // events put off because nobody listens here (OnUnroutable::wait)
+  unroutable,           // events deferred for lack of a listener (OnUnroutable::wait)
 };
 
 enum class Gauge {
   hot_depth,    // events in the hot queue
   cold_depth,   // events in the cold queue
-  in_flight,    // events taken from the store and not yet marked
+  in_flight,    // events taken from the store and not yet acknowledged
   pending,      // rows that are neither DONE nor DEAD
   dead_events,  // rows that are DEAD
   oldest_lag,   // seconds since the oldest event occurred that could be delivered now

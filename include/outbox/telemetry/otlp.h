@@ -30,7 +30,7 @@ struct Options {
   // Spans that wait to be sent; those that find no room are dropped and counted.
   std::size_t capacity = 4'096;
 
-  // A request takes at most so many, and is sent when there are as many, or so
+  // A request takes up to this many, and is sent when there are as many, or so
   // long after the first of them.
   std::size_t batch = 512;
   std::chrono::milliseconds interval{1'000};
@@ -50,7 +50,7 @@ struct Options {
   Logger log{};  // empty: standard_error_log()
 };
 
-// Adds up to what was recorded, once closed.
+// Once closed, they add up to the recorded spans.
 struct Counts {
   std::uint64_t sent = 0;     // the collector took them
   std::uint64_t dropped = 0;  // no room, or closed already
@@ -77,7 +77,7 @@ class OUTBOX_EXPORT Exporter final : public SpanSink {
 
   void record(Span span) noexcept override;
 
-  // Sends what was recorded before this call without waiting for a full batch.
+  // Sends all spans recorded before this call without waiting for a full batch.
   // False if that was not over in time.
   bool flush(std::chrono::milliseconds timeout);
 

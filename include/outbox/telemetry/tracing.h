@@ -139,7 +139,7 @@ struct TracingOptions {
 // Thread-safe; may be shared by several stacks.
 class OUTBOX_EXPORT Tracing final : public WriterHook, public Interceptor {
  public:
-  // Throws MisuseError if the ratio makes no sense.
+  // Throws MisuseError if the ratio is invalid.
   explicit Tracing(std::shared_ptr<SpanSink> sink, TracingOptions options = {});
 
   void before_write(std::vector<Draft>& drafts) override;

@@ -77,7 +77,7 @@ struct EventNames {
   int version = 1;
 };
 
-// Throws MisuseError if the description makes no sense.
+// Throws MisuseError if the description is invalid.
 OUTBOX_EXPORT void check_event_description(const EventNames& names,
                                            const std::vector<int>& upcasts);
 
