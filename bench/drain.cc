@@ -21,7 +21,7 @@ constexpr std::size_t kLargeBatch = 500;
 void drain(const Settings& settings, Subject& subject, Report& report, Finish finish) {
   const bool keep = finish == Finish::update;
   report.begin(keep ? "drain_keep" : "drain_delete",
-               keep ? "a backlog of 1,000 aggregates, delivered and marked DONE"
+               keep ? "a backlog of 1,000 aggregates, delivered and updated to DONE"
                     : "the same, deleted on completion");
   const std::size_t events = settings.size(kBacklog);
   const std::size_t naive_events = settings.size(kNaiveEvents);

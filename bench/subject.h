@@ -116,7 +116,7 @@ class Subject {
   // Makes the tables if need be.
   virtual std::unique_ptr<BareWriter> writer(const std::string& database) = 0;
 
-  // How one would write it first: claim 100 rows by an UPDATE, then mark each by an
+  // How one would write it first: claim 100 rows by an UPDATE, then update each by an
   // UPDATE of its own, which commits by itself. Delivers `events` of those pending;
   // how many seconds it took.
   virtual double drain_naive(const std::string& database, std::size_t events) = 0;

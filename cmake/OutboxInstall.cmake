@@ -50,7 +50,7 @@ function(outbox_install_library name)
   install(EXPORT outbox_${name} FILE targets-${name}.cmake NAMESPACE outbox::
     DESTINATION "${OUTBOX_CMAKE_DIR}" COMPONENT outbox_development)
 
-  # Shared libraries bring what they need along. Whoever links a static one needs it too, and the
+  # Shared libraries bring what they need along. A program that links a static one needs it too, and the
   # modules of cmake/ for what CMake has none for.
   set(dependencies "Threads")
   set(modules)
@@ -81,7 +81,7 @@ function(_outbox_pkgconfig name description visible private)
   set(libs_private "-pthread")
   set(libs "")
   set(cflags "")
-  # Whoever links a static library links what it needs, with --static or without.
+  # A static library is linked with what it needs, with --static or without.
   if(NOT BUILD_SHARED_LIBS)
     list(APPEND visible ${private})
     set(private)

@@ -1,5 +1,5 @@
 // What an operator does: looks at events that died, sends them again once the
-// cause is mended, and keeps the table small.
+// cause is fixed, and keeps the table small.
 //
 //   example_operations [database]      default: a temporary file
 #include <atomic>
@@ -64,7 +64,7 @@ void run(const std::string& path) {
               << " attempt(s)\n";
   }
 
-  // The template is mended: those that died of it go out again, at most a
+  // The template is fixed: those that died of it go out again, at most a
   // hundred a second. The unknown customer stays unknown.
   broken = false;
   const auto replayed = dead.replay_all({.error_contains = "template"}, {.rate = 100});

@@ -65,8 +65,8 @@ class Delivered {
   std::deque<outbox::Event> events_;
 };
 
-// Runs one transaction of a request. What the library refuses, such as an id that is
-// too long, the client can mend; a database that is busy or away it can only wait for.
+// Runs one transaction of a request. The client can correct what the library refuses, such as
+// an id that is too long; for a database that is busy or unreachable it can only wait.
 template <class Work>
 http::Response transact(outbox::Outbox& box, Work work) {
   try {

@@ -29,12 +29,12 @@ void standing_by(const Scratch& scratch) {
   const std::string path = scratch.file("shop.db");
   const Receiver receiver;
   const outbox::Listeners& on = receiver.on;
-  // [stand-by]
+  // [standby]
   outbox::Outbox first{outbox::sqlite::open(path), on, {.name = "shop-1"}};
   outbox::Outbox second{outbox::sqlite::open(path), on, {.name = "shop-2"}};
   first.start();
   second.start();  // one of the two owns the table and delivers; the other one is the standby
-  // [/stand-by]
+  // [/standby]
   expect_soon([&] { return first.owner() || second.owner(); }, "one of them owns the table");
   outbox::Outbox& owner = first.owner() ? first : second;
   outbox::Outbox& other = first.owner() ? second : first;

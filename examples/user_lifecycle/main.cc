@@ -133,7 +133,7 @@ void live(const std::filesystem::path& folder, const std::string& configured) {
       outbox::make_publisher(outbox::publisher_kind(configured), box.writer(), services());
   Users users{*publisher};
 
-  // Whoever serves a request says for whom: it is in the headers of all that follows.
+  // The code that serves a request says for whom: the headers of all its events have it.
   const outbox::RequestScope request{{.request_id = "req-1", .operator_id = "support"}};
   auto tx = box.begin();
   users.join("ada");

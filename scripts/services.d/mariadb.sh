@@ -41,7 +41,7 @@ make_mariadb() {
     settings="log_bin = binlog
 server_id = $server_id
 sync_binlog = 1
-# So that a replica has the whole history, too, and whoever follows it.
+# So that a replica has the whole history, too, and those that follow it.
 loose_log_slave_updates = ON"
   fi
   if [[ -n $(state "$1" follows) ]]; then settings+=$'\nread_only = ON'; fi
@@ -85,7 +85,7 @@ ssl_ca = $folder/certificate.pem
 ssl_cert = $folder/certificate.pem
 ssl_key = $folder/key.pem
 
-# Nobody's own: whoever takes the session's time for UTC is found out.
+# Nobody's own: code that takes the session's time for UTC is found out.
 default_time_zone = '+08:00'
 END
   make_certificate "$1"

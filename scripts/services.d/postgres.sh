@@ -75,7 +75,7 @@ max_wal_size = 512MB
 min_wal_size = 80MB
 jit = off
 
-# Nobody's own: whoever takes the session's time for UTC is found out.
+# Nobody's own: code that takes the session's time for UTC is found out.
 timezone = 'Asia/Kathmandu'
 
 log_timezone = 'UTC'

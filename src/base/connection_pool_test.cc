@@ -35,7 +35,7 @@ class ConnectionPoolTest : public ::testing::Test {
             .hint = "raise the limit",
             .open =
                 [this] {
-                  if (server_is_away_) throw RetryableError("the server is unreachable");
+                  if (unreachable_) throw RetryableError("the server is unreachable");
                   return std::make_unique<FakeDatabase>(FakeDatabase{.number = ++opened_});
                 },
             .make_ready =
@@ -48,7 +48,7 @@ class ConnectionPoolTest : public ::testing::Test {
   }
 
   int opened_ = 0;
-  bool server_is_away_ = false;
+  bool unreachable_ = false;
 };
 
 TEST_F(ConnectionPoolTest, OpensNoMoreThanAreUsedAtOnce) {
@@ -75,7 +75,7 @@ TEST_F(ConnectionPoolTest, BeginsWithTheConnectionItWasGiven) {
   EXPECT_EQ(opened_, 0);
 }
 
-TEST_F(ConnectionPoolTest, WhoeverWaitedInVainIsToldForWhatAndWhatToDo) {
+TEST_F(ConnectionPoolTest, ATimeoutSaysWhatWasAwaitedAndWhatToDo) {
   const auto pool = make_pool(2);
   const auto one = pool->take();
   const auto two = pool->take();
@@ -117,9 +117,9 @@ TEST_F(ConnectionPoolTest, ConnectionsThatWereLostWhileIdleAreClosed) {
 
 TEST_F(ConnectionPoolTest, AConnectionThatCouldNotBeOpenedTakesNoPlace) {
   const auto pool = make_pool(1);
-  server_is_away_ = true;
+  unreachable_ = true;
   EXPECT_THROW(pool->take(), RetryableError);
-  server_is_away_ = false;
+  unreachable_ = false;
   EXPECT_EQ(pool->take()->number, 1);
 }
 
@@ -167,7 +167,7 @@ TEST(FairSlots, GivesOutAsManyAsThereAre) {
   EXPECT_TRUE(slots.take(steady_clock::now()));
 }
 
-TEST(FairSlots, WhoeverGaveUpIsNotServed) {
+TEST(FairSlots, AWaiterThatGaveUpIsNotServed) {
   FairSlots slots(1);
   ASSERT_TRUE(slots.take(steady_clock::now()));
   EXPECT_FALSE(slots.take(steady_clock::now() + 1ms));
@@ -193,7 +193,7 @@ TEST(FairSlots, ServesThoseWhoWaitInTheirOrder) {
   EXPECT_EQ(order, (std::vector{0, 1, 2, 3, 4}));
 }
 
-TEST(FairSlots, WhoeverComesAlongDoesNotOvertakeOneThatWaits) {
+TEST(FairSlots, ANewcomerDoesNotOvertakeOneThatWaits) {
   FairSlots slots(1);
   ASSERT_TRUE(slots.take(steady_clock::now()));
   testing::Signal enough;
@@ -232,7 +232,7 @@ TEST(Reconnection, ThePausesDoubleUpToHalfASecond) {
   auto now = kNow;
   for (const auto pause : {50ms, 100ms, 200ms, 400ms, 400ms, 400ms}) {
     EXPECT_TRUE(allowed(reconnection, now));
-    reconnection.failed("away", now);
+    reconnection.failed("unreachable", now);
     EXPECT_FALSE(allowed(reconnection, now + pause - 1ms)) << pause.count();
     now += pause * 5 / 4;
   }
@@ -243,14 +243,14 @@ TEST(Reconnection, AfterALongOutageTheServerIsAskedWithinHalfASecondOfItsReturn)
   auto now = kNow;
   for (int i = 0; i < 10'000; ++i) {
     now += 10ms;
-    if (allowed(reconnection, now)) reconnection.failed("away", now);
+    if (allowed(reconnection, now)) reconnection.failed("unreachable", now);
   }
   EXPECT_TRUE(allowed(reconnection, now + 500ms));
 }
 
 TEST(Reconnection, OneAttemptBeginsAtATimeAndAHangingOneKeepsNobodyFromTrying) {
   Reconnection reconnection;
-  reconnection.failed("away", kNow);
+  reconnection.failed("unreachable", kNow);
   EXPECT_TRUE(allowed(reconnection, kNow + 100ms));  // and hangs
   EXPECT_FALSE(allowed(reconnection, kNow + 101ms)) << "one begins at a time";
   EXPECT_TRUE(allowed(reconnection, kNow + 600ms)) << "which also hangs";
@@ -261,7 +261,7 @@ TEST(Reconnection, OneAttemptBeginsAtATimeAndAHangingOneKeepsNobodyFromTrying) {
 TEST(Reconnection, ThoseWhoFailTogetherCountAsOne) {
   Reconnection reconnection;
   for (int i = 0; i < 8; ++i) EXPECT_TRUE(allowed(reconnection, kNow));
-  for (int i = 0; i < 8; ++i) reconnection.failed("away", kNow);
+  for (int i = 0; i < 8; ++i) reconnection.failed("unreachable", kNow);
   EXPECT_TRUE(allowed(reconnection, kNow + 63ms)) << "the first pause";
 }
 
@@ -281,11 +281,11 @@ TEST(Reconnection, InBetweenCallersAreToldWhatTheLastAttemptWasTold) {
 
 TEST(Reconnection, AServerThatIsBackIsAskedAtOnceWhenItGoesAgain) {
   Reconnection reconnection;
-  for (int i = 0; i < 5; ++i) reconnection.failed("away", kNow);
+  for (int i = 0; i < 5; ++i) reconnection.failed("unreachable", kNow);
   reconnection.succeeded();
   EXPECT_TRUE(allowed(reconnection, kNow));
-  reconnection.failed("away again", kNow);
-  EXPECT_TRUE(allowed(reconnection, kNow + 63ms)) << "the pauses begin anew";
+  reconnection.failed("unreachable again", kNow);
+  EXPECT_TRUE(allowed(reconnection, kNow + 63ms)) << "the pauses start over";
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ TEST(Utf8, AppendsWhatItReads) {
   EXPECT_EQ(text, "aä€😀");
 }
 
-TEST(ErrorText, StaysAsItIsWhenThereIsNothingToMend) {
+TEST(ErrorText, StaysAsItIsIfItIsValid) {
   for (const std::string& text : {""s, "connection refused"s, "größer"s, std::string(4'000, 'x')}) {
     EXPECT_EQ(cut_error_text(text), text);
   }

@@ -124,7 +124,7 @@ TEST_F(IdempotentTest, WhatTheListenerThrowsIsPassedOnAndMayBeBegunAgain) {
   EXPECT_TRUE(is_free());
 }
 
-TEST_F(IdempotentTest, NothingIsDoneWhileTheTrackerIsAway) {
+TEST_F(IdempotentTest, NothingIsDoneWhileTheTrackerIsUnreachable) {
   tracker_->before_start = [] { throw UnavailableError("no tracker at 127.0.0.1"); };
   const Outcome outcome = deliver(*wrap(inner_));
   EXPECT_EQ(outcome.kind(), Outcome::Kind::unavailable);
@@ -139,7 +139,7 @@ TEST_F(IdempotentTest, ATrackerThatCannotBeUsedDoesNotSendEventsToTheDead) {
   EXPECT_EQ(inner_->count(), 0U);
 }
 
-TEST_F(IdempotentTest, AConsumerThatWasTakenForDeadIsToldInTheLog) {
+TEST_F(IdempotentTest, AConsumerThatWasConsideredDeadIsLogged) {
   const auto slow = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
     clock_.advance(61s);
     tracker_->start("billing", "e1");  // another one
@@ -152,7 +152,7 @@ TEST_F(IdempotentTest, AConsumerThatWasTakenForDeadIsToldInTheLog) {
 
 TEST_F(IdempotentTest, ATrackerThatComesBackIsToldOfTheEffect) {
   tracker_->before_finish = [this] {
-    if (tracker_->finishes < 3) throw UnavailableError("away");
+    if (tracker_->finishes < 3) throw UnavailableError("unreachable");
   };
   const auto listener = wrap(inner_);
   EXPECT_EQ(deliver(*listener).kind(), Outcome::Kind::done);
@@ -164,7 +164,7 @@ TEST_F(IdempotentTest, ATrackerThatComesBackIsToldOfTheEffect) {
 
 TEST_F(IdempotentTest, TheLongestTimeToRecordAnEffectIsForEver) {
   tracker_->before_finish = [&] {
-    if (tracker_->finishes < 2) throw UnavailableError("away");
+    if (tracker_->finishes < 2) throw UnavailableError("unreachable");
   };
   deliver(*wrap(inner_, {.finish_within = milliseconds::max()}));
   EXPECT_EQ(tracker_->finishes, 2);
@@ -172,12 +172,12 @@ TEST_F(IdempotentTest, TheLongestTimeToRecordAnEffectIsForEver) {
 }
 
 TEST_F(IdempotentTest, AnEffectThatCannotBeRecordedIsDoneNevertheless) {
-  tracker_->before_finish = [] { throw UnavailableError("away"); };
+  tracker_->before_finish = [] { throw UnavailableError("unreachable"); };
   const auto listener = wrap(inner_, {.finish_within = 1s});
   EXPECT_EQ(deliver(*listener).kind(), Outcome::Kind::done);
   EXPECT_GE(tracker_->finishes, 2);
   EXPECT_TRUE(log_.contains("could not be recorded"));
-  EXPECT_TRUE(log_.contains("away"));
+  EXPECT_TRUE(log_.contains("unreachable"));
   EXPECT_EQ(deliver(*listener).kind(), Outcome::Kind::retry_after) << "until the lease is over";
   EXPECT_EQ(inner_->count(), 1U);
 }
@@ -193,7 +193,7 @@ TEST_F(IdempotentTest, AStopEndsTheAttemptsToRecord) {
   std::stop_source stop;
   tracker_->before_finish = [&] {
     stop.request_stop();
-    throw UnavailableError("away");
+    throw UnavailableError("unreachable");
   };
   EXPECT_EQ(deliver(*wrap(inner_, {.finish_within = 1h}), stop.get_token()).kind(),
             Outcome::Kind::done);
@@ -201,12 +201,12 @@ TEST_F(IdempotentTest, AStopEndsTheAttemptsToRecord) {
 }
 
 TEST_F(IdempotentTest, AFailureThatCannotBeRecordedIsPassedOnAllTheSame) {
-  tracker_->before_abandon = [] { throw UnavailableError("away"); };
+  tracker_->before_abandon = [] { throw UnavailableError("unreachable"); };
   EXPECT_EQ(deliver(*wrap(answering(Outcome::failed("f")))).error(), "f");
-  EXPECT_TRUE(log_.contains("before its lease is over: away"));
+  EXPECT_TRUE(log_.contains("before its lease is over: unreachable"));
 }
 
-TEST_F(IdempotentTest, ArgumentsThatMakeNoSenseAreRefused) {
+TEST_F(IdempotentTest, InvalidArgumentsAreRefused) {
   const auto make = [&](IdempotentOptions options) { wrap(inner_, options); };
   EXPECT_THROW(make({.ask_again = 0ms}), MisuseError);
   EXPECT_THROW(make({.finish_within = -1ms}), MisuseError);

@@ -20,7 +20,7 @@ class UpdatingInstance final : public Instance {
   std::mutex mutex;
   std::vector<std::size_t> batches;
   std::vector<std::string> ids;
-  Signal marked;
+  Signal updated;
 
   UpdateResult apply(std::int64_t, std::span<const StatusUpdate> updates) override {
     {
@@ -28,7 +28,7 @@ class UpdatingInstance final : public Instance {
       batches.push_back(updates.size());
       for (const StatusUpdate& update : updates) ids.push_back(update.event_id);
     }
-    marked.raise();
+    updated.raise();
     return on_update ? on_update(updates) : UpdateResult{};
   }
 
@@ -52,7 +52,7 @@ class UpdatingInstance final : public Instance {
 
 class CompleterTest : public ::testing::Test, protected Completer::Events {
  protected:
-  // However the test ends: before what the completer's thread looks at goes away.
+  // However the test ends: before what the completer's thread looks at goes unreachable.
   void TearDown() override {
     slow.open();
     completer.close(std::chrono::steady_clock::now());
@@ -84,7 +84,7 @@ class CompleterTest : public ::testing::Test, protected Completer::Events {
   void on_set_apart() override {}
 };
 
-TEST_F(CompleterTest, AnIdleOneMarksAtOnce) {
+TEST_F(CompleterTest, AnIdleOneUpdatesAtOnce) {
   start();
   completer.submit(completion("a"));
   ASSERT_TRUE(acked.wait(1));
@@ -109,7 +109,7 @@ TEST_F(CompleterTest, WhateverFinishedDuringAFlushGoesInOne) {
   for (std::size_t n = 0; n < 300; ++n) EXPECT_EQ(store->ids[n + 1], std::to_string(n));
 }
 
-TEST_F(CompleterTest, AMarkThatFailsIsRepeatedUntilItLandsAndCountsOnlyThen) {
+TEST_F(CompleterTest, AFailedUpdateIsRepeatedUntilItIsAcknowledgedAndCountsOnlyThen) {
   store->on_update = [this, attempts = 0](std::span<const StatusUpdate>) mutable -> UpdateResult {
     EXPECT_EQ(acked.count(), 0u);
     if (++attempts <= 3) throw RetryableError("locked");
@@ -128,7 +128,8 @@ class RefusalTest : public CompleterTest {
   void SetUp() override {
     store->on_update = [this](std::span<const StatusUpdate> updates) -> UpdateResult {
       for (const StatusUpdate& update : updates) {
-        if (away || (refused && update.event_id == "bad")) throw RetryableError("not this one");
+        if (unreachable || (refused && update.event_id == "bad"))
+          throw RetryableError("not this one");
       }
       return {};
     };
@@ -153,11 +154,11 @@ class RefusalTest : public CompleterTest {
   }
 
   std::atomic<bool> refused{true};
-  std::atomic<bool> away{false};
+  std::atomic<bool> unreachable{false};
   std::atomic<bool> slow_once{false};
 };
 
-TEST_F(RefusalTest, AMarkThatIsRefusedStopsNoOther) {
+TEST_F(RefusalTest, ARefusedUpdateStopsNoOther) {
   std::vector<Completion> all;
   for (int n = 0; n < 100; ++n) all.push_back(completion(n == 37 ? "bad" : std::to_string(n)));
   submit(std::move(all));
@@ -175,7 +176,7 @@ TEST_F(RefusalTest, AMarkThatIsRefusedStopsNoOther) {
   EXPECT_TRUE(testing::eventually([&] { return completer.refused().empty(); }));
 }
 
-TEST_F(RefusalTest, FollowersWaitForTheRefusedMarkOfTheirHead) {
+TEST_F(RefusalTest, FollowersWaitForTheRefusedUpdateOfTheirHead) {
   submit({of_lane(7, "bad", StatusUpdate::Kind::retry),
           of_lane(7, "behind", StatusUpdate::Kind::hold),
           of_lane(8, "other", StatusUpdate::Kind::hold)});
@@ -201,16 +202,16 @@ TEST_F(RefusalTest, NobodyWaitsForARefusedDone) {
   EXPECT_EQ(completer.refused().size(), 1u);
 }
 
-TEST_F(RefusalTest, AStoreThatIsAwayRefusesNobody) {
-  away = true;
+TEST_F(RefusalTest, AnUnreachableStoreRefusesNoUpdate) {
+  unreachable = true;
   refused = false;
   std::vector<Completion> all;
   for (int n = 0; n < 20; ++n)
     all.push_back(of_lane(n % 3, std::to_string(n), StatusUpdate::Kind::retry));
   submit(std::move(all));
-  ASSERT_TRUE(store->marked.wait(12));
+  ASSERT_TRUE(store->updated.wait(12));
   EXPECT_TRUE(completer.waiting_since().has_value());
-  away = false;
+  unreachable = false;
   ASSERT_TRUE(acked.wait(20));
   EXPECT_TRUE(completer.refused().empty());
   EXPECT_FALSE(log.contains("refuses"));
@@ -236,7 +237,7 @@ TEST_F(RefusalTest, ALostLeaseBringsBackWhatIsRefused) {
 }
 
 // Or an engine with nothing else to do would give up all that it owns.
-TEST_F(RefusalTest, NobodyWaitsForARefusedMarkWhereNothingElseIsToDo) {
+TEST_F(RefusalTest, NobodyWaitsForARefusedUpdateWhenNothingElseIsToDo) {
   submit({of_lane(7, "bad", StatusUpdate::Kind::retry), completion("good")});
   ASSERT_TRUE(acked.wait(1));
   ASSERT_TRUE(testing::eventually([&] { return !completer.refused().empty(); }));
@@ -269,7 +270,7 @@ TEST_F(RefusalTest, ManyThatAreRefusedAndTakeTheirTimeLeaveTurnsToTheOthers) {
   EXPECT_LE(other - since.begin(), 2) << "one may have been on its way when it became slow";
 }
 
-TEST_F(RefusalTest, ClosingMarksWhateverIsNotRefused) {
+TEST_F(RefusalTest, ClosingSendsEveryUpdateThatIsNotRefused) {
   store->on_update = [&](std::span<const StatusUpdate> updates) -> UpdateResult {
     for (const StatusUpdate& update : updates) {
       if (update.event_id == "slow") slow.pass();
@@ -301,7 +302,7 @@ TEST_F(RefusalTest, ASuspicionThatTheStoreDoesNotTakeIsNotWaitedFor) {
   EXPECT_TRUE(completer.refused().empty());
 }
 
-TEST_F(RefusalTest, ClosingGivesUpARefusedMarkAtTheDeadline) {
+TEST_F(RefusalTest, ClosingGivesUpARefusedUpdateAtTheDeadline) {
   submit({of_lane(7, "bad", StatusUpdate::Kind::retry),
           of_lane(7, "behind", StatusUpdate::Kind::hold), completion("good")});
   ASSERT_TRUE(acked.wait(1));
@@ -318,7 +319,7 @@ TEST_F(CompleterTest, AFencedFlushIsStaleAndSaysSo) {
   EXPECT_EQ(acked.count(), 0u);
 }
 
-TEST_F(CompleterTest, OnlyTheMarksThatTheStoreNamesAreStale) {
+TEST_F(CompleterTest, OnlyTheUpdatesThatTheStoreNamesAreStale) {
   store->on_update = [](std::span<const StatusUpdate> updates) {
     return updates.size() == 2 ? UpdateResult{.stale = {1}} : UpdateResult{};
   };
@@ -333,11 +334,11 @@ TEST_F(CompleterTest, OnlyTheMarksThatTheStoreNamesAreStale) {
 
 TEST_F(CompleterTest, ALostLeaseEndsTheRepeating) {
   store->on_update = [](std::span<const StatusUpdate>) -> UpdateResult {
-    throw RetryableError("away");
+    throw RetryableError("unreachable");
   };
   start();
   completer.submit(completion("a"));
-  ASSERT_TRUE(store->marked.wait(2));
+  ASSERT_TRUE(store->updated.wait(2));
   completer.set_epoch(2);
   ASSERT_TRUE(stale.wait(1));
   EXPECT_EQ(acked.count(), 0u);
@@ -359,11 +360,11 @@ TEST_F(CompleterTest, ClosingFlushes) {
 
 TEST_F(CompleterTest, ClosingGivesUpAtTheDeadlineAndSaysWhatIsLeft) {
   store->on_update = [](std::span<const StatusUpdate>) -> UpdateResult {
-    throw RetryableError("away");
+    throw RetryableError("unreachable");
   };
   start();
   completer.submit(completion("a"));
-  ASSERT_TRUE(store->marked.wait(1));
+  ASSERT_TRUE(store->updated.wait(1));
   EXPECT_FALSE(completer.close(std::chrono::steady_clock::now() + 50ms));
   EXPECT_TRUE(log.contains("closed with 1 updates that the store did not take"));
   EXPECT_EQ(acked.count(), 0u);

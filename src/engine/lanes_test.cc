@@ -107,34 +107,34 @@ TEST_F(LanesTest, ALaneThatComesAgainKnowsNothingOfItsPast) {
   }
 }
 
-TEST_F(LanesTest, ALaneWantsItsRowsBackOnlyWhenNothingElseOfItIsUnderWay) {
+TEST_F(LanesTest, ALaneIsReadBackOnlyWhenNothingElseOfItIsUnderWay) {
   Lane& lane = hold(kKey);
-  const auto wanted = [&] {
+  const auto readable = [&] {
     static_cast<void>(lanes.update(lane));
     return lanes.next_due().has_value();
   };
-  EXPECT_TRUE(wanted());
+  EXPECT_TRUE(readable());
   lane.stand_in_line();
-  EXPECT_FALSE(wanted());
+  EXPECT_FALSE(readable());
   lane.leave_line();
   lane.await_ack();
-  EXPECT_FALSE(wanted());
+  EXPECT_FALSE(readable());
   lane.go_on();
   lane.hold_submitted();
-  EXPECT_FALSE(wanted()) << "a row is still on its way aside";
+  EXPECT_FALSE(readable()) << "a row is not held yet";
   lane.hold_acked();
   lanes.block(lane);
-  EXPECT_FALSE(wanted());
+  EXPECT_FALSE(readable());
   lanes.unblock(&lane);
   lane.push(job(1));
-  EXPECT_FALSE(wanted());
+  EXPECT_FALSE(readable());
   static_cast<void>(lane.take_jobs());
-  EXPECT_TRUE(wanted());
+  EXPECT_TRUE(readable());
 }
 
 // --- next_readable() ---
 
-TEST_F(LanesTest, ALaneIsWantedFromItsDueTimeOn) {
+TEST_F(LanesTest, ALaneIsReadableFromItsDueTimeOn) {
   hold(kKey, kNow + 5s);
   EXPECT_EQ(lanes.next_due(), kNow + 5s);
   EXPECT_EQ(next(kAllRead, kNow + 4'999ms), kNoLane);
@@ -151,7 +151,7 @@ TEST_F(LanesTest, TheLaneThatIsDueFirstComesFirst) {
   EXPECT_EQ(next(), kNoLane);
 }
 
-TEST_F(LanesTest, ALaneIsWantedOnceUntilItIsSettledAgain) {
+TEST_F(LanesTest, ALaneIsReadableOnceUntilItIsSettledAgain) {
   Lane& lane = hold(kKey);
   EXPECT_EQ(next(), kKey);
   EXPECT_EQ(next(), kNoLane) << "it is being read";
@@ -209,7 +209,7 @@ TEST_F(LanesTest, ARestoredLaneBehindADeadHeadIsLookedAtOnce) {
 
 // --- Lanes behind a DEAD event ---
 
-TEST_F(LanesTest, ABlockedLaneIsNotWantedUntilItIsRechecked) {
+TEST_F(LanesTest, ABlockedLaneIsNotReadableUntilItIsRechecked) {
   Lane& lane = hold(kKey);
   lanes.block(lane);
   EXPECT_FALSE(lanes.update(lane));

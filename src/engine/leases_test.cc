@@ -44,7 +44,7 @@ class World {
     go_on(draw(4) > 0 ? Kind::done : draw(2) > 0 ? Kind::wait : Kind::skip);
   }
 
-  // Nothing new happens: everything is to be delivered and marked in the end.
+  // Nothing new happens: everything is to be delivered and acknowledged in the end.
   bool comes_to_rest() {
     own(true);
     if (epoch_ == 0 || draw(2) == 0) begin_lease(++last_epoch_);

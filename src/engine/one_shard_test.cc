@@ -58,7 +58,7 @@ TEST_F(OneShardTest, TheOneShardIsOwnedWhenAllAre) {
   const auto shared = store->join({.lease = 10s});
   ASSERT_EQ(shared->renew().shards.size(), 4U);
   const auto instance = join();
-  EXPECT_EQ(instance->renew().epoch, 0) << "it stands by";
+  EXPECT_EQ(instance->renew().epoch, 0) << "it is a standby";
 
   const Lease leaving = shared->renew();
   ASSERT_EQ(leaving.draining.size(), 4U);

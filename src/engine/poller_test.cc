@@ -99,8 +99,8 @@ TEST_F(ReaderTest, RowsReadUnderALaterRegistrationAreNotDeliveredInTheOldEpoch) 
   EXPECT_EQ(intake_.rows.size(), 3u);
 }
 
-// Until the keeper, which is another thread, has registered it anew: what it would find could not
-// be marked, and would be found again and again.
+// Until the keeper, which is another thread, has registered it again: what it would find could not
+// be updated, and would be found again and again.
 TEST_F(ReaderTest, AFencedInstanceReadsNothing) {
   internal::Poller poller{instance_, intake_, internal::checked(PollerOptions{})};
   intake_.rows.clear();

@@ -42,7 +42,7 @@ class DispatcherTest : public EngineTest {
   Barrier barrier;
 };
 
-TEST_F(DispatcherTest, DeliversHotAndColdEventsAndMarksThemDone) {
+TEST_F(DispatcherTest, DeliversHotAndColdEventsAndFinishesThem) {
   const Row hot = row("1");
   const Row cold = row("2");
   auto on = dispatcher();
@@ -56,7 +56,7 @@ TEST_F(DispatcherTest, DeliversHotAndColdEventsAndMarksThemDone) {
             (std::multiset<std::string>{hot.event.id(), cold.event.id()}));
 }
 
-TEST_F(DispatcherTest, TakesRoomFromTheRightQueueUntilTheMarkIsAcknowledged) {
+TEST_F(DispatcherTest, TakesRoomFromTheRightQueueUntilTheUpdateIsAcknowledged) {
   const Row hot = row("1");
   const Row cold = row("2");
   auto on = dispatcher({.queue = {.hot_capacity = 3, .cold_capacity = 5}}, waiting());
@@ -113,7 +113,7 @@ TEST_F(DispatcherTest, DeliversClaimsThatAreHandedToItsPollHandler) {
 }
 
 // As after a pause of the whole machine, of which its clock knows nothing.
-TEST_F(DispatcherTest, WhoseMarkWasFencedDeliversNothingMore) {
+TEST_F(DispatcherTest, DeliversNothingMoreOnceAnUpdateWasFenced) {
   ManualClock stood_still;
   Barrier renewals;
   std::atomic<bool> renew{true};
@@ -278,7 +278,7 @@ TEST_F(WriterHookTest, WithoutOrderACommitBringsItsEventsToTheHotQueue) {
   EXPECT_EQ(wakes, 0);
 }
 
-TEST_F(WriterHookTest, WithOrderACommitWakesWhoeverReads) {
+TEST_F(WriterHookTest, WithOrderACommitWakesTheReader) {
   const std::shared_ptr<Instance> instance = store->join({});
   Listeners listeners;
   listeners.add("Order", "Happened", recorder);
@@ -295,7 +295,7 @@ TEST_F(WriterHookTest, WithOrderACommitWakesWhoeverReads) {
   poller.close();
 }
 
-TEST_F(WriterHookTest, WhatTheHotQueueCannotTakeIsLeftToWhoeverReads) {
+TEST_F(WriterHookTest, AnEventThatTheHotQueueCannotTakeIsLeftToTheReader) {
   auto on = dispatcher({.workers = 1, .ordering = Ordering::none, .queue = {.hot_capacity = 1}},
                        waiting());
   on->start();

@@ -59,10 +59,12 @@ class WorkQueueTest : public ::testing::Test {
   }
 
   Completion ack(Kind kind, std::size_t n = 0) { return over(finished_.at(n).job, kind); }
-  void land(WorkQueue& queue, Completion completion) {
+  void acknowledge(WorkQueue& queue, Completion completion) {
     EXPECT_TRUE(queue.acked(std::span(&completion, 1), kNow).empty());
   }
-  void land(WorkQueue& queue, Job acked, Kind kind) { land(queue, over(std::move(acked), kind)); }
+  void acknowledge(WorkQueue& queue, Job acked, Kind kind) {
+    acknowledge(queue, over(std::move(acked), kind));
+  }
 
   Route plain_route_{.listener = listener([](const Event&) {})};
   Route batch_route_{.batch = std::make_shared<BatchEverything>(), .options = {.max_batch = 3}};
@@ -105,7 +107,7 @@ TEST_F(WorkQueueTest, IsBoundedInBytesForBothQueuesTogether) {
   EXPECT_EQ(admit(queue, job("more", kNoLane, true, 1)), Admission::full);
 }
 
-TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheMarkIsAcknowledged) {
+TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheUpdateIsAcknowledged) {
   WorkQueue queue{{.cold_capacity = 1}};
   admit(queue, job("a"));
   take(queue);
@@ -113,7 +115,7 @@ TEST_F(WorkQueueTest, GivesCapacityBackOnlyWhenTheMarkIsAcknowledged) {
   finish(queue, Kind::done);
   EXPECT_EQ(queue.room(false), 0u) << "a crash would deliver it again";
   EXPECT_EQ(queue.in_flight(), 1u);
-  land(queue, ack(Kind::done));
+  acknowledge(queue, ack(Kind::done));
   EXPECT_EQ(queue.room(false), 1u);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
@@ -132,7 +134,7 @@ TEST_F(WorkQueueTest, ALaneRunsOneEventAtATimeInOrder) {
   EXPECT_EQ(take(queue), Ids{"a2"}) << "a1's update need not have been acknowledged";
 }
 
-TEST_F(WorkQueueTest, FollowersOfAFailingHeadAreHeldAndComeBackAfterItsMark) {
+TEST_F(WorkQueueTest, FollowersOfAFailingHeadAreHeldAndComeBackAfterItsUpdate) {
   WorkQueue queue{{}};
   admit(queue, job("a1", kLane));
   admit(queue, job("a2", kLane));
@@ -141,20 +143,20 @@ TEST_F(WorkQueueTest, FollowersOfAFailingHeadAreHeldAndComeBackAfterItsMark) {
   ASSERT_EQ(followers.held.size(), 1u);
   const std::vector<Seq> read_through{100};
   EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::hold) << "it must not pass a2";
-  EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "the head is not marked yet";
+  EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane)
+      << "the head's update is not acknowledged yet";
   auto head = ack(Kind::wait);
   head.due = kNow + 1s;
-  land(queue, head);
-  EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kNoLane)
-      << "two rows are still on their way aside";
-  land(queue, followers.held.at(0), Kind::hold);
-  land(queue, job("a3", kLane), Kind::hold);
+  acknowledge(queue, head);
+  EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kNoLane) << "two rows are not held yet";
+  acknowledge(queue, followers.held.at(0), Kind::hold);
+  acknowledge(queue, job("a3", kLane), Kind::hold);
   EXPECT_EQ(queue.next_lane(read_through, kNow).key, kNoLane) << "not before it is due";
   EXPECT_EQ(queue.next_due(), kNow + 1s);
   EXPECT_EQ(queue.next_lane(read_through, kNow + 1s).key, kLane);
 }
 
-TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheMarkIsAcknowledged) {
+TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheUpdateIsAcknowledged) {
   WorkQueue queue{{}};
   admit(queue, job("a1", kLane));
   admit(queue, job("a2", kLane));
@@ -163,7 +165,7 @@ TEST_F(WorkQueueTest, AfterADeadHeadTheLaneGoesOnOnlyWhenTheMarkIsAcknowledged) 
   admit(queue, job("b", kNoLane));
   EXPECT_EQ(take(queue), Ids{"b"});
   const auto b = ack(Kind::wait);
-  land(queue, b);
+  acknowledge(queue, b);
   EXPECT_EQ(take(queue), Ids{"a2"});
 }
 
@@ -214,7 +216,7 @@ TEST_F(WorkQueueTest, ARowThatWasHeldAndIsParkedLeavesNoTraceInTheCounts) {
   behind.row.ref.hold = kLane;
   const Job copy = behind;
   ASSERT_EQ(queue.admit(behind), Admission::park);
-  land(queue, copy, Kind::hold);
+  acknowledge(queue, copy, Kind::hold);
   queue.recheck_blocked(10);
   EXPECT_EQ(queue.next_lane(read_through, kNow).limit, 2u);
 }
@@ -224,7 +226,7 @@ TEST_F(WorkQueueTest, OneBusyLaneCannotFillTheWholeQueue) {
   EXPECT_EQ(admit(queue, job("a1", kLane)), Admission::queued);
   EXPECT_EQ(admit(queue, job("a2", kLane)), Admission::queued);
   EXPECT_EQ(admit(queue, job("a3", kLane)), Admission::hold);
-  EXPECT_EQ(admit(queue, job("a4", kLane)), Admission::hold) << "once aside, all are held";
+  EXPECT_EQ(admit(queue, job("a4", kLane)), Admission::hold) << "once held, all are";
   EXPECT_EQ(admit(queue, job("b1", kLane + 1)), Admission::queued);
 }
 
@@ -280,11 +282,11 @@ TEST_F(WorkQueueTest, WhatComesAgainOfABatchWaitsForTheUpdateOfALaterOneOfItsLan
   queue.tick(kNow + 1h);  // the listener is back
   admit(queue, job("other"));
   EXPECT_EQ(take(queue), Ids{"other"}) << "a2's update is on its way";
-  land(queue, ack(Kind::wait, 1));
+  acknowledge(queue, ack(Kind::wait, 1));
   EXPECT_EQ(take(queue), Ids{"a1"});
 }
 
-TEST_F(WorkQueueTest, AListenerThatIsAwayIsProbedByOneThenByMore) {
+TEST_F(WorkQueueTest, AnUnavailableListenerIsProbedByOneThenByMore) {
   WorkQueue queue{{}};
   for (int n = 0; n < 8; ++n) admit(queue, job(std::to_string(n)));
   take(queue);
@@ -324,7 +326,7 @@ TEST_F(WorkQueueTest, AWorkerThatIsFreeReadsWhileTheReaderDeliversWhatItKept) {
   auto answer = second.get_future();
   const bool answered = answer.wait_for(20s) == std::future_status::ready;
   EXPECT_TRUE(answered) << "nobody read on";
-  // One of them has the event and the other one reads, whoever came first.
+  // One of them has the event and the other one reads, whichever came first.
   if (answered) {
     EXPECT_NE(answer.get(), work_.poll);
   }
@@ -352,7 +354,7 @@ TEST_F(WorkQueueTest, JobsOfAnotherEpochAreNotAdmittedAndRunningOnesAreDropped) 
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
-// --- Reclaimed events: what is away when a lease ends ---
+// --- Reclaimed events: what is in flight when a lease ends ---
 
 class ReclaimedTest : public WorkQueueTest {
  protected:
@@ -368,11 +370,11 @@ class ReclaimedTest : public WorkQueueTest {
     Job follower = of(epoch, "follower");
     ASSERT_EQ(queue.admit(follower), Admission::hold);
     EXPECT_TRUE(take(queue).empty());
-    land(queue, follower, Kind::hold);
-    EXPECT_EQ(wanted(), kNoLane);
+    acknowledge(queue, follower, Kind::hold);
+    EXPECT_EQ(readable(), kNoLane);
   }
 
-  LaneKey wanted(Seq read_through = 1'000) {
+  LaneKey readable(Seq read_through = 1'000) {
     return queue.next_lane(std::array{read_through, read_through}, kNow).key;
   }
 
@@ -380,7 +382,7 @@ class ReclaimedTest : public WorkQueueTest {
   void reclaim(Job reclaimed, std::int64_t epoch) {
     ASSERT_TRUE(queue.reclaim(reclaimed));
     EXPECT_EQ(reclaimed.epoch, epoch);
-    land(queue, reclaimed, Kind::hold);
+    acknowledge(queue, reclaimed, Kind::hold);
   }
 
   WorkQueue queue{{.cold_capacity = 8}};
@@ -395,11 +397,11 @@ TEST_F(ReclaimedTest, TheLaneWaitsForWhatRuns) {
   finish(queue, Kind::done);
   ASSERT_EQ(finished_[0].decision.kind, Kind::drop);
   reclaim(finished_[0].job, 2);
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kLane);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
-TEST_F(ReclaimedTest, TheLaneWaitsForEveryMarkThatIsUnderWay) {
+TEST_F(ReclaimedTest, TheLaneWaitsForEveryUpdateThatIsUnderWay) {
   queue.enter(1);
   admit(queue, of(1, "head"));
   admit(queue, of(1, "second"));
@@ -409,24 +411,24 @@ TEST_F(ReclaimedTest, TheLaneWaitsForEveryMarkThatIsUnderWay) {
   queue.enter(2);
   expect_to_wait(2);
   reclaim(finished_[0].job, 2);
-  EXPECT_EQ(wanted(), kNoLane) << "the second is still away";
+  EXPECT_EQ(readable(), kNoLane) << "the second is still in flight";
   reclaim(followers.held[0], 2);
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kLane);
 }
 
-TEST_F(ReclaimedTest, AMarkThatWasAppliedAfterAllLetsTheLaneGoOn) {
+TEST_F(ReclaimedTest, AnUpdateThatWasAppliedAfterAllLetsTheLaneGoOn) {
   queue.enter(1);
   admit(queue, of(1, "done"));
   ASSERT_EQ(take(queue), Ids{"done"});
   finish(queue, Kind::done);
   queue.enter(2);
   expect_to_wait(2);
-  land(queue, ack(Kind::done));
-  EXPECT_EQ(wanted(), kLane);
+  acknowledge(queue, ack(Kind::done));
+  EXPECT_EQ(readable(), kLane);
   EXPECT_EQ(queue.in_flight(), 0u);
 }
 
-TEST_F(ReclaimedTest, TheLaneWaitsForAPoisonCandidateWhoseMarkIsUnderWay) {
+TEST_F(ReclaimedTest, TheLaneWaitsForAPoisonCandidateWhoseUpdateIsUnderWay) {
   queue.enter(1);
   Job candidate = of(1, "crashes");
   ASSERT_EQ(queue.reserve(candidate), Admission::queued);
@@ -434,7 +436,7 @@ TEST_F(ReclaimedTest, TheLaneWaitsForAPoisonCandidateWhoseMarkIsUnderWay) {
   expect_to_wait(2);
   EXPECT_EQ(queue.begin(candidate), Admission::full);
   reclaim(candidate, 2);
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kLane);
 }
 
 TEST_F(ReclaimedTest, OneThatWasHeldAlreadyIsExpectedInItsOwnLeaseOnly) {
@@ -444,7 +446,7 @@ TEST_F(ReclaimedTest, OneThatWasHeldAlreadyIsExpectedInItsOwnLeaseOnly) {
   ASSERT_EQ(queue.reserve(candidate), Admission::queued);
   queue.enter(2);
   reclaim(candidate, 2);
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kLane);
 }
 
 TEST_F(ReclaimedTest, WhatWasReadInTheLastLeaseDoesNotOpenTheLane) {
@@ -456,16 +458,16 @@ TEST_F(ReclaimedTest, WhatWasReadInTheLastLeaseDoesNotOpenTheLane) {
   expect_to_wait(2);
 }
 
-TEST_F(ReclaimedTest, ALaneThatWasReadForTheLastLeaseIsStillWanted) {
+TEST_F(ReclaimedTest, ALaneThatWasReadForTheLastLeaseIsStillReadable) {
   queue.enter(1);
   admit(queue, of(1, "done"));
   ASSERT_EQ(take(queue), Ids{"done"});
   finish(queue, Kind::done);
   queue.enter(2);
-  land(queue, ack(Kind::done));
-  ASSERT_EQ(wanted(), kLane);
+  acknowledge(queue, ack(Kind::done));
+  ASSERT_EQ(readable(), kLane);
   queue.load_lane(kLane, {.epoch = 1});
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kLane);
 }
 
 // What stood in the queue before it is dropped with the lease, and read again.
@@ -477,8 +479,8 @@ TEST_F(ReclaimedTest, TheLaneIsReadBackOnlyAfterWhatCameBeforeTheReclaimedOne) {
   EXPECT_EQ(queue.enter(2).size(), 2u);
   const Seq last = third.row.ref.seq;
   reclaim(std::move(third), 2);
-  EXPECT_EQ(wanted(last - 1), kNoLane);
-  EXPECT_EQ(wanted(last), kLane);
+  EXPECT_EQ(readable(last - 1), kNoLane);
+  EXPECT_EQ(readable(last), kLane);
 }
 
 TEST_F(ReclaimedTest, AShardThatIsGainedLaterHasWaitedToo) {
@@ -492,7 +494,7 @@ TEST_F(ReclaimedTest, AShardThatIsGainedLaterHasWaitedToo) {
   expect_to_wait(2);
   finish(queue, Kind::done);
   reclaim(finished_[0].job, 2);
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kLane);
 }
 
 TEST_F(ReclaimedTest, ALaneOfAShardThatTheReaderDoesNotKnowYetIsNotRead) {
@@ -503,9 +505,9 @@ TEST_F(ReclaimedTest, ALaneOfAShardThatTheReaderDoesNotKnowYetIsNotRead) {
   finish(queue, Kind::done);
   queue.enter(2);
   queue.own(std::vector{0, 1});
-  land(queue, ack(Kind::done));
+  acknowledge(queue, ack(Kind::done));
   EXPECT_EQ(queue.next_lane(std::array{Seq{1'000}}, kNow).key, kNoLane);
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kLane);
 }
 
 TEST_F(ReclaimedTest, InAShardThatIsNotOursItIsLetGo) {
@@ -536,9 +538,9 @@ TEST_F(ReclaimedTest, AShardThatIsBeingGivenUpAndIsKeptAfterAllHasWaited) {
   EXPECT_TRUE(queue.reclaim(reclaimed));
   EXPECT_FALSE(queue.shard_idle(0));
   queue.own(std::vector{0});
-  EXPECT_EQ(wanted(), kNoLane) << "it is not aside yet";
-  land(queue, reclaimed, Kind::hold);
-  EXPECT_EQ(wanted(), kLane);
+  EXPECT_EQ(readable(), kNoLane) << "it is not held yet";
+  acknowledge(queue, reclaimed, Kind::hold);
+  EXPECT_EQ(readable(), kLane);
   EXPECT_TRUE(queue.shard_idle(0));
 }
 
@@ -566,7 +568,7 @@ TEST_F(HungTest, ACallThatReturnsBeforeItsShardIsForgottenCounts) {
   finish(queue, Kind::done);
   ASSERT_EQ(finished_[0].decision.kind, Kind::done);
   EXPECT_FALSE(queue.forget_shard(0)) << "its update is on its way";
-  land(queue, ack(Kind::done));
+  acknowledge(queue, ack(Kind::done));
   EXPECT_TRUE(queue.forget_shard(0));
 }
 

@@ -107,7 +107,7 @@ TEST_F(DeliveryTest, EverythingThrownCounts) {
                                   {.kind = DatabaseError::Kind::unique_violation});
             }).kind(),
             Kind::failed);
-  EXPECT_EQ(deliver_to([](const Event&) -> Outcome { throw UnavailableError("away"); }).kind(),
+  EXPECT_EQ(deliver_to([](const Event&) -> Outcome { throw UnavailableError("no broker"); }).kind(),
             Kind::unavailable);
   const Outcome later =
       deliver_to([](const Event&) -> Outcome { throw RetryAfterError("later", 7s); });

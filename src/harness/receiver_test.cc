@@ -122,7 +122,7 @@ TEST(SocketPath, IsRefusedWhenTheKernelWouldCutIt) {
   EXPECT_THROW(check_socket_path(std::string(108, 'x')), PermanentError);
 }
 
-TEST(Client, FindsNobodyAway) {
+TEST(Client, IsToldThatNobodyListens) {
   Client client(socket_path(), 1s);
   EXPECT_THROW(client.deliver(kMessage), UnavailableError);
 }

@@ -42,7 +42,7 @@ TEST(Routes, AnswerAnotherMethodWith405AndThoseThatWork) {
   EXPECT_EQ(response.headers, (Fields{{"Allow", "GET, HEAD, POST"}}));
 }
 
-TEST(Routes, RefuseWhatMakesNoSense) {
+TEST(Routes, RefuseInvalidArguments) {
   Routes routes;
   routes.add("GET", "/a", says("get a"));
   EXPECT_THROW(routes.add("GET", "/a", says("again")), MisuseError);

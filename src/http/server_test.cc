@@ -340,7 +340,7 @@ TEST(Server, TellsNoInternalsToTheClient) {
   EXPECT_TRUE(has(logged, "password=secret")) << logged;
 }
 
-TEST(Server, RefusesOptionsThatMakeNoSense) {
+TEST(Server, RefusesInvalidOptions) {
   EXPECT_THROW(Server(Routes(), {.address = "localhost"}), MisuseError);
   EXPECT_THROW(Server(Routes(), {.workers = 0}), MisuseError);
   EXPECT_THROW(Server(Routes(), {.max_connections = 0}), MisuseError);

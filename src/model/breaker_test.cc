@@ -46,7 +46,7 @@ TEST_F(BreakerTest, TheCallsThatWereUnderWayDoNotLengthenThePause) {
   EXPECT_EQ(breaker.paused_until(), kNow + 200ms);
 }
 
-TEST_F(BreakerTest, PausesGrowUpToTheLongestWhileItStaysAway) {
+TEST_F(BreakerTest, PausesGrowUpToTheLongestWhileItStaysUnavailable) {
   Clock::Steady now = kNow;
   for (const auto pause : {200ms, 400ms, 500ms, 500ms}) {
     breaker.started();

@@ -138,7 +138,7 @@ bool acked(Kind kind, const RowState& row,
   return already_applied({.kind = kind, .attempts = 3, .error = "no stock"}, row, claim_owner);
 }
 
-TEST(AlreadyApplied, AFinishedRowIsTheWorkOfTheMarkOfThatKind) {
+TEST(AlreadyApplied, AFinishedRowIsTheWorkOfTheUpdateOfThatKind) {
   EXPECT_TRUE(acked(Kind::done, {.status = Status::done}));
   EXPECT_FALSE(acked(Kind::done, {.status = Status::dead}));
   EXPECT_FALSE(acked(Kind::done, {.status = Status::retry}));

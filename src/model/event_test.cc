@@ -415,13 +415,13 @@ TEST(Event, RefusesHeadersThatOtherSystemsCouldNotCarry) {
   });
 }
 
-TEST(Event, DoesNotTellASecretInAHeaderToWhoeverReadsTheMessage) {
+TEST(Event, ShowsNoSecretOfAHeaderInAMessage) {
   Draft draft = good();
   draft.headers = {{"authorization", "Bearer s3cr3t\n"}};
   EXPECT_EQ(fault_of(draft).find("s3cr3t"), std::string::npos);
 }
 
-TEST(Event, RefusesTimesThatMakeNoSense) {
+TEST(Event, RefusesInvalidTimes) {
   expect_refused({
       {"event would be available at 2023-11-14T22:13:19.999999Z, before its occurred_at "
        "2023-11-14T22:13:20.000000Z;",

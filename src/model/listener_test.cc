@@ -202,7 +202,7 @@ TEST(Listeners, RefuseTwoHandlersOfOneName) {
             "handler \"mail\" of Order/A is there twice, the names must differ");
 }
 
-TEST(Listeners, RefuseOptionsThatMakeNoSense) {
+TEST(Listeners, RefuseInvalidOptions) {
   Listeners on;
   EXPECT_EQ(fault_of([&] { on.add("Order", "A", kIgnore, {.max_attempts = 0}); }),
             "max_attempts of Order/A is 0, at least 1 is needed");

@@ -115,7 +115,7 @@ TEST(Open, SaysWhichSchemesAreKnownAndKeepsPasswordsToItself) {
   EXPECT_NE(refusal("one:x", {}).find("none was passed"), std::string::npos);
 }
 
-TEST(Open, RefusesSchemesThatMakeNoSense) {
+TEST(Open, RefusesInvalidSchemes) {
   EXPECT_NE(refusal("one:x", {scheme({"one"}), scheme({"One"})}).find("two stores"),
             std::string::npos);
   EXPECT_NE(refusal("one:x", {{.names = {"one"}}}).find("without a function"), std::string::npos);

@@ -192,7 +192,7 @@ constexpr auto describe(outbox::Type<Crooked>) {
       .upcast(1, [](outbox::JsonValue old) { return old; });
 }
 
-TEST(DomainEvent, ADescriptionThatMakesNoSenseIsRefusedWhenItIsUsed) {
+TEST(DomainEvent, AnInvalidDescriptionIsRefusedWhenItIsUsed) {
   EXPECT_EQ(error_of<MisuseError>([] { outbox::to_draft(Crooked{}); }),
             "the description of Crooked has an upcast from 1 but is of version 1, upcasts begin at "
             "a version before that");
@@ -209,7 +209,8 @@ auto describe(outbox::Type<Scanned>) {
       .aggregate("Gate", [](const Scanned& scanned) { return scanned.code.substr(0, 1); })
       .payload([](const Scanned& scanned) { return outbox::bytes(scanned.code, "text/x-code"); },
                [](std::string_view text) {
-                 if (text == "away") throw outbox::UnavailableError("the decoder is away");
+                 if (text == "unreachable")
+                   throw outbox::UnavailableError("the decoder is unreachable");
                  if (text.size() != 2) throw std::runtime_error("two characters are wanted");
                  return Scanned{std::string(text)};
                });
@@ -227,7 +228,7 @@ TEST(DomainEvent, MayHaveAPayloadOfItsOwn) {
   };
   EXPECT_EQ(error_of<PermanentError>([&] { outbox::from_event<Scanned>(stored("ABC")); }),
             "Scanned version 1: two characters are wanted");
-  EXPECT_THROW(outbox::from_event<Scanned>(stored("away")), outbox::UnavailableError);
+  EXPECT_THROW(outbox::from_event<Scanned>(stored("unreachable")), outbox::UnavailableError);
 }
 
 struct Versioned {

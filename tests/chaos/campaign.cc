@@ -98,7 +98,7 @@ const std::vector<Kind>& kinds() {
         {"--store mysql --no-binlog --mode ordered --kills 20 --cuts 20"
          " --server-kills 10 --lease 2 --seconds 25 --rate 1200 --in-memory",
          {kServerKills, kCommitCuts}});
-    // A replica that follows anew replays all that was ever written, so there is little of that.
+    // A replica that follows again replays all that was ever written, so there is little of that.
     for (const std::string servers :
          {"--store postgres --servers sync --freezes 1 --lease 2 --promotions 8 --rate 800",
           "--store postgres --servers async --lease 15 --promotions 8 --rate 800",

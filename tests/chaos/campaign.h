@@ -30,7 +30,7 @@ struct Kind {
 const std::vector<Kind>& kinds();
 
 // The kind that was played least often of those that serve the goal that is furthest behind;
-// nullptr if all are reached. Only what is in the records counts, so that whoever was
+// nullptr if all are reached. Only what is in the records counts, so that one that was
 // interrupted goes on.
 const Kind* next_kind(std::span<const PastRun> runs);
 

@@ -194,7 +194,7 @@ TEST_P(HookOnRollback, DoesNoHarmWithOrder) {
 
 // --- An update that is lost ---
 
-class LostMark : public CheckerTest {
+class LostUpdate : public CheckerTest {
  protected:
   harness::Verdict run(const Faults& faults) {
     open(faults);
@@ -207,13 +207,13 @@ class LostMark : public CheckerTest {
   }
 };
 
-TEST_P(LostMark, RepeatsEventsAndIsReported) {
+TEST_P(LostUpdate, RepeatsEventsAndIsReported) {
   const harness::Verdict found = run({.lose_updates = true});
   EXPECT_GE(found.duplicates, 30u) << found;
   EXPECT_FALSE(found.clean());
 }
 
-TEST_P(LostMark, RepeatsNothingWithoutTheFault) {
+TEST_P(LostUpdate, RepeatsNothingWithoutTheFault) {
   const harness::Verdict found = run({});
   EXPECT_TRUE(found.clean()) << found;
 }
@@ -229,7 +229,7 @@ class NoTracker final : public InFlightTracker {
 
 class RereadRows : public CheckerTest {
  protected:
-  // A poller that sees each row again until it is marked; the first call does
+  // A poller that sees each row again until it is updated; the first call does
   // not return before the reader has come round several times.
   harness::Verdict run(std::shared_ptr<InFlightTracker> tracker) {
     open({.reread = true});
@@ -279,20 +279,20 @@ TEST_P(RereadRows, AreRecognisedByTheGate) {
 const auto kOnSqlite = ::testing::Values(kSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, UpdateBeforeDelivery, kOnSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, HookOnRollback, kOnSqlite);
-INSTANTIATE_TEST_SUITE_P(Sqlite, LostMark, kOnSqlite);
+INSTANTIATE_TEST_SUITE_P(Sqlite, LostUpdate, kOnSqlite);
 INSTANTIATE_TEST_SUITE_P(Sqlite, RereadRows, kOnSqlite);
 #ifdef OUTBOX_WITH_POSTGRES
 const auto kOnPostgres = ::testing::Values(kPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, UpdateBeforeDelivery, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, HookOnRollback, kOnPostgres);
-INSTANTIATE_TEST_SUITE_P(Postgres, LostMark, kOnPostgres);
+INSTANTIATE_TEST_SUITE_P(Postgres, LostUpdate, kOnPostgres);
 INSTANTIATE_TEST_SUITE_P(Postgres, RereadRows, kOnPostgres);
 #endif
 #ifdef OUTBOX_WITH_MYSQL
 const auto kOnMysql = ::testing::Values(kMysql);
 INSTANTIATE_TEST_SUITE_P(Mysql, UpdateBeforeDelivery, kOnMysql);
 INSTANTIATE_TEST_SUITE_P(Mysql, HookOnRollback, kOnMysql);
-INSTANTIATE_TEST_SUITE_P(Mysql, LostMark, kOnMysql);
+INSTANTIATE_TEST_SUITE_P(Mysql, LostUpdate, kOnMysql);
 INSTANTIATE_TEST_SUITE_P(Mysql, RereadRows, kOnMysql);
 #endif
 

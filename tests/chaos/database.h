@@ -32,7 +32,7 @@ class OwnConnection {
   // Throws OutcomeUnknownError if the answer was lost.
   virtual void commit() = 0;
 
-  // Rolls back what is open, or connects anew.
+  // Rolls back what is open, or reconnects.
   virtual void recover() = 0;
 };
 

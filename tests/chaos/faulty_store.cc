@@ -70,7 +70,7 @@ class FaultyInstance final : public Instance {
   Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
     if (state_->faults().reread) inner_->rewind(0);
     Rows result = inner_->ready(shards, in_flight, limit);
-    mark_read(result.rows);
+    update_before_delivery(result.rows);
     return result;
   }
   void rewind(Seq seq) override { inner_->rewind(seq); }
@@ -88,7 +88,7 @@ class FaultyInstance final : public Instance {
   }
   Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
     Rows result = inner_->claim(skip_recent, limit);
-    mark_read(result.rows);
+    update_before_delivery(result.rows);
     return result;
   }
   void unclaim(std::span<const RowRef> rows) override { inner_->unclaim(rows); }
@@ -96,25 +96,25 @@ class FaultyInstance final : public Instance {
   // --- Updating ---
 
   UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
-    const std::lock_guard lock(marking_);
+    const std::lock_guard lock(updating_);
     if (state_->faults().drop_fence) return state_->update_as_owner(updates);
-    if (state_->faults().lose_updates) return mark_without_first(epoch, updates);
+    if (state_->faults().lose_updates) return update_without_first(epoch, updates);
     return inner_->apply(epoch, updates);
   }
 
   const std::string& owner() const override { return inner_->owner(); }
 
  private:
-  void mark_read(std::span<const Row> rows) {
+  void update_before_delivery(std::span<const Row> rows) {
     if (!state_->faults().update_before_delivery || rows.empty()) return;
     std::vector<StatusUpdate> updates;
     updates.reserve(rows.size());
     for (const Row& row : rows) updates.push_back({.row = row.ref, .event_id = row.event.id()});
-    const std::lock_guard lock(marking_);
+    const std::lock_guard lock(updating_);
     inner_->apply(epoch_, updates);
   }
 
-  UpdateResult mark_without_first(std::int64_t epoch, std::span<const StatusUpdate> updates) {
+  UpdateResult update_without_first(std::int64_t epoch, std::span<const StatusUpdate> updates) {
     std::vector<StatusUpdate> kept;
     std::vector<std::size_t> index;
     for (std::size_t i = 0; i < updates.size(); ++i) {
@@ -134,7 +134,7 @@ class FaultyInstance final : public Instance {
   const std::string name_;
   const std::shared_ptr<FaultState> state_;
 
-  std::mutex marking_;  // reads update as well here
+  std::mutex updating_;  // reads update as well here
   std::atomic<std::int64_t> epoch_{0};
 };
 

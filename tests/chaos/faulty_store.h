@@ -16,10 +16,10 @@ namespace outbox::chaos {
 
 // Each is a bug that the contract in store.h forbids.
 struct Faults {
-  // A late owner's updates land as if they were the present owner's.
+  // A late owner's updates are applied as if they were the present owner's.
   bool drop_fence = false;
 
-  // An event is marked DONE when it is read, before anybody has it.
+  // An event becomes DONE when it is read, before anybody has it.
   bool update_before_delivery = false;
 
   // The first DONE update of each event is acknowledged and forgotten.
@@ -57,7 +57,7 @@ class FaultState {
   // Who renewed last with success, and under which epoch.
   void set_owner(std::shared_ptr<Instance> instance, std::int64_t epoch);
 
-  // The update of the present owner, whoever sends it.
+  // As the update of the present owner, whatever its sender.
   UpdateResult update_as_owner(std::span<const StatusUpdate> updates);
 
  private:

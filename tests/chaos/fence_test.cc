@@ -35,8 +35,8 @@ class FenceTest : public ::testing::Test {
     testing::Signal first_inside;
     testing::Signal second_tried;
     testing::Signal thaw;
-    testing::Signal first_marked;
-    testing::Signal second_marked;
+    testing::Signal first_updated;
+    testing::Signal second_updated;
 
     Listeners first_on;
     first_on.add("Account", "Moved", [&](const Event&) -> Outcome {
@@ -62,7 +62,7 @@ class FenceTest : public ::testing::Test {
       return Outcome::done();
     });
 
-    Outbox first{store, first_on, options("first", first_marked)};
+    Outbox first{store, first_on, options("first", first_updated)};
     first.start();
     std::string id;
     {
@@ -75,11 +75,11 @@ class FenceTest : public ::testing::Test {
     }
     EXPECT_TRUE(first_inside.wait());
     store->state().freeze("first");
-    Outbox second{store, second_on, options("second", second_marked)};
+    Outbox second{store, second_on, options("second", second_updated)};
     second.start();
-    EXPECT_TRUE(second_marked.wait());
+    EXPECT_TRUE(second_updated.wait());
     thaw.raise();
-    EXPECT_TRUE(first_marked.wait());
+    EXPECT_TRUE(first_updated.wait());
     const bool idle =
         second.wait_idle(late == Late::failed && faults.drop_fence ? 2 * kRetry : 20s);
     second.close();
@@ -97,16 +97,16 @@ class FenceTest : public ::testing::Test {
 
  private:
   // Hears of an engine's updates, whatever became of them.
-  class Marked final : public Metrics {
+  class Updated final : public Metrics {
    public:
-    explicit Marked(testing::Signal& marked) : marked_(marked) {}
+    explicit Updated(testing::Signal& updated) : updated_(updated) {}
     void add(Counter counter, std::uint64_t) noexcept override {
       switch (counter) {
         case Counter::stale_updates:
         case Counter::success:
         case Counter::failure:
         case Counter::dead:
-          marked_.raise();
+          updated_.raise();
           break;
         default:
           break;
@@ -116,41 +116,41 @@ class FenceTest : public ::testing::Test {
     void observe(Timing, std::chrono::nanoseconds) noexcept override {}
 
    private:
-    testing::Signal& marked_;
+    testing::Signal& updated_;
   };
 
-  Options options(const std::string& name, testing::Signal& marked) {
+  Options options(const std::string& name, testing::Signal& updated) {
     return {.lease = {.duration = 300ms},
             .name = name,
             .log = log_.log(),
-            .metrics = std::make_shared<Marked>(marked)};
+            .metrics = std::make_shared<Updated>(updated)};
   }
 
   testing::RecordingLog log_;
 };
 
-TEST_F(FenceTest, WithoutItALateDeadMarkLosesTheEventAndIsReported) {
+TEST_F(FenceTest, WithoutItALateDeadUpdateLosesTheEventAndIsReported) {
   const harness::Verdict found = run({.drop_fence = true}, Late::permanently_failed);
   EXPECT_EQ(found.lost, 1u) << found;
   EXPECT_EQ(found.dead, 1u);
   EXPECT_FALSE(found.clean());
 }
 
-TEST_F(FenceTest, WithoutItALateDoneMarkLosesTheEventAndIsReported) {
+TEST_F(FenceTest, WithoutItALateDoneUpdateLosesTheEventAndIsReported) {
   const harness::Verdict found = run({.drop_fence = true}, Late::done_but_never_sent);
   EXPECT_EQ(found.lost, 1u) << found;
   EXPECT_FALSE(found.clean());
 }
 
-// The second owner finds the event put off for an hour.
-TEST_F(FenceTest, WithoutItALateRetryMarkHoldsTheEventUpAndIsReported) {
+// The second owner finds the event delayed by an hour.
+TEST_F(FenceTest, WithoutItALateRetryUpdateHoldsTheEventUpAndIsReported) {
   const harness::Verdict found = run({.drop_fence = true}, Late::failed);
   EXPECT_EQ(found.lost, 1u) << found;
   EXPECT_EQ(found.pending, 1u);
   EXPECT_FALSE(found.clean());
 }
 
-TEST_F(FenceTest, WithItNoLateMarkChangesAnything) {
+TEST_F(FenceTest, WithItNoLateUpdateChangesAnything) {
   for (const Late late : {Late::permanently_failed, Late::failed, Late::done_but_never_sent}) {
     const harness::Verdict found = run({}, late);
     EXPECT_TRUE(found.clean()) << "late update " << static_cast<int>(late) << "\n" << found;

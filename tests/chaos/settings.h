@@ -133,7 +133,7 @@ bool may_lose_commits(const Settings& settings);
 // What must not depend on the network that fails.
 Settings around_the_network(Settings settings);
 
-// On SQLite one of them stands by; on a server they share the work.
+// On SQLite one of them is a standby; on a server they share the work.
 int dispatchers(const Settings& settings);
 
 // Small, so that the bound on duplicates means something.

@@ -25,7 +25,7 @@ constexpr milliseconds kEndTimeout{60'000};
 constexpr milliseconds kDrainTimeout{120'000};
 constexpr milliseconds kObserveInterval{10};
 
-// How long a kill is put off for the sake of innocent candidates.
+// How long a kill is delayed for the sake of innocent candidates.
 constexpr milliseconds kPatience{5'000};
 
 // Short against every timeout, apart from that of row claims on SQLite; or long
@@ -35,7 +35,7 @@ constexpr milliseconds kLongestStop{1'200};
 constexpr milliseconds kShortestBeyondTheLease{500};
 constexpr milliseconds kLongestBeyondTheLease{2'000};
 
-// For how long the server stays away, besides the time that it needs.
+// For how long the server stays down, besides the time that it needs.
 constexpr milliseconds kLongestOutage{1'500};
 
 // For how long a standby lags before its primary is lost, a primary that was frozen believes
@@ -211,7 +211,7 @@ void Supervisor::report_progress() {
   out_ << "kills " << faulted_.kills << " (writer " << faulted_.writer_kills << ", dispatchers "
        << faulted_.dispatcher_kills << " of which owners " << faulted_.owner_kills << ", receiver "
        << faulted_.receiver_kills << "), stops " << faulted_.stops << ", clean restarts "
-       << faulted_.restarts << ", kills put off " << faulted_.spared << ", rolled back "
+       << faulted_.restarts << ", kills delayed " << faulted_.spared << ", rolled back "
        << lines_of(kRollbacks, settings_.directory).size() << std::endl;
   if (surroundings_ == nullptr) return;
   const test::CommitCuts cut = surroundings_->network().commit_cuts();
@@ -224,7 +224,7 @@ void Supervisor::report_progress() {
        << lines_of(kOutcomes, settings_.directory).size() << std::endl;
 }
 
-// Whoever did not hear whether a transaction happened has asked; the table must
+// A writer that did not hear whether a transaction happened has asked; the table must
 // still say the same.
 void Supervisor::check_outcomes(const std::vector<harness::Committed>& committed) {
   std::unordered_set<std::string> there;
@@ -280,7 +280,7 @@ bool Supervisor::server_is_due() const {
          all * static_cast<int>(server_faults_done_ + 1);
 }
 
-// All connections, or that of the next COMMIT, whoever sends it.
+// All connections, or that of the next COMMIT of any process.
 void Supervisor::hurt_network() {
   test::TcpProxy& network = surroundings_->network();
   switch (dice(4)) {
@@ -302,7 +302,7 @@ void Supervisor::hurt_network() {
 
 // Nobody is started or continued meanwhile: some stops last longer.
 void Supervisor::hurt_server() {
-  // Whoever is declared dead leaves candidates behind, too.
+  // An instance that is declared dead leaves candidates behind, too.
   if (!may_kill_a_dispatcher()) {
     ++faulted_.spared;
     return;
@@ -401,7 +401,7 @@ Supervisor::Slot& Supervisor::victim() {
   if (kind < 8) return slots_[1];
   Slot& any = slots_[2 + static_cast<std::size_t>(dice(dispatchers(settings_)))];
   if (kind < 13) return any;
-  // The one that stands by has nothing to lose: mostly hurt the other.
+  // The standby has nothing to lose: mostly hurt the other.
   if (surroundings_ != nullptr) return any;
   for (Slot& slot : slots_) {
     if (owns(slot)) return slot;

@@ -31,7 +31,7 @@ struct Faulted {
   int long_stops = 0;  // of those, the dispatchers on a server that went on after their lease
   int restarts = 0;    // asked to end, and started again
   int restarts_of_stopped = 0;
-  int spared = 0;  // kills put off, see Supervisor::may_kill_a_dispatcher()
+  int spared = 0;  // kills delayed, see Supervisor::may_kill_a_dispatcher()
   int cuts = 0;    // of all connections; lost requests and replies are counted by the network
   int server_kills = 0;
   int promotions = 0;

@@ -259,12 +259,12 @@ void Workload::commit_some() {
   } else {
     std::vector<Draft> drafts;
     // Now and then more than the dispatchers can hold, so that they have to set
-    // events aside and come back for them.
+    // events held and come back for them.
     const int size = dice(12) == 0 ? 50 + dice(200) : 2 + dice(3);
     std::vector<Plan> plans;
     plans.reserve(static_cast<std::size_t>(size));
     for (int n = 0; n < size; ++n) plans.push_back(plan());
-    // In one order, as whoever locks many rows should: few wait for each other then.
+    // In one order, as programs that lock many rows should: few wait for each other then.
     std::sort(plans.begin(), plans.end(),
               [](const Plan& a, const Plan& b) { return a.aggregate < b.aggregate; });
     drafts.reserve(plans.size());

@@ -393,7 +393,7 @@ TEST_P(CreateTest, RecordsGoByThemselvesOnceItIsStarted) {
   EXPECT_THROW(create.start(), MisuseError);
 }
 
-TEST(CreateOptionsTest, WhatMakesNoSenseIsRefusedByName) {
+TEST(CreateOptionsTest, InvalidOptionsAreRefusedByName) {
   const auto memory = memory::open();
   Writer in_memory{memory};
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { IdempotentCreate create{in_memory}; }),

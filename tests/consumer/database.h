@@ -80,7 +80,7 @@ class PatternTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
           " JOIN pg_class ON pg_class.oid = uses.relation"
           " WHERE NOT waits.granted AND relnamespace = current_schema()::regnamespace");
     }
-    // MariaDB looks anew only when nobody asked for a tenth of a second, so those who ask
+    // MariaDB looks again only when nobody asked for a tenth of a second, so those who ask
     // take turns.
     number("SELECT get_lock('outbox tests look for waiters', 60)");
     std::this_thread::sleep_for(std::chrono::milliseconds{110});

@@ -129,7 +129,7 @@ TEST_P(InboxKill, AConsumerKilledAtAnyMomentLeavesOneEffectOfEachEvent) {
   EXPECT_EQ(number("SELECT count(*) FROM effect"), *begun + 1) << "two effects";
 }
 
-// The whole way: the event is delivered again because the dead one has not marked it.
+// The whole way: the event is delivered again because the dead one has not finished it.
 TEST_P(InboxKill, AnEngineThatIsKilledInAnyGapHasOneEffectInTheEnd) {
   SharedMemory<std::atomic<int>> deaths;
   constexpr Gap kReached[] = {Gap::before_record, Gap::before_effect, Gap::after_effect,

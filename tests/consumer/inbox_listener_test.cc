@@ -59,10 +59,10 @@ TEST_P(InboxListenerTest, ARepetitionHasNoEffect) {
   EXPECT_EQ(effects(), 2);
 }
 
-TEST_P(InboxListenerTest, WhileTheDatabaseIsAwayTheEventIsNotToBlame) {
-  for (const std::string_view away : {"connect", "begin"}) {
-    SCOPED_TRACE(away);
-    faults_->before(testing::failing({away}));
+TEST_P(InboxListenerTest, WhileTheDatabaseIsUnreachableTheEventIsNotToBlame) {
+  for (const std::string_view call : {"connect", "begin"}) {
+    SCOPED_TRACE(call);
+    faults_->before(testing::failing({call}));
     EXPECT_THROW(deliver(), UnavailableError);
   }
   // Lost after it had begun.
@@ -138,7 +138,7 @@ TEST_P(InboxListenerTest, WhatTheEffectThrowsIsWhatTheEngineGets) {
   EXPECT_THROW(failing(std::logic_error("bug"))->on_event(event, {}), std::logic_error);
   EXPECT_THROW(failing(PermanentError("never"))->on_event(event, {}), PermanentError);
   EXPECT_THROW(failing(DatabaseError("taken", {}))->on_event(event, {}), DatabaseError);
-  EXPECT_THROW(failing(UnavailableError("away"))->on_event(event, {}), UnavailableError);
+  EXPECT_THROW(failing(UnavailableError("no broker"))->on_event(event, {}), UnavailableError);
   EXPECT_THROW(failing(RetryAfterError("soon", 5s))->on_event(event, {}), RetryAfterError);
   EXPECT_EQ(effects(), 0);
   deliver();

@@ -207,7 +207,7 @@ TEST_P(InboxTest, RecordsGoByThemselvesOnceItIsStarted) {
   EXPECT_THROW(inbox_->start(), MisuseError);
 }
 
-TEST_P(InboxTest, WhatMakesNoSenseIsRefused) {
+TEST_P(InboxTest, InvalidArgumentsAreRefused) {
   EXPECT_THROW(Inbox(nullptr), MisuseError);
   EXPECT_TRUE(contains(message_of<MisuseError>([] { Inbox{memory::open()}; }), "the inbox needs"));
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { Inbox(store(), {.retention = 0s}); }),
@@ -485,7 +485,7 @@ TEST_P(VersionGuardTest, NewAggregatesDoNotWaitForEachOther) {
   EXPECT_EQ(number("SELECT count(*) FROM " + store()->side_table("version")), 4);
 }
 
-TEST_P(VersionGuardTest, WhatMakesNoSenseIsRefused) {
+TEST_P(VersionGuardTest, InvalidArgumentsAreRefused) {
   EXPECT_THROW(VersionGuard(nullptr), MisuseError);
   EXPECT_TRUE(contains(message_of<MisuseError>([] { VersionGuard{memory::open()}; }),
                        "the version guard needs"));

@@ -103,7 +103,7 @@ TEST_P(OldRowsTest, OnAScheduleItSaysHowManyWent) {
   EXPECT_EQ(rows_of("old"), 0);
 }
 
-TEST_P(OldRowsTest, WhatMakesNoSenseIsRefusedByItsName) {
+TEST_P(OldRowsTest, InvalidOptionsAreRefusedByName) {
   const auto message = [&](auto change) {
     OldRowsOptions changed = options();
     change(changed);

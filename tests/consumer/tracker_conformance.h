@@ -13,7 +13,7 @@
 
 namespace outbox::test {
 
-// How the suite gets at a tracker. Made anew for every test.
+// How the suite gets at a tracker. A new one for every test.
 class TrackerBackend {
  public:
   virtual ~TrackerBackend() = default;

@@ -144,7 +144,7 @@ TEST_P(TrackerTest, GroupsAndEventsAreKeptApart) {
   }
 }
 
-TEST_P(TrackerTest, GroupsAndIdsThatMakeNoSenseAreRefused) {
+TEST_P(TrackerTest, InvalidGroupsAndIdsAreRefused) {
   const auto tracker = open(kOptions);
   const std::string longest(128, 'x');
   EXPECT_EQ(tracker->start(std::string(64, 'g'), longest).state, State::started);
@@ -158,7 +158,7 @@ TEST_P(TrackerTest, GroupsAndIdsThatMakeNoSenseAreRefused) {
   EXPECT_THROW(tracker->start("g", std::string("a\0b", 3)), MisuseError);
 }
 
-TEST_P(TrackerTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_P(TrackerTest, InvalidOptionsAreRefused) {
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { open({.lease = 0ms}); }), "lease is 0 ms"));
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { open({.lease = 2s, .retention = 1s}); }),
                        "less than the lease of 2000 ms"));
@@ -341,7 +341,7 @@ TEST_P(DatabaseTrackerTest, AnEventHasItsEffectOnce) {
   EXPECT_EQ(mails, 1);
 }
 
-TEST(DatabaseTrackerOptionsTest, WhatMakesNoSenseIsRefused) {
+TEST(DatabaseTrackerOptionsTest, InvalidOptionsAreRefused) {
   EXPECT_THROW(database_tracker(nullptr), MisuseError);
   EXPECT_TRUE(contains(message_of<MisuseError>([] { database_tracker(memory::open()); }),
                        "the tracker needs a database that speaks SQL"));

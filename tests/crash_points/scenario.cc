@@ -18,7 +18,7 @@ using namespace std::chrono_literals;
 
 constexpr const char* kAggregates[] = {"a0", "a1"};
 
-// Short, so that whoever has to wait for the lease of a dead one does not wait for long.
+// Short, so that nobody waits for long for the lease of a dead one.
 constexpr std::chrono::milliseconds kLease{1'000};
 constexpr std::chrono::milliseconds kLimit{60'000};
 

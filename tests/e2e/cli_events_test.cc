@@ -235,7 +235,7 @@ TEST_F(EventsCommand, TailBeginsWhereItIsTold) {
   EXPECT_EQ(run({"events", "tail", "--seconds", "0"}).out, "") << "only what is new";
 }
 
-TEST_F(EventsCommand, RefusesWhatMakesNoSense) {
+TEST_F(EventsCommand, RefusesInvalidArguments) {
   const std::string id = publish("T");
   struct Case {
     Arguments arguments;

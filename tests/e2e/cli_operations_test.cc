@@ -130,7 +130,7 @@ TEST_F(DeadCommand, DiscardsOnlyWhatIsDeadAndConfirmed) {
   EXPECT_TRUE(store()->admin().find(alive));
 }
 
-TEST_F(DeadCommand, RefusesWhatMakesNoSense) {
+TEST_F(DeadCommand, RefusesInvalidArguments) {
   store();
   for (const char* verb : {"replay", "discard"}) {
     EXPECT_EQ(run({"dead", verb}).code, 64);
@@ -216,7 +216,7 @@ TEST_F(PurgeCommand, GoesOnUntilNothingIsLeft) {
   EXPECT_TRUE(contains(result.out, "removed         50  DONE"));
 }
 
-TEST_F(PurgeCommand, RefusesWhatMakesNoSense) {
+TEST_F(PurgeCommand, RefusesInvalidArguments) {
   store();
   EXPECT_EQ(run({"purge", "--done-older-than", "old"}).code, 64);
   EXPECT_TRUE(
@@ -285,7 +285,7 @@ TEST_F(DoctorCommand, FindsNothingWrongWithAHealthyStore) {
   const Json report = run({"doctor", "--json"}).json();
   for (const Json& check : report["checks"]) {
     checks.insert(check["check"]);
-    // The disk of whoever runs this test may be low.
+    // The disk of the machine may be almost full.
     EXPECT_TRUE(check["verdict"] == "ok" || check["check"] == "disk") << check;
   }
   EXPECT_EQ(checks,

@@ -203,18 +203,18 @@ TEST_P(EveryServerCli, AShardThatThereIsNotIsNobodys) {
   EXPECT_EQ(run({"doctor"}).code, 0);
 }
 
-TEST_P(EveryServerCli, AServerThatIsAwayIsWorthAnotherTry) {
-  const std::string away = server().scheme() + "://shop:" + kSecret + "@127.0.0.1:1/shop";
+TEST_P(EveryServerCli, AnUnreachableServerIsWorthAnotherTry) {
+  const std::string unreachable = server().scheme() + "://shop:" + kSecret + "@127.0.0.1:1/shop";
   for (const Arguments& arguments :
        {Arguments{"status"}, Arguments{"migrate", "up"}, Arguments{"migrate", "status"},
         Arguments{"events", "list"}, Arguments{"events", "tail", "--seconds", "0"},
         Arguments{"events", "publish", "--type", "A", "--payload", "{}"},
         Arguments{"dead", "groups"}, Arguments{"purge", "--yes"}}) {
-    const Result result = run_on(away, arguments);
+    const Result result = run_on(unreachable, arguments);
     EXPECT_EQ(result.code, 69) << arguments[0];
     EXPECT_TRUE(contains(result.err, "127.0.0.1:1/shop"));
   }
-  const Result doctor = run_on(away, {"doctor"});
+  const Result doctor = run_on(unreachable, {"doctor"});
   EXPECT_EQ(doctor.code, 1);
   EXPECT_TRUE(contains(doctor.out, "fail  server"));
 }

@@ -38,7 +38,7 @@ BadInput parse(const std::string& line, int number) {
   columns.resize(std::max<std::size_t>(columns.size(), 5));
   const std::string& expected = columns[3];
   if (columns.size() != 5 || (expected != "accepted" && expected != "refused")) {
-    throw std::runtime_error("bad_inputs.tsv:" + std::to_string(number) + " makes no sense");
+    throw std::runtime_error("bad_inputs.tsv:" + std::to_string(number) + " is invalid");
   }
   return {.what = columns[0],
           .field = columns[1],

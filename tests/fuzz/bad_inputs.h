@@ -29,7 +29,7 @@ inline std::ostream& operator<<(std::ostream& out, const BadInput& input) {
   return out << "bad_inputs.tsv:" << input.line << " (" << input.field << ": " << input.what << ")";
 }
 
-// Throws std::runtime_error if the file cannot be read or a line makes no sense.
+// Throws std::runtime_error if the file cannot be read or a line is invalid.
 std::vector<BadInput> load_bad_inputs(const std::string& path);
 
 // Whether the input is about a field of an event, and an event with that value.

@@ -22,7 +22,7 @@ namespace {
 
 constexpr int kRunsOfADatabase = 500;
 
-// A database with an event in each state, made anew now and then because the
+// A database with an event in each state, recreated now and then because the
 // command lines change it.
 class Place {
  public:

@@ -65,7 +65,7 @@ class Fleet {
   void wait_until_forgotten(const Member& instance);  // its lease, and the locks of the dead
   void wait_until_delivered();
 
-  // How often an instance that lives on had lost its lease, and registered anew.
+  // How often an instance that lives on had lost its lease, and registered again.
   std::size_t lost_leases() { return observer_.lost_leases(); }
 
   // Waits until so many events have been written and delivered, ends the instances

@@ -1,4 +1,4 @@
-// Events that kill whoever delivers them, and rows that cannot be read.
+// Events that kill the process that delivers them, and rows that cannot be read.
 #include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -97,7 +97,7 @@ class ZombieTest : public ::testing::TestWithParam<chaos::TemporaryDatabase> {
   std::shared_ptr<Store> store_;
 };
 
-TEST_P(ZombieTest, ItsLateMarkChangesNothing) {
+TEST_P(ZombieTest, ItsLateUpdateChangesNothing) {
   harness::Process first([this] {
     return deliver([this] {
       say("inside");

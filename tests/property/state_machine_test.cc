@@ -106,7 +106,7 @@ class World {
         box_ = open();
         return;
       case Command::Kind::hand_over: {
-        auto next = open();  // stands by, or takes its share
+        auto next = open();  // a standby, or takes its share
         box_ = std::move(next);
         return;
       }

@@ -45,7 +45,7 @@ struct Wishes {
   bool host_clock = false;
 };
 
-// How a test gets at a store. Made anew for every test.
+// How a test gets at a store. A new one for every test.
 class Backend {
  public:
   virtual ~Backend() = default;

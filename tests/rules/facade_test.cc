@@ -29,7 +29,7 @@ OUTBOX_ON_EVERY_STORE(FacadeTest);
 
 // --- Modes ---
 
-TEST_P(FacadeTest, ASecondSingleNodeStandsByUntilTheFirstIsGone) {
+TEST_P(FacadeTest, ASecondSingleNodeIsAStandbyUntilTheFirstIsGone) {
   auto a = open();
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
   auto b = open();
@@ -64,7 +64,7 @@ TEST_P(FacadeTest, AWriterOnlyWritesAndDeliversNothing) {
   EXPECT_EQ(recorder->ids(), Texts{id});
 }
 
-TEST_P(FacadeTest, CombinationsThatMakeNoSenseAreRefusedWithTheReason) {
+TEST_P(FacadeTest, InvalidCombinationsAreRefusedWithTheReason) {
   EXPECT_NE(refusal({.ordering = Ordering::none, .row_claims = true}).find("Mode::multi_node"),
             std::string::npos);
   EXPECT_NE(refusal({.ordering = Ordering::total}).find("Mode::ordered"), std::string::npos);
@@ -162,7 +162,7 @@ TEST_P(FacadeTest, APurgeByAgeIsForThoseWhoOnlyWrite) {
 
 // --- Health ---
 
-TEST_P(FacadeTest, HealthSaysWhetherItIsStartedClosedOrStandsBy) {
+TEST_P(FacadeTest, HealthSaysWhetherItIsStartedClosedOrAStandby) {
   auto box = make();
   EXPECT_FALSE(box->health().ready);
   EXPECT_TRUE(says(box->health(), "not started"));

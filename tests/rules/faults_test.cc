@@ -14,12 +14,12 @@ using Texts = std::vector<std::string>;
 class FaultsTest : public OnEveryStore {};
 OUTBOX_ON_EVERY_STORE(FaultsTest);
 
-// --- Listeners that are away (rule 36) ---
+// --- Unavailable listeners (rule 36) ---
 
-TEST_P(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
-  std::atomic<bool> away{true};
+TEST_P(FaultsTest, AnUnavailableListenerCostsNoAttemptAndIsLeftAloneForAPause) {
+  std::atomic<bool> unavailable{true};
   auto broker = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
-    if (away) throw UnavailableError("no broker");
+    if (unavailable) throw UnavailableError("no broker");
     return Outcome::done();
   });
   auto box = open(
@@ -40,7 +40,7 @@ TEST_P(FaultsTest, AListenerThatIsAwayCostsNoAttemptAndIsLeftAloneForAPause) {
   }
   ASSERT_TRUE(eventually([&] { return (*metrics)[Counter::deferred] == calls; }));
   for (const auto& id : ids) EXPECT_EQ(attempts(id), 0);
-  away = false;
+  unavailable = false;
   advance(40min);
   box->wake();
   ASSERT_TRUE(box->wait_idle(20s));
@@ -76,7 +76,7 @@ void DatabaseAwayTest::fail_now_and_then(std::string_view kind) {
   const auto fail = [&](std::string_view call) {
     if (call != kind) return;
     const int n = count++;
-    if (n < 12 && n % 3 != 2) throw RetryableError("away: " + std::string(call));
+    if (n < 12 && n % 3 != 2) throw RetryableError("unreachable: " + std::string(call));
   };
   auto box = open(
       {.poll_interval = 60s, .retry = {.policy = retry_every(1ms), .max_attempts = 1000}}, flaky);
@@ -101,7 +101,7 @@ TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
   }
 }
 
-TEST_P(FaultsTest, AMarkThatFailsIsNeitherASuccessNorDeliveredAgain) {
+TEST_P(FaultsTest, AFailedUpdateIsNeitherASuccessNorDeliveredAgain) {
   faults->before(failing({"update"}));
   auto box = open();
   write(*box, order_event("1", "1"));
@@ -117,7 +117,7 @@ TEST_P(FaultsTest, AMarkThatFailsIsNeitherASuccessNorDeliveredAgain) {
 
 // --- A lost lease (rules 22, 27) ---
 
-TEST_P(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
+TEST_P(FaultsTest, AZombiesUpdateChangesNothingAndIsCounted) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   Barrier inside;
   auto stuck = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) -> Outcome {
@@ -154,7 +154,7 @@ TEST_P(FaultsTest, AZombiesMarkChangesNothingAndIsCounted) {
   EXPECT_EQ((*metrics)[Counter::stale_updates], 1u);
 }
 
-TEST_P(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
+TEST_P(FaultsTest, AnUpdateThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   Barrier inside;
   auto stuck = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
@@ -183,7 +183,7 @@ TEST_P(FaultsTest, AMarkThatIsSentAfterTheLeaseWasLostIsCountedAsStale) {
   asleep.open();
 }
 
-TEST_P(FaultsTest, ASecondInstanceOnOneShardStandsByAndTakesOverWhenTheFirstLeaves) {
+TEST_P(FaultsTest, ASecondInstanceOnOneShardIsAStandbyAndTakesOverWhenTheFirstLeaves) {
   use_store({.shards = 1});
   auto first = open();
   ASSERT_TRUE(eventually([&] { return first->owner(); }));
@@ -249,32 +249,32 @@ void LapseTest::lapse_during_update(bool fails) {
     const bool now = fails && event.payload() == "1" && !failed.exchange(true);
     return now ? Outcome::failed("not yet", 0ms) : Outcome::done();
   });
-  Barrier marking;
-  std::atomic<bool> away{false};
+  Barrier updating;
+  std::atomic<bool> unreachable{false};
   faults->before([&](std::string_view call) {
-    if (call == "update") marking.pass();
-    if (call == "renew" && away) throw RetryableError("away");
+    if (call == "update") updating.pass();
+    if (call == "renew" && unreachable) throw RetryableError("unreachable");
   });
   auto box = open({.lease = {.duration = 20s}}, listener);
   write(*box, order_event("a", "1"));
-  ASSERT_TRUE(marking.reached());
-  away = true;
+  ASSERT_TRUE(updating.reached());
+  unreachable = true;
   advance(17s);
   ASSERT_TRUE(eventually([&] {
     box->wake();
     return !box->owner();
   }));
-  away = false;
+  unreachable = false;
   write_elsewhere(order_event("a", "2"));
   ASSERT_TRUE(soon([&] { return box->owner(); }, *box));
   EXPECT_FALSE(listener->wait_for(2, 100ms))
       << "delivered while an update of its aggregate is sent";
-  marking.open();
+  updating.open();
   ASSERT_TRUE(soon([&] { return !store->has_pending(); }, *box));
   EXPECT_EQ(listener->payloads(), (Texts{"1", "1", "2"}));
 }
 
-TEST_P(LapseTest, FollowersWaitForAMarkThatIsUnderWay) { lapse_during_update(false); }
+TEST_P(LapseTest, FollowersWaitForAnUpdateThatIsUnderWay) { lapse_during_update(false); }
 
 TEST_P(LapseTest, FollowersWaitForTheUpdateOfARetryThatIsUnderWay) { lapse_during_update(true); }
 
@@ -351,7 +351,7 @@ TEST_P(KillerTest, SoItIsWithRowClaims) {
                       .lease = {.claim = 10min}});
 }
 
-// --- Whom a count of deaths is held against ---
+// --- Whom a crash count is held against ---
 
 class IsolationTest : public FaultsTest {
  protected:
@@ -375,7 +375,7 @@ class IsolationTest : public FaultsTest {
 OUTBOX_ON_EVERY_STORE(IsolationTest);
 
 // Else it would be DEAD after five answers, and none of them a death.
-TEST_P(IsolationTest, AnyAnswerOfAListenerClearsTheCountOfDeaths) {
+TEST_P(IsolationTest, AnyAnswerOfAListenerClearsTheCrashCount) {
   const std::vector<std::function<Outcome()>> answers{
       [] { return Outcome::retry_after(1h); },
       []() -> Outcome { throw UnavailableError("no broker"); },

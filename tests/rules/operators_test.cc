@@ -129,7 +129,7 @@ TEST_P(DeadEventsTest, ABulkReplayEndsThoughEventsDieAgainAtOnceAndNewOnesDieToo
   std::size_t batches = 0;
   const std::int64_t replayed = dead().replay_all({}, {.batch = 4, .progress = [&](std::int64_t) {
                                                          ++batches;
-                                                         // More than a batch dies anew between two
+                                                         // More than a batch dies again between two
                                                          // batches.
                                                          if (time_stands_still()) advance(1s);
                                                          for (int i = 0; i < 10; ++i)
@@ -203,7 +203,7 @@ TEST_P(DeadEventsTest, AnEventThatIsReplayedTheMomentItIsFinishedIsNotMissed) {
 TEST_P(DeadEventsTest, ErrorsReachTheCallerAndWhatWasDoneStays) {
   make_dead(4);
   faults->before([&](std::string_view call) {
-    if (call == "replay" && faults->calls("replay") >= 2) throw RetryableError("away");
+    if (call == "replay" && faults->calls("replay") >= 2) throw RetryableError("unreachable");
   });
   EXPECT_THROW(dead().replay_all({}, {.batch = 3}), RetryableError);
   EXPECT_EQ(dead().count(), 1);
@@ -216,7 +216,7 @@ TEST_P(DeadEventsTest, ErrorsReachTheCallerAndWhatWasDoneStays) {
   EXPECT_THROW(dead().discard("x"), RetryableError);
 }
 
-TEST_P(DeadEventsTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_P(DeadEventsTest, InvalidOptionsAreRefused) {
   EXPECT_THROW(DeadEvents{nullptr}, MisuseError);
   EXPECT_THROW(dead().replay_all({}, {.batch = 0}), MisuseError);
   EXPECT_THROW(dead().replay_all({}, {.limit = -1}), MisuseError);
@@ -367,7 +367,7 @@ TEST_P(PurgeTest, ErrorsReachTheCallerAndARepetitionGoesOn) {
   advance(1us);
   Purger subject = purger({.done_retention = 0s, .batch = 4});
   faults->before([&](std::string_view call) {
-    if (call == "purge" && faults->calls("purge") >= 2) throw RetryableError("away");
+    if (call == "purge" && faults->calls("purge") >= 2) throw RetryableError("unreachable");
   });
   EXPECT_THROW(subject.run_once(), RetryableError);
   EXPECT_EQ(store->admin().count({}), 2);
@@ -392,7 +392,7 @@ TEST_P(PurgeTest, OnAScheduleItGoesOnThroughFailuresUntilItIsClosed) {
   EXPECT_THROW(subject.start(), MisuseError);
 }
 
-TEST_P(PurgeTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_P(PurgeTest, InvalidOptionsAreRefused) {
   EXPECT_THROW(Purger(nullptr), MisuseError);
   EXPECT_THROW(purger({.done_retention = -1s}), MisuseError);
   EXPECT_THROW(purger({.dead_retention = -1s}), MisuseError);

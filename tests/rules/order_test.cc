@@ -73,10 +73,10 @@ TEST_P(OrderTest, TheLaterOnesWaitWhileTheHeadWaitsForItsRetry) {
 }
 
 // As a crash leaves it while a lane is too long and still has rows in memory that it
-// has read back: some aside, then ready ones, then some aside again.
+// has read back: some held, then ready ones, then some held again.
 TEST_P(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
   use_store({.shards = 1});
-  std::vector<StatusUpdate> aside;
+  std::vector<StatusUpdate> held;
   for (const char* n : {"1", "2", "3", "4", "5"}) {
     const bool between = n[0] == '2' || n[0] == '3';
     const std::string id = write_elsewhere(order_event(between ? "b" : "a", n));
@@ -87,7 +87,7 @@ TEST_P(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
                      .lane = lane_of("a")});
   }
   const auto before = store->join({});
-  ASSERT_TRUE(before->apply(before->renew().epoch, aside).stale.empty());
+  ASSERT_TRUE(before->apply(before->renew().epoch, held).stale.empty());
   before->leave();
   auto box = open({.queue = {.batch = 2}}, picky);
   ASSERT_TRUE(box->wait_idle(20s));

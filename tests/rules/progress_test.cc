@@ -42,9 +42,9 @@ OUTBOX_ON_EVERY_STORE(ProgressTest);
 
 // --- Fenced although nobody took over ---
 
-// A marking connection that leads to an old primary: it knows no such epoch, while the
+// A connection for updates that leads to an old primary: it knows no such epoch, while the
 // keeper renews that epoch on the new one.
-TEST_P(ProgressTest, AMarkThatAnOldPrimaryFencesDoesNotStopTheEngineForGood) {
+TEST_P(ProgressTest, AnUpdateThatAnOldPrimaryFencesDoesNotStopTheEngineForGood) {
   std::atomic<int> fences{1};
   faults->on_update([&](std::span<const StatusUpdate>) -> std::optional<UpdateResult> {
     if (fences-- > 0) return UpdateResult{.fenced = true};
@@ -77,7 +77,7 @@ TEST_P(ProgressTest, WhoIsFencedAgainAndAgainComesBackEverMoreRarely) {
 
 // --- A watchdog on progress ---
 
-TEST_P(ProgressTest, WhoCannotMarkForLongLetsAnotherDeliver) {
+TEST_P(ProgressTest, AnOwnerThatCannotUpdateForLongLetsAnotherDeliver) {
   // Elsewhere nothing is won by it: who owns is not a matter of time (docs/architecture.md, I17).
   OUTBOX_NEEDS(capabilities().expiring_leases);
   faults->before(failing({"update"}));
@@ -96,7 +96,8 @@ TEST_P(ProgressTest, WhoCannotMarkForLongLetsAnotherDeliver) {
 }
 
 TEST_P(ProgressTest, WhoCannotReadForLongLetsAnotherDeliver) {
-  // There whoever gives up may be the first to get the lock again; see docs/architecture.md, I17.
+  // There the one that gives up may be the first to get the lock again; see docs/architecture.md,
+  // I17.
   OUTBOX_NEEDS(capabilities().expiring_leases);
   auto a = open({.lease = {.duration = 1h}, .timeouts = {.stalled = 59s}});
   ASSERT_TRUE(eventually([&] { return a->owner(); }));
@@ -245,8 +246,8 @@ TEST_P(ProgressTest, APoisonCandidateWhoseRowSomebodyKeepsLockedStopsOnlyItself)
   EXPECT_EQ(recorder->count(), 200u) << "each once";
 }
 
-// Nothing else is there to land, which would show that the store is not at fault: the candidates
-// behind it wait for all that is under way, and it for them.
+// There is no other update to be acknowledged, which would show that the store is not at fault: the
+// candidates behind it wait for all that is under way, and it for them.
 TEST_P(ProgressTest, TheLastOfAGroupOfCandidatesWhoseRowSomebodyKeepsLockedStopsOnlyItself) {
   constexpr std::size_t kGroup = 64;
   Texts ids;
@@ -371,7 +372,7 @@ TEST_P(DrainTest, AShardWithACallThatHangsIsGivenUpAndTheEventIsHeld) {
 }
 
 // Or nobody would read the shard for as long as somebody keeps that row locked.
-TEST_P(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
+TEST_P(DrainTest, AShardWithARefusedUpdateIsReleased) {
   std::atomic<bool> locked{true};
   faults->on_update([&](std::span<const StatusUpdate> updates) -> std::optional<UpdateResult> {
     for (const StatusUpdate& update : updates) {
@@ -398,7 +399,7 @@ TEST_P(DrainTest, AShardWithAMarkThatIsRefusedIsGivenUp) {
     const auto before = static_cast<std::ptrdiff_t>(shards.size());
     ASSERT_TRUE(soon(
         [&] {
-          write(*a, order_event("other", "0"));  // that lands
+          write(*a, order_event("other", "0"));  // that is acknowledged
           return refused() == before;
         },
         *a));

@@ -68,17 +68,17 @@ TEST_P(RegressionTest, ADelayedEventOfAClaimerWasLookedForBeforeItWasDue) {
 }
 
 TEST_P(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
-  Signal marking;
+  Signal updating;
   Signal both_failed;
   faults->before([&](std::string_view call) {
-    if (call != "update" || marking.count() > 0) return;
-    marking.raise();
+    if (call != "update" || updating.count() > 0) return;
+    updating.raise();
     EXPECT_TRUE(both_failed.wait());
   });
   const auto listener = std::make_shared<RecordingListener>([&](const Event& event,
                                                                 const Delivery& delivery) {
     if (event.aggregate_id() == "last") both_failed.raise();
-    if (event.aggregate_id() == "1" && !marking.wait()) ADD_FAILURE() << "no update";
+    if (event.aggregate_id() == "1" && !updating.wait()) ADD_FAILURE() << "no update";
     const std::map<std::string_view, std::chrono::milliseconds> failing{{"1", 10ms}, {"2", 100ms}};
     const auto wait = failing.find(event.aggregate_id());
     if (delivery.attempt > 1 || wait == failing.end()) return Outcome::done();
@@ -93,23 +93,23 @@ TEST_P(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
   EXPECT_TRUE(listener->wait_for(6, 10s));
 }
 
-TEST_P(RegressionTest, ARetryThatWasClaimedBeforeItsMarkWasHeardOfWaitedForItsOwnLock) {
-  Signal marked;
+TEST_P(RegressionTest, ARetryThatWasClaimedBeforeItsUpdateWasAcknowledgedWaitedForItsOwnLock) {
+  Signal updated;
   Signal claimed;
   faults->after([&](std::string_view call) {
-    if (call == "claim" && marked.count() > 0) claimed.raise();
-    if (call != "update" || marked.count() > 0) return;
-    marked.raise();
+    if (call == "claim" && updated.count() > 0) claimed.raise();
+    if (call != "update" || updated.count() > 0) return;
+    updated.raise();
     EXPECT_TRUE(claimed.wait());
   });
   const auto first_fails = std::make_shared<RecordingListener>([&](const Event&, const Delivery&) {
-    return marked.count() == 0 ? Outcome::failed("the first time", 0ms) : Outcome::done();
+    return updated.count() == 0 ? Outcome::failed("the first time", 0ms) : Outcome::done();
   });
   auto box =
       open({.mode = Mode::multi_node, .ordering = Ordering::none, .row_claims = true}, first_fails);
   box->start();
   write({order_event("1", "1")});
-  ASSERT_TRUE(marked.wait());
+  ASSERT_TRUE(updated.wait());
   write({order_event("2", "2")});  // has the reader look
   EXPECT_TRUE(first_fails->wait_for(3));
 }
@@ -296,12 +296,12 @@ TEST_P(RegressionTest, EventsWereDroppedBecauseARenewalWasLate) {
 TEST_P(RegressionTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   use_store({});
-  std::atomic<bool> away{false};
+  std::atomic<bool> unreachable{false};
   std::atomic<int> refused{0};
   faults->before([&](std::string_view call) {
-    if (call != "renew" || !away) return;
+    if (call != "renew" || !unreachable) return;
     ++refused;
-    throw RetryableError("away");
+    throw RetryableError("unreachable");
   });
   Signal working;
   Signal release;
@@ -320,11 +320,11 @@ TEST_P(RegressionTest, LanesWereForgottenWhenALeaseRanOutAndCameBack) {
   ASSERT_TRUE(eventually([&] { return store->admin().find(first[1])->hold.value_or(0) > 0; }));
   write({order_event("2", "\"waits\"")});
   ASSERT_TRUE(working.wait());  // so that nobody reads now
-  away = true;
+  unreachable = true;
   advance(17s);
   box->wake();
   ASSERT_TRUE(eventually([&] { return refused > 0 && !box->owner(); }));
-  away = false;
+  unreachable = false;
   advance(1s);
   box->wake();
   ASSERT_TRUE(eventually([&] { return box->owner(); }));
@@ -347,7 +347,7 @@ TEST_P(RegressionTest, ARowThatAReadFoundToBeDueLaterWaitedForTheSweep) {
 TEST_P(RegressionTest, AFailureWhileEnteringALeaseWasNotMadeGood) {
   std::atomic<int> failures{1};
   faults->before([&](std::string_view call) {
-    if (call == "held_lanes" && failures-- > 0) throw RetryableError("away");
+    if (call == "held_lanes" && failures-- > 0) throw RetryableError("unreachable");
   });
   write({order_event("1", "1")});
   auto box = open({.lease = {.duration = 60s}}, recorder);
@@ -410,13 +410,14 @@ TEST_P(RegressionTest, TheRestOfABatchWasOvertakenWhenItsFirstEventWasDead) {
 
 TEST_P(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenByClose) {
   std::atomic<int> mails{0};
-  std::atomic<bool> away{true};
+  std::atomic<bool> unavailable{true};
   const auto run = [&](const std::function<bool()>& until) {
     Listeners on;
     on.fan_out("Order", "Happened",
                {handler("stock",
                         [&](const Event&) {
-                          return away ? Outcome::unavailable("away") : Outcome::done();
+                          return unavailable ? Outcome::unavailable("unavailable")
+                                             : Outcome::done();
                         }),
                 handler("mail", [&](const Event&) { ++mails; })});
     Outbox box{store, on, with_defaults({.poll_interval = 10min, .breaker = {.pause = 30s}})};
@@ -426,7 +427,7 @@ TEST_P(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenByClose) {
   };
   write({order_event("1", "1")});
   run([&] { return mails == 1; });
-  away = false;
+  unavailable = false;
   run([&] { return !store->has_pending(); });
   EXPECT_EQ(mails, 1);
 }
@@ -481,7 +482,7 @@ TEST_P(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenWhenItsShardWasHandedOv
   Listeners on;
   on.fan_out("Order", "Happened",
              {handler("mail", [&](const Event&) { ++mails; }),
-              handler("stock", [](const Event&) { return Outcome::unavailable("away"); })});
+              handler("stock", [](const Event&) { return Outcome::unavailable("unavailable"); })});
   Outbox box{store, on, with_defaults({.poll_interval = 10min})};
   box.start();
   const std::string id = write({order_event("1", "1")}).front();
@@ -536,14 +537,14 @@ TEST_P(RegressionTest, AnEventReplayedBeforeItsDeathWasAcknowledgedWaitedForTheS
   EXPECT_TRUE(to->wait_for(2, 20s));
 }
 
-// See the invariants of Lanes: a crash in between must not leave followers aside without their
+// See the invariants of Lanes: a crash in between must not leave followers held without their
 // head.
 TEST_P(RegressionTest, TheHoldOfFollowersCouldBeRecordedBeforeThatOfTheirHead) {
   std::mutex mutex;
-  std::vector<std::string> marked;
+  std::vector<std::string> updated;
   faults->on_update([&](std::span<const StatusUpdate> updates) -> std::optional<UpdateResult> {
     const std::lock_guard lock(mutex);
-    for (const StatusUpdate& update : updates) marked.push_back(update.event_id);
+    for (const StatusUpdate& update : updates) updated.push_back(update.event_id);
     return std::nullopt;
   });
   std::atomic<bool> failed{false};
@@ -556,12 +557,12 @@ TEST_P(RegressionTest, TheHoldOfFollowersCouldBeRecordedBeforeThatOfTheirHead) {
   box->start();
   EXPECT_TRUE(box->wait_idle(20s));
   const std::lock_guard lock(mutex);
-  ASSERT_GE(marked.size(), ids.size());
-  marked.resize(ids.size());
-  EXPECT_EQ(marked, ids);
+  ASSERT_GE(updated.size(), ids.size());
+  updated.resize(ids.size());
+  EXPECT_EQ(updated, ids);
 }
 
-TEST_P(RegressionTest, WhatWasDueHadADatabaseAskedInALoopThatWasAway) {
+TEST_P(RegressionTest, DueRowsHadAnUnreachableDatabaseAskedInALoop) {
   faults->before(failing({"ready"}));
   auto box = open({}, recorder);
   box->start();

@@ -221,7 +221,7 @@ class ClientInstance final : public Instance {
         instance = instances_[node.history] = make_instance(node);
         registered_ = node.history;
         reading_.reset();
-        marking_.reset();
+        updating_.reset();
       }
       Lease lease = instance->renew();
       epoch_ = lease.epoch;
@@ -272,10 +272,10 @@ class ClientInstance final : public Instance {
     change(reading_, "unclaim", [&](Node& node) { on_node(node)->unclaim(rows); });
   }
   UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
-    return change(marking_, "update", [&](Node& node) {
+    return change(updating_, "update", [&](Node& node) {
       MutexLock lock(node.telling);
       UpdateResult result = on_node(node)->apply(epoch, updates);
-      server_.log->marked(node.history, epoch, updates, result);
+      server_.log->updated(node.history, epoch, updates, result);
       return result;
     });
   }
@@ -288,7 +288,7 @@ class ClientInstance final : public Instance {
     return memory::make_instance(node.database, member_, options_);
   }
 
-  // The same registration, as that server knows it. Whoever uses it keeps it: the keeper may make
+  // The same registration, as that server knows it. Its user keeps it: the keeper may make
   // another one meanwhile.
   std::shared_ptr<Instance> on_node(const Node& node) {
     std::shared_ptr<Instance>& instance = instances_[node.history];
@@ -357,7 +357,7 @@ class ClientInstance final : public Instance {
   std::map<int, std::shared_ptr<Instance>> instances_;  // by history
   Link leasing_;
   Link reading_;
-  Link marking_;
+  Link updating_;
 };
 
 class ClientStore final : public Store {

@@ -57,10 +57,10 @@ class ServerLog {
   // An instance has renewed its lease, under this epoch.
   virtual void renewed(std::int64_t epoch, memory::MemberId member) = 0;
 
-  // An instance has read or marked rows.
+  // An instance has read or updated rows.
   virtual void read(std::string_view call, std::span<const Row> rows) = 0;
-  virtual void marked(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
-                      const UpdateResult& result) = 0;
+  virtual void updated(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
+                       const UpdateResult& result) = 0;
 };
 
 // A store whose calls go to the cluster through the network, with the clock of the process.

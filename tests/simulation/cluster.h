@@ -19,7 +19,7 @@ struct Node : std::enable_shared_from_this<Node> {
   std::shared_ptr<memory::Database> database;
   std::shared_ptr<Store> store;
 
-  // Held by whoever changes the state of events and tells the judge so: both happen at once.
+  // Held while the state of events is changed and the judge told so: both happen at once.
   Mutex telling;
 };
 
@@ -38,7 +38,7 @@ class Cluster {
   void stop_replication();
   void promote(Instant old_primary_ends);
 
-  // Calls it after each commit, whoever is the primary; and after a failover.
+  // Calls it after each commit, on any primary; and after a failover.
   std::unique_ptr<Watch> watch(std::function<void()> on_commit);
 
  private:

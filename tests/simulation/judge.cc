@@ -85,8 +85,8 @@ void Judge::read(std::string_view call, std::span<const Row> rows) {
   say_(text);
 }
 
-void Judge::marked(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
-                   const UpdateResult& result) {
+void Judge::updated(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
+                    const UpdateResult& result) {
   ++now_;
   const auto stale = [&](std::size_t i) {
     return std::find(result.stale.begin(), result.stale.end(), i) != result.stale.end();
@@ -118,7 +118,7 @@ void Judge::check_final(const StatusUpdate& update, Told& told) {
   if (told.final && *told.final != update.kind &&
       !(*told.final == Kind::dead && update.kind == Kind::unblock)) {
     violated_("final: " + update.event_id + " was " +
-              (*told.final == Kind::done ? "DONE" : "DEAD") + ", and is marked otherwise");
+              (*told.final == Kind::done ? "DONE" : "DEAD") + ", and is updated otherwise");
   }
   if (told.answered && (update.kind == Kind::retry || update.kind == Kind::defer)) {
     told.answered = false;
@@ -239,7 +239,7 @@ Instant Judge::now_in_simulation() {
 
 void Judge::fault(Instant from, Instant until) {
   faults_ = true;
-  // Whoever could not renew its lease in time loses it a little later.
+  // An instance that could not renew its lease in time loses it a little later.
   fault_times_.emplace_back(from, until + options_.lease);
 }
 
@@ -275,7 +275,7 @@ void Judge::check_order(const std::string& id, const Told& told) {
 void Judge::check_owner(const std::string& id, std::int64_t epoch) {
   // A server that takes the place of another one may not know of a shard's last owner.
   if (options_.row_claims || failed_over_) return;
-  // Whoever delivers may be killed; the server's locks are not to die with it.
+  // A delivering process may be killed; the server's locks are not to die with it.
   std::optional<Scheduler::ServerCall> in_server;
   if (Scheduler::here() != nullptr) in_server.emplace();
   const auto member = members_.find(epoch);
@@ -288,7 +288,7 @@ void Judge::check_owner(const std::string& id, std::int64_t epoch) {
            !database.members.owns(member->second, record->row.ref.shard);
   }();
   if (released) {
-    violated_("released: " + id + " is delivered by whoever has released its shard");
+    violated_("released: " + id + " is delivered by an instance that has released its shard");
   }
 }
 

@@ -56,7 +56,7 @@ struct JudgeOptions {
 // - nothing is delivered before its time.
 //
 // At the end: whatever was committed, and not lost by the server, has been delivered, is DEAD or
-// was discarded, and nothing else is marked.
+// was discarded, and nothing else is updated.
 class Judge final : public ServerLog {
  public:
   // `say`, unless it is empty, is told what the server does.
@@ -80,8 +80,8 @@ class Judge final : public ServerLog {
 
   void renewed(std::int64_t epoch, memory::MemberId member) override { members_[epoch] = member; }
   void read(std::string_view call, std::span<const Row> rows) override;
-  void marked(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
-              const UpdateResult& result) override;
+  void updated(int history, std::int64_t epoch, std::span<const StatusUpdate> updates,
+               const UpdateResult& result) override;
 
   // --- Listeners ---
 
@@ -107,8 +107,8 @@ class Judge final : public ServerLog {
   void replayed(const std::string& id);
   void discarded(const std::string& id);
 
-  // Somebody has made it DONE by an UPDATE of their own; whoever has it in hand may still deliver
-  // it.
+  // Somebody has made it DONE by an UPDATE of their own; an instance that has it in flight may
+  // still deliver it.
   void finished_by_hand(const std::string& id);
 
   // --- Faults ---

@@ -55,7 +55,7 @@ class SimulationJudgeTest : public testing::Test {
   }
 
   void updates(const char* id, StatusUpdate::Kind kind) {
-    judge_->marked(0, 1, std::vector<StatusUpdate>{{.event_id = id, .kind = kind}}, {});
+    judge_->updated(0, 1, std::vector<StatusUpdate>{{.event_id = id, .kind = kind}}, {});
   }
 
   // After it has died.

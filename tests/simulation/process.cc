@@ -16,7 +16,7 @@ using namespace std::chrono_literals;
 
 namespace {
 
-// Whoever gets this one crashes, every time.
+// The process that gets this one crashes, every time.
 constexpr std::string_view kPoison = "1.0.0.0";
 
 }  // namespace
@@ -332,7 +332,7 @@ Outcome Process::draw_outcome(const Event& event, int attempt) {
         outcome = Outcome::retry_after(30ms);
         break;
       case Failure::unavailable:
-        outcome = Outcome::unavailable("it is away");
+        outcome = Outcome::unavailable("it is unreachable");
         break;
       case Failure::permanent:
         outcome = Outcome::permanent("it is wrong");

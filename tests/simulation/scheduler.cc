@@ -70,7 +70,7 @@ Scheduler::Scheduler(Choices& choices, Policy policy) : choices_(choices), polic
   std::sort(changes_.begin(), changes_.end());
 }
 
-// Whoever has not ended is not unwound: a thread of a process that was killed runs no
+// A thread that has not ended is not unwound: a thread of a process that was killed runs no
 // destructors either. The memory goes with the real process.
 Scheduler::~Scheduler() {
   for (auto& fiber : fibers_) static_cast<void>(fiber.release());
@@ -207,7 +207,7 @@ void Scheduler::point() {
 }
 
 bool Scheduler::goes_on() {
-  // Whoever tries again and again until another thread has done something must let it.
+  // A thread that tries again and again until another one has done something must let it.
   if (++run_length_ > kLongestRun) {
     current_->priority = 0;
     return false;

@@ -49,7 +49,7 @@ class Scheduler {
   // The one that runs; null outside run().
   static Scheduler* here();
 
-  // Runs `main` as the first thread, until it returns. Whoever still runs then never goes on.
+  // Runs `main` as the first thread, until it returns. Threads that still run then never go on.
   // Throws what `main` throws, and Deadlock.
   void run(std::function<void()> main);
 

@@ -276,7 +276,7 @@ void World::discard(const std::string& id) {
   primary->store->admin().discard(id);
 }
 
-// As by an UPDATE that makes a pending event DONE, whoever has it.
+// As by an UPDATE that makes a pending event DONE, in flight or not.
 void World::finish_by_hand() {
   const std::shared_ptr<Node> primary = env_.cluster->primary();
   MutexLock telling(primary->telling);

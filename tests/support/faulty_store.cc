@@ -111,7 +111,7 @@ class FaultyInstance final : public Instance {
   }
   UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
     return between(*faults_, "update", [&] {
-      const std::optional<UpdateResult> answer = faults_->marking(updates);
+      const std::optional<UpdateResult> answer = faults_->updating(updates);
       return answer ? *answer : to_->apply(epoch, updates);
     });
   }
@@ -275,7 +275,7 @@ void Faults::on_update(UpdateHook hook) {
   on_update_ = std::move(hook);
 }
 
-std::optional<UpdateResult> Faults::marking(std::span<const StatusUpdate> updates) {
+std::optional<UpdateResult> Faults::updating(std::span<const StatusUpdate> updates) {
   UpdateHook hook;
   {
     const std::lock_guard lock(mutex_);

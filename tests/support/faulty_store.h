@@ -46,7 +46,7 @@ class Faults {
 
   void begin(std::string_view call);
   void end(std::string_view call);
-  std::optional<UpdateResult> marking(std::span<const StatusUpdate> updates);
+  std::optional<UpdateResult> updating(std::span<const StatusUpdate> updates);
   void read(const std::vector<Row>& rows);
   std::optional<Capabilities> claimed() const;
 

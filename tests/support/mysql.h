@@ -45,7 +45,7 @@ class Mysql {
 };
 
 // How many transactions wait for a lock in the database of the connection. Takes a tenth of a
-// second: the server looks anew only when nobody asked for as long.
+// second: the server looks again only when nobody asked for as long.
 int waiting_transactions(Mysql& sql);
 
 // An empty database with a name of its own, so that tests that run side by side

@@ -139,7 +139,7 @@ TEST_F(RedisConnectionTest, WhatAUserMayNotIsPermanent) {
   admin.command({"ACL", "DELUSER", user});
 }
 
-TEST_F(RedisConnectionTest, AServerThatIsAwayIsUnavailable) {
+TEST_F(RedisConnectionTest, AnUnreachableServerIsUnavailable) {
   ConnectOptions nobody = target();
   nobody.port = 1;
   EXPECT_TRUE(contains(message_of<UnavailableError>([&] { Connection(nobody, {}); }),
@@ -314,7 +314,7 @@ TEST_F(RedisClientTest, ConnectionsThatWereCutAreReplaced) {
   EXPECT_TRUE(works(*client));
 }
 
-TEST_F(RedisClientTest, AServerThatIsAwayIsNotAskedByEveryCallAndIsFoundAgain) {
+TEST_F(RedisClientTest, AnUnreachableServerIsNotAskedByEveryCallAndIsFoundAgain) {
   const auto client = make();
   ASSERT_TRUE(works(*client));
   proxy_->refuse();
@@ -349,7 +349,7 @@ TEST_F(RedisClientTest, AForkedChildIsRefused) {
   EXPECT_EQ(WEXITSTATUS(status), 42);
 }
 
-TEST_F(RedisClientTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_F(RedisClientTest, InvalidOptionsAreRefused) {
   EXPECT_THROW(make({.connections = 0}), MisuseError);
   EXPECT_THROW(make({.wait_timeout = -1ms}), MisuseError);
   EXPECT_THROW(make({.timeouts = {.connect = 0ms}}), MisuseError);

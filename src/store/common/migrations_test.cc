@@ -26,7 +26,7 @@ TEST(Migrations, TablesLackWhatCameAfterTheirVersion) {
   EXPECT_TRUE(kMigrations.missing(2, true, "the shop").empty());
 }
 
-TEST(Migrations, WhoeverMayNotMigrateNeedsTablesThatAreUpToDate) {
+TEST(Migrations, WithoutMigratingTheTablesMustBeUpToDate) {
   EXPECT_EQ(refusal(2, false), "none");
   EXPECT_EQ(refusal(1, false),
             "the schema of the shop has version 1, and this library needs version 2: set "

@@ -24,7 +24,7 @@ Event simple(const std::string& id) {
   return make_event(std::move(draft));
 }
 
-TEST(MemoryStore, RefusesOptionsThatMakeNoSense) {
+TEST(MemoryStore, RefusesInvalidOptions) {
   EXPECT_THROW(open({.shards = 0}), MisuseError);
   EXPECT_THROW(open({.connections = 0}), MisuseError);
 }

@@ -41,9 +41,9 @@ class MysqlReaderTest : public MysqlTest {
   void finish(const std::vector<Row>& rows) {
     std::vector<StatusUpdate> updates;
     for (const Row& row : rows) updates.push_back({.row = row.ref, .event_id = row.event.id()});
-    const UpdateResult marked = instance_->apply(lease_.epoch, updates);
-    EXPECT_FALSE(marked.fenced);
-    EXPECT_TRUE(marked.stale.empty());
+    const UpdateResult applied = instance_->apply(lease_.epoch, updates);
+    EXPECT_FALSE(applied.fenced);
+    EXPECT_TRUE(applied.stale.empty());
   }
 
   // Reads and updates all that is there; the ids that did not come from `prefix`.
@@ -114,7 +114,7 @@ TEST_F(MysqlReaderTest, ACutReadReturnsTheFirstRowsOfEachShard) {
   } while (rows.more);
 }
 
-TEST_F(MysqlReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
+TEST_F(MysqlReaderTest, ARewindReturnsRowsThatWereReadButNotUpdated) {
   sql().execute(insert_rows("e", 9));
   const std::vector<Row> first = ready(10);
   ASSERT_EQ(first.size(), 9U);

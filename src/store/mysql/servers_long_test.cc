@@ -183,7 +183,7 @@ TEST_F(MysqlStoppedTest, WhoIsStoppedInTheMiddleOfAChangeLosesTheTurnAfterItsLea
   const auto one = store->join({.lease = 60s});
   const Lease before = one->renew();
   ASSERT_EQ(before.shards.size(), 16U);
-  // Whoever registers waits here, in the middle of its transaction.
+  // A registration waits here, in the middle of its transaction.
   sql().execute("CREATE TABLE gate (id INT PRIMARY KEY, n INT); INSERT INTO gate VALUES (1, 0)");
   sql().execute(
       "CREATE TRIGGER wait_at_the_gate AFTER INSERT ON outbox_event_instance"
@@ -298,7 +298,7 @@ TEST_F(MysqlNoBinlogTest, ClaimsAreWritesThemselves) {
   EXPECT_EQ(flushes(), 0);
 }
 
-// Whoever lets the server lose commits gets no promise, and does not pay for one.
+// A server that may lose commits gets no promise, and does not pay for one.
 TEST_F(MysqlNoBinlogTest, WhereCommitsAreNotFlushedAtAllNothingIsWritten) {
   open_store(server_->url());
   for (const auto& [setting, early] : {std::pair{"0", false}, {"1", true}, {"2", false}}) {

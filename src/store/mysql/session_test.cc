@@ -213,7 +213,7 @@ TEST_F(MysqlSessionTest, UsersValuesComeBackAsTheyWere) {
 TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
   Database own(config({.prepare = true}));
   Session& session = own.session();
-  // MySQL prepares a statement anew by itself for values of other types, and counts that.
+  // MySQL prepares a statement again by itself for values of other types, and counts that.
   const auto prepared = [&] {
     const auto count = [&](const std::string& name) {
       const Result status = session.run_text("SHOW SESSION STATUS LIKE '" + name + "'", "count");
@@ -236,7 +236,7 @@ TEST_F(MysqlSessionTest, WhatAUserRepeatsIsPreparedOnce) {
                         " FROM outbox_event"),
             "1one,2-,33,5five");
 
-  // The columns of a result may change, so it is asked for anew.
+  // The columns of a result may change, so it is asked for again.
   const auto columns = [&] {
     const std::vector<Parameter> one{std::int64_t{1}};
     return session.query("SELECT * FROM outbox_event WHERE id = ?", one).at(0).size();

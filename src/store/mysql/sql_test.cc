@@ -110,7 +110,7 @@ TEST_P(MysqlCostTest, ReadsInOneOrderVisitAFewMoreInEachShard) {
   EXPECT_LT(cost.visited, 150) << "two of each shard";
 }
 
-TEST_P(MysqlCostTest, MarksAndClaimsVisitTheirRowsAlone) {
+TEST_P(MysqlCostTest, UpdatesAndClaimsVisitTheirRowsAlone) {
   const auto instance = store_->join({});
   const Lease lease = instance->renew();
   const std::vector<Row> rows = instance->ready(lease.shards, 0, 60).rows;

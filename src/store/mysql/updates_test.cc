@@ -52,7 +52,7 @@ class MysqlUpdatesTest : public MysqlTest, public ::testing::WithParamInterface<
 };
 
 // And it gives out epochs again.
-TEST_P(MysqlUpdatesTest, AnEpochThatIsSomebodyElsesNowFencesMarks) {
+TEST_P(MysqlUpdatesTest, AnEpochThatIsSomebodyElsesNowFencesUpdates) {
   const std::vector<Row> rows = written(2);
   sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else'");
   EXPECT_TRUE(apply({done(rows.at(0)), retry(rows.at(1))}).fenced);
@@ -86,7 +86,7 @@ TEST_P(MysqlUpdatesTest, ABatchThatIsLongerThanTheServerTakesIsSentInParts) {
 
 // Of a small table the server would rather look at all rows, and wait for those that
 // somebody is writing.
-TEST_P(MysqlUpdatesTest, TransactionsThatAreOpenHoldUpNeitherMarksNorOperators) {
+TEST_P(MysqlUpdatesTest, OpenTransactionsHoldUpNeitherUpdatesNorOperators) {
   const std::vector<Row> rows = written(40);
   ASSERT_EQ(rows.size(), 40U);
   const auto open = begun(*store_);
@@ -138,7 +138,7 @@ class MysqlLocksTest : public MysqlTest {
   std::shared_ptr<Store> store_;
 };
 
-TEST_F(MysqlLocksTest, AMarkThatWaitsForAStrangersLockDoesNotCostTheLease) {
+TEST_F(MysqlLocksTest, AnUpdateThatWaitsForAStrangersLockDoesNotCostTheLease) {
   // MySQL looks once a second who has waited too long, and then ends the waits of the update and
   // of the renewal together, unless the latter may wait for two seconds; see docs/databases.md.
   const bool mariadb = contains(sql().value("SELECT version()"), "MariaDB");
@@ -177,7 +177,7 @@ TEST_F(MysqlLocksTest, AMarkThatWaitsForAStrangersLockDoesNotCostTheLease) {
 }
 
 // The server chooses the one that has changed less: that is the update.
-TEST_F(MysqlLocksTest, AMarkThatWasTheVictimOfADeadlockIsRepeated) {
+TEST_F(MysqlLocksTest, AnUpdateThatWasTheVictimOfADeadlockIsRepeated) {
   const auto instance = store_->join({.lease = 60s});
   const Lease lease = instance->renew();
   write_event(*store_, simple_event("first"));
@@ -303,7 +303,7 @@ class MysqlDeadlocksTest : public MysqlTest, public ::testing::WithParamInterfac
   const std::shared_ptr<Counters> counters_ = std::make_shared<Counters>();
 };
 
-TEST_P(MysqlDeadlocksTest, TheVictimOfADeadlockBeginsAnewAndNobodyHearsOfIt) {
+TEST_P(MysqlDeadlocksTest, TheVictimOfADeadlockStartsOverAndNobodyHearsOfIt) {
   send_to_the_meeting(30s);
   const int before = deadlocks();
   const auto box = start_engine();
@@ -315,7 +315,7 @@ TEST_P(MysqlDeadlocksTest, TheVictimOfADeadlockBeginsAnewAndNobodyHearsOfIt) {
   EXPECT_FALSE(was_logged("will try again"));
 }
 
-TEST_P(MysqlDeadlocksTest, WhoWaitedTooLongForALockBeginsAnew) {
+TEST_P(MysqlDeadlocksTest, AfterALockTimeoutItStartsOver) {
   send_to_the_meeting(1s);
   const auto box = start_engine();
   EXPECT_TRUE(eventually([&] { return was_logged("Lock wait timeout exceeded"); }));

@@ -64,7 +64,7 @@ TEST_F(PostgresConnectionTest, ATransactionInWhichNothingIsDoneEndsWithoutTheSer
 }
 
 // Its statement was refused before the server heard of the transaction.
-TEST_F(PostgresConnectionTest, WhoeverUsesTheConnectionNextIsInNoTransactionOfTheOneBefore) {
+TEST_F(PostgresConnectionTest, TheNextUserOfAConnectionIsInNoTransactionOfTheLastOne) {
   const auto store = open_store({.connections = 1});
   sql().execute("DROP TABLE " + table());
   const Event event = simple_event("nowhere");
@@ -399,7 +399,7 @@ TEST_F(PostgresUserStatementsTest, AColumnThatHasGrownCostsOneFailureAtMost) {
   EXPECT_EQ(prepared(), 1) << "the old one is given up";
 }
 
-TEST_F(PostgresUserStatementsTest, WhatFailsIsPreparedAnewInTheNextTransaction) {
+TEST_F(PostgresUserStatementsTest, AFailedStatementIsPreparedAgainInTheNextTransaction) {
   sql().execute("CREATE UNIQUE INDEX ON " + entries() + " (number)");
   insert(1);
   insert(2);
@@ -499,7 +499,7 @@ std::vector<StatusUpdate> large_batch(const std::vector<Row>& rows,
   return updates;
 }
 
-TEST_P(PostgresHalfSentTest, ABatchOfMarksThatIsCutInTheMiddleKeepsNobodyFromTakingOver) {
+TEST_P(PostgresHalfSentTest, ABatchOfUpdatesThatIsCutInTheMiddleKeepsNobodyFromTakingOver) {
   const auto store = open_far();
   sql().execute("INSERT INTO " + table() +
                 " (event_id, event_type, payload) SELECT i, 'T', '{}' "
@@ -514,7 +514,7 @@ TEST_P(PostgresHalfSentTest, ABatchOfMarksThatIsCutInTheMiddleKeepsNobodyFromTak
   const std::string middle = "the network ends here";
   proxy_->hold_request(middle);
   const std::vector<Row> rest(rows.begin() + 4, rows.end());
-  std::jthread marking(
+  std::jthread updating(
       [&] { EXPECT_THROW(far->apply(lease.epoch, large_batch(rest, middle)), RetryableError); });
   ASSERT_TRUE(eventually([&] { return proxy_->held() == 1; }));
 

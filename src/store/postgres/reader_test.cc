@@ -45,9 +45,9 @@ class PostgresReaderTest : public PostgresTest {
         if (!row.event.id().starts_with(prefix)) others.push_back(row.event.id());
       }
       if (!updates.empty()) {
-        const UpdateResult marked = instance_->apply(lease_.epoch, updates);
-        EXPECT_FALSE(marked.fenced);
-        EXPECT_TRUE(marked.stale.empty());
+        const UpdateResult applied = instance_->apply(lease_.epoch, updates);
+        EXPECT_FALSE(applied.fenced);
+        EXPECT_TRUE(applied.stale.empty());
       }
     } while (rows.more);
     return others;
@@ -175,7 +175,7 @@ TEST_F(PostgresReaderTest, ARowThatIsCommittedBeforeTheLooksIsInTheReadThatRelie
     sql().execute(insert_rows("warm" + std::to_string(round) + "_", 300));
     EXPECT_TRUE(deliver("warm").empty());
   }
-  // The look for the last number waits for whoever changes the sequence.
+  // The look for the last number waits for the session that changes the sequence.
   const std::string sequence =
       sql().value("SELECT pg_get_serial_sequence('" + table() + "', 'seq')");
   const std::string name = sequence.substr(sequence.find('.') + 1);
@@ -191,7 +191,7 @@ TEST_F(PostgresReaderTest, ARowThatIsCommittedBeforeTheLooksIsInTheReadThatRelie
   EXPECT_EQ(found, std::vector<std::string>{"between1"});
 }
 
-TEST_F(PostgresReaderTest, ARewindReturnsWhatWasReadButNotMarked) {
+TEST_F(PostgresReaderTest, ARewindReturnsRowsThatWereReadButNotUpdated) {
   sql().execute(insert_rows("early", 3));
   const Rows read = instance_->ready(lease_.shards, 0, 10);
   ASSERT_EQ(read.rows.size(), 3U);

@@ -67,7 +67,7 @@ TEST_F(ReaderTest, ANewEpochStartsAtTheLowestRow) {
   EXPECT_EQ(ready(0, 5).size(), 2u);
 }
 
-// Writers of other programs commit in the order of their numbers, too: whoever
+// Writers of other programs commit in the order of their numbers, too: one that
 // has the lower one has the lock.
 TEST_F(ReaderTest, MissesNothingWhileOthersWrite) {
   constexpr int kEach = 200;

@@ -43,7 +43,7 @@ TEST_F(QueryPlanTest, EveryReadOfTheEngineIsServedByTheIndexWithoutScanOrSort) {
   }
 }
 
-TEST_F(QueryPlanTest, EveryMarkGoesStraightToItsRow) {
+TEST_F(QueryPlanTest, EveryUpdateGoesStraightToItsRow) {
   for (const Sql* sql : {&sql::kDone, &sql::kDoneMany, &sql::kRemove, &sql::kRemoveMany,
                          &sql::kRetry, &sql::kDefer, &sql::kDead, &sql::kHold, &sql::kCrashes,
                          &sql::kState, &sql::kClaim, &sql::kUnclaim, &sql::kUninsert}) {

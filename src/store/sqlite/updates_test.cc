@@ -34,7 +34,7 @@ class UpdatesTest : public SqliteTest {
 };
 
 // Where the lock file does not keep the two apart, because somebody deleted it.
-TEST_F(UpdatesTest, ATakeOverWhileAMarkWaitsForTheLockFencesIt) {
+TEST_F(UpdatesTest, ATakeOverWhileAnUpdateWaitsForTheLockFencesIt) {
   const auto instance = store_->join({});
   const std::int64_t epoch = instance->renew().epoch;
   for (const StatusUpdate::Kind kind : kKinds) {

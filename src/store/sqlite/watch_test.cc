@@ -72,7 +72,7 @@ TEST_F(WatchTest, NoticesTheLastCommitOfABurst) {
   EXPECT_GE(seen, 299);
 }
 
-TEST_F(WatchTest, GoesOnAfterACheckpointStartedTheLogAnew) {
+TEST_F(WatchTest, GoesOnAfterACheckpointRestartedTheLog) {
   const ForeignConnection db(path());
   const auto watched = watch();
   EXPECT_TRUE(noticed([&] { write_event(*store_, simple_event("a")); }));

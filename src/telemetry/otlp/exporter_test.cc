@@ -349,7 +349,7 @@ TEST_F(ExporterTest, SaysNothingSecret) {
   EXPECT_TRUE(log.contains("http://127.0.0.1:" + std::to_string(server->port()) + " refused"));
 }
 
-TEST_F(ExporterTest, RefusesOptionsThatMakeNoSense) {
+TEST_F(ExporterTest, RefusesInvalidOptions) {
   const auto refuses = [](Options options, const std::string& hint) {
     try {
       const Exporter exporter{std::move(options)};

@@ -40,7 +40,7 @@ TEST_F(MysqlSociTest, AfterADeadlockAWriteIsRefused) {
   *session_ << "INSERT INTO accounts VALUES (1, 0), (2, 0)";
   const auto mine = wrap(*session_, *store_);
   soci::session other(soci::mysql, settings(test::port_of(test::mysql_url())));
-  // The server rolls back whoever has changed less.
+  // The server rolls back the one that has changed less.
   soci::transaction tx_of_other(other);
   other << "INSERT INTO ballast VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)";
   other << "UPDATE accounts SET cents = 2 WHERE id = 2";

@@ -122,7 +122,7 @@ class MysqlConnection final : public OwnConnection {
     // MySQL does not know the variable, and MariaDB alone has it off.
     const auto cluster = connection_->query("SHOW VARIABLES LIKE 'wsrep_on'");
     if (cluster.empty() || cluster.front().at(1) != "ON") return true;
-    // Whoever asks what became of a commit wants to know what the cluster has agreed upon.
+    // A question about a commit is for what the cluster has agreed upon.
     connection_->execute("SET SESSION wsrep_sync_wait = 15");
     return connection_->query("SHOW STATUS LIKE 'wsrep_ready'").front().at(1) == "ON";
   }

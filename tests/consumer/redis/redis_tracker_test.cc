@@ -150,7 +150,7 @@ TEST_F(RedisTrackerTest, KeysAreNamedAndExpireAsPromised) {
   EXPECT_FALSE(records_->number(key, "until"));
 }
 
-TEST_F(RedisTrackerTest, OptionsThatMakeNoSenseAreRefused) {
+TEST_F(RedisTrackerTest, InvalidOptionsAreRefused) {
   EXPECT_THROW(redis::tracker("redis://h", kOptions, {.prefix = ""}), MisuseError);
   EXPECT_TRUE(contains(
       message_of<MisuseError>([] { redis::tracker("redis://h", kOptions, {.prefix = "a{b}"}); }),

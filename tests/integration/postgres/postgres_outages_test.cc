@@ -84,7 +84,7 @@ TEST_F(PostgresCutTest, AReadOfDueRowsFailsAtOnce) {
   expect_to_fail_at_once([&] { instance_->due(lease_.shards, 10); });
 }
 
-TEST_F(PostgresCutTest, AMarkFailsAtOnce) {
+TEST_F(PostgresCutTest, AnUpdateFailsAtOnce) {
   const StatusUpdate update{.row = {.seq = 1, .shard = lease_.shards.front()}, .event_id = "none"};
   expect_to_fail_at_once(
       [&] { instance_->apply(lease_.epoch, std::vector<StatusUpdate>{update}); });

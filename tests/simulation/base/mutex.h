@@ -27,7 +27,7 @@ class OUTBOX_CAPABILITY("mutex") Mutex {
  private:
   friend class CondVar;
 
-  // Without a point: whoever waits for a condition must not miss it in between.
+  // Without a point: a thread that waits for a condition must not miss it in between.
   void release() {
     locked_ = false;
     if (auto* const scheduler = simulation::Scheduler::here()) scheduler->wake_all(waiters_);
@@ -73,7 +73,7 @@ class CondVar {
  private:
   bool wait(Mutex& mutex, std::optional<simulation::Instant> deadline)
       OUTBOX_THREAD_ATTRIBUTE(no_thread_safety_analysis) {
-    // Whoever notifies without the mutex may come between the look at the condition and the wait.
+    // A notification without the mutex may come between the look at the condition and the wait.
     simulation::Scheduler::here()->point();
     mutex.release();
     const bool woken = simulation::Scheduler::here()->wait(waiters_, deadline, "a condition");

@@ -115,7 +115,7 @@ Database::Database(std::string server_url)
 Database::~Database() {
   try {
     Mysql sql(server_url_);
-    // Whoever still holds a lock in it must not hang the test for ever.
+    // A session that still holds a lock in it must not hang the test for ever.
     sql.execute("SET lock_wait_timeout = 10");
     sql.execute("DROP DATABASE " + name_);
   } catch (const std::exception& error) {

@@ -83,7 +83,7 @@ Schema::Schema(std::string url) : url_(std::move(url)), name_(fresh_name()) {
 Schema::~Schema() {
   try {
     Sql sql(url_);
-    // Whoever still holds a lock in it must not hang the test for ever.
+    // A session that still holds a lock in it must not hang the test for ever.
     sql.execute("SET lock_timeout = '10s'");
     sql.execute("DROP SCHEMA " + name_ + " CASCADE");
   } catch (const std::exception& error) {
