@@ -159,7 +159,7 @@ class ConnectionPool : public std::enable_shared_from_this<ConnectionPool<Databa
 // How often a server that is unreachable is asked. While it is there everybody may connect. After a
 // failure one attempt begins at a time, with a pause to the next that doubles up to the
 // longest, each a little different; a longer attempt (nobody answers at all) keeps no
-// other from beginning. In between callers are told what the last attempt was told. So a
+// other from beginning. In between callers get the error of the last attempt. So a
 // server that is back is noticed at most half a second after the next request.
 // Thread-safe.
 class Reconnection {

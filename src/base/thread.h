@@ -47,7 +47,7 @@ inline unsigned random_seed() { return std::random_device{}(); }
 
 inline void sleep_for(std::chrono::nanoseconds time) { std::this_thread::sleep_for(time); }
 
-// Sleeps for so long, or until the stop; true if it was stopped.
+// Sleeps for that long, or until the stop; true if it was stopped.
 inline bool sleep_for(std::chrono::nanoseconds time, const std::stop_token& stop) {
   // Beyond this, adding to the present time might overflow.
   constexpr std::chrono::hours kLongest{24 * 365};

@@ -65,7 +65,7 @@ class CreationTable {
   bool take_over(Connection& on, const CreationKey& key, const CreationClaim& claim,
                  std::chrono::milliseconds lease) const;
 
-  // All false if the claim was lost. The lease begins anew; the work is done; it has failed.
+  // All false if the claim was lost. The lease is renewed; the work is done; it has failed.
   bool renew(Connection& on, const CreationKey& key, const CreationClaim& claim,
              std::chrono::milliseconds lease) const;
   bool succeed(Connection& on, const CreationKey& key, const CreationClaim& claim,

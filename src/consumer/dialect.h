@@ -13,7 +13,7 @@ namespace outbox::internal {
 //   {inbox}, {version} ...           the table of that name beside the events'
 //   {now}                            the time, by the database's clock
 //   {clock}                          the same, as microseconds since 1970
-//   {after ?}, {before ?}            so many microseconds from now, or ago
+//   {after ?}, {before ?}            that many microseconds from now, or ago
 //   {left}                           how many microseconds are left until lease_until
 //   {insert}, {unless there}         INSERT INTO t ... that leaves alone what has its key:
 //                                    the number of rows it changed tells whether it did

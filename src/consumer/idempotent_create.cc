@@ -243,7 +243,7 @@ class IdempotentCreate::Impl {
             done(std::move(error), std::move(creation).value_or(Creation<>{}));
           });
     };
-    // Made once: the claim is run anew with each answer.
+    // Made once: the claim is run again with each answer.
     internal::replay<Found>(
         executor, *store_, kJoinAsync,
         [this, key, mine = new_claim()](Connection& on) {

@@ -13,7 +13,7 @@
 
 namespace outbox::internal {
 
-// Throw MisuseError that says what makes no sense.
+// Throw MisuseError that names the invalid value.
 void check_tracker_options(const TrackerOptions& options);
 void check_group(std::string_view group);
 void check_consumed_event(std::string_view group, std::string_view event_id);
@@ -36,7 +36,7 @@ class LostStarts {
   void put(const std::string& key, std::string owner) OUTBOX_EXCLUDES(mutex_) {
     constexpr std::size_t kMost = 10'000;
     MutexLock lock(mutex_);
-    // Others may have had the events meanwhile. Who is forgotten waits for a lease.
+    // Others may have had the events meanwhile. A forgotten owner waits for a lease.
     if (owners_.size() >= kMost) owners_.clear();
     owners_.insert_or_assign(key, std::move(owner));
   }

@@ -150,7 +150,7 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
 }
 
 bool Completer::wait_for_updates() {
-  // What is refused, or stands behind that, is not waited for.
+  // Nobody waits for refused updates, nor for those behind them.
   if (pending_.empty() && queue_.empty() && unsure_.empty()) waiting_since_.reset();
   give_up_refused();
   while (pending_.empty() && queue_.empty() && unsure_.empty() && !refused_is_due()) {
@@ -165,7 +165,7 @@ bool Completer::wait_for_updates() {
   return true;
 }
 
-// The one that waits longest comes first. What is stale, or is to be closed, does not wait.
+// The one that waits longest comes first. Stale updates, and all while closing, do not wait.
 bool Completer::refused_is_due() const {
   if (refused_.empty()) return false;
   const Apart& first = refused_.front();
@@ -325,7 +325,7 @@ bool Completer::failed(std::vector<Completion>& batch, std::int64_t epoch) {
         {{"events", batch.size()}, {"error", last_error_}}});
   if (batch.size() == 1 && batch.front().failed_alone) {
     if (!refuse_candidate(batch)) refuse({.head = std::move(batch.front())});
-    return true;  // others land
+    return true;  // others succeed
   }
   if (batch.size() == 1) {
     unsure_.push_back({.head = std::move(batch.front())});

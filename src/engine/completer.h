@@ -26,22 +26,22 @@
 
 namespace outbox::internal {
 
-// One thread that flushes updates: whatever was submitted while the last flush
-// was under way goes into the next one. There is no timer: an idle engine updates
-// at once, a busy one in hundreds. Updates land in the order of submission.
+// One thread that flushes updates: those submitted while the last flush
+// was under way go into the next one. There is no timer: an idle engine updates
+// at once, a busy one in hundreds. Updates are applied in the order of submission.
 //
 // A flush that fails is repeated until it succeeds or the lease is lost; the
 // updates are never dropped silently.
 //
-// One update that the store does not take stops no other. A batch that fails is
-// halved, down to one. An update that fails alone, although others land, is refused:
+// One update that the store refuses stops no other. A batch that fails is
+// halved, down to one. An update that fails alone, although others succeed, is refused:
 // it is reported, retried ever more rarely, and the others go on without it. Only
 // the later updates of its lane wait, so that a crash cannot leave followers held
-// without the head that they wait for. While nothing else is there to land, nobody can tell
-// whether the store is at fault or the row: so poison candidates, which wait for all that is
-// under way, do not wait for an update that has failed alone either (apart()); theirs is the
-// next to try the store. (A refused DONE holds nobody: its lane has
-// gone on already. And a candidate whose count of deaths is refused counts as acked: its
+// without the head that they wait for. With no other update to send, nobody can tell
+// whether the store is at fault or the row: so poison candidates, which wait for everything in
+// flight, do not wait for an update that has failed alone either (apart()); theirs is the
+// next to try the store. (A refused DONE holds nothing: its lane has
+// gone on already. And a candidate whose crash count is refused counts as acked: its
 // event is delivered without it.)
 //
 // Thread-safe.
@@ -51,11 +51,11 @@ class Completer {
   class Events {
    public:
     virtual ~Events() = default;
-    // These have been acknowledged, or are marked `stale`.
+    // These have been acknowledged, or are flagged `stale`.
     virtual void on_acked(std::span<Completion> completions) = 0;
     // The store refused because another instance owns what was updated in this epoch.
     virtual void on_fenced(std::int64_t epoch) = 0;
-    // An update has failed alone: what is under way need not be waited for because of it.
+    // An update has failed alone: nobody need wait for it any more.
     virtual void on_set_apart() = 0;
   };
 
@@ -66,8 +66,8 @@ class Completer {
   void submit(Completion completion);
   void submit(std::vector<Completion> completions);
 
-  // What was submitted under an older epoch is stale from now on, and comes back as
-  // soon as the store lets it.
+  // Updates submitted under an older epoch are stale from now on, and come back as
+  // soon as the store lets them.
   void set_epoch(std::int64_t epoch);
 
   // That the store does not take updates.
@@ -139,7 +139,7 @@ class Completer {
   // Used by run() only.
   std::deque<Completion> queue_;  // in the order of submission
   Aparts unsure_;                 // failed alone, and nothing has been acknowledged since
-  Aparts refused_;                // failed alone although others land
+  Aparts refused_;                // failed alone although others succeed
   Aparts retried_;                // the refused one that is being tried again
   bool retried_last_ = false;     // the last batch was such a one
   std::size_t limit_ = kNoLimit;  // how many are sent at once

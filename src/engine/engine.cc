@@ -92,7 +92,7 @@ void Engine::close(std::optional<std::chrono::milliseconds> limit) {
   watch_.reset();
   queue_.enable_polling(false);  // first: while closing there is no room for what is read
   if (closing_.exchange(true)) return;
-  // Whoever keeps the lease goes on renewing it while the workers finish what they have.
+  // The lease keeper goes on renewing the lease while the workers finish what they have.
   const std::vector<RowRef> unstarted = drain(bounded(limit.value_or(options_.timeouts.drain)));
   if (!poller_) {
     keeper_->stop();
@@ -143,7 +143,7 @@ std::vector<RowRef> Engine::drain(std::chrono::milliseconds limit) {
   } catch (const std::exception& error) {
     log_({LogLevel::warning,
           "crash_count_not_reset",
-          std::string("closing: cannot reset the count of deaths of ") +
+          std::string("closing: cannot reset the crash count of ") +
               std::to_string(innocent.size()) + " events: " + error.what(),
           {{"events", innocent.size()}, {"error", error.what()}}});
   }
@@ -187,7 +187,7 @@ void Engine::leave_to_reader(const Event& event, const RowRef& row) {
 }
 
 bool Engine::enqueue(Row row, bool hot) {
-  // Whoever owns nothing could not update it.
+  // Without a lease it could not be updated.
   const std::int64_t epoch = epoch_;
   if (closing_ || epoch == 0) return false;
   if (!acquire(row)) return true;
@@ -509,8 +509,8 @@ void Engine::on_fenced(std::int64_t epoch) {
   poller_ ? poller_->fenced(epoch) : keeper_->wake();
 }
 
-// What has not begun is for the next owner, and so is, after a while, what hangs, or whose
-// update is refused; what runs is waited for.
+// Events not begun are left to the next owner, and after a while so are those that hang, or whose
+// update is refused; the engine waits for running calls.
 bool Engine::drained(int shard) {
   for (const Job& job : queue_.shed(shard)) release(job);
   workers_.hand_over_hung(shard, epoch_);
@@ -579,7 +579,7 @@ void Engine::tell_if_emptied() {
 // --- Completion ---
 
 void Engine::on_acked(std::span<Completion> completions) {
-  // Told first, so that whoever sees the engine idle sees the counts as well.
+  // Reported first, so that a caller who sees the engine idle sees the counts as well.
   for (const Completion& completion : completions) report(completion);
   // To hand over what hangs is no progress.
   if (stalls_ > 0 && std::any_of(completions.begin(), completions.end(), [](const Completion& one) {

@@ -211,7 +211,7 @@ class Engine final : public Intake, private Completer::Events {
   Atomic<int> stalls_{0};                  // how often it was given up since the last update acked
   Atomic<std::int64_t> reading_epoch_{0};  // of the read under way
 
-  // With row claims: by the id. Whoever reads uses it.
+  // With row claims: by the id. Used by the reading thread.
   std::vector<std::pair<std::string, RowRef>> claimed_in_flight_;
   Atomic<bool> reading_{false};  // between read_begins() and read_ends()
 

@@ -189,7 +189,7 @@ PollerOptions poller_options(const Options& options, const Clock& clock) {
 
 WorkQueueOptions queue_options(const DispatcherOptions& options,
                                const std::optional<PollerOptions>& polling, std::size_t routes) {
-  // The queue judges by it when a worker should read; without a poller none does.
+  // The queue decides by it when a worker should read; without a poller none does.
   const std::size_t batch = polling ? polling->batch : 1;
   WorkQueueOptions result{.workers = options.workers,
                           .hot_capacity = options.queue.hot_capacity,

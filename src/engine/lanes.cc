@@ -17,7 +17,7 @@ constexpr std::size_t kSpareIds = 1'000;
 // --- One lane ---
 
 // Keeps the memory of its jobs, of which there are none.
-void Lane::begin_anew(LaneKey key, int shard) {
+void Lane::start(LaneKey key, int shard) {
   key_ = key;
   shard_ = shard;
   state_ = State::idle;
@@ -94,7 +94,7 @@ Lane& Lanes::at(LaneKey key, int shard) {
     lane = &lanes_.insert(std::move(spare_.back())).position->second;
     spare_.pop_back();
   }
-  lane->begin_anew(key, shard);
+  lane->start(key, shard);
   return *lane;
 }
 
@@ -336,7 +336,7 @@ void InFlight::end_lease() {
   checked_out_.clear();
   for (auto& [id, hung] : hung_) {
     hung.reclaimed = true;
-    // What was postponed for the next owner was so in the last lease, or was not.
+    // Whether it was postponed for the next owner was decided in the last lease.
     if (hung.call != Call::released) hung.call = Call::hangs;
   }
 }

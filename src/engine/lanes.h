@@ -115,7 +115,7 @@ class Lane {
  private:
   friend class Lanes;
 
-  void begin_anew(LaneKey key, int shard);
+  void start(LaneKey key, int shard);
 
   LaneKey key_ = kNoLane;
   int shard_ = 0;
@@ -150,7 +150,7 @@ class Lane {
 //      of its shard goes through it; and the only lane waits until all others
 //      of its shard are gone.
 //   5. The update of a failing head is submitted before the `hold` updates of its
-//      followers, and updates land in the order of their submission; so a crash
+//      followers, and updates are applied in that order; so a crash
 //      cannot leave followers held without the head that they wait for.
 //
 // Not thread-safe: guarded by the WorkQueue.
@@ -269,7 +269,7 @@ class InFlight {
   // True: it was the last reclaimed one of its lane.
   bool check_in(LaneKey lane, bool of_this_lease);
 
-  // What is checked out is reclaimed from now on.
+  // Events that are checked out are reclaimed from now on.
   void end_lease();
 
   struct OfLane {

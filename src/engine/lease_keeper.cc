@@ -88,8 +88,8 @@ void LeaseKeeper::run() {
   }
 }
 
-// Others may deliver what is stuck here, and whatever led to the wrong server or hangs
-// in this process is opened anew with the next registration.
+// Others may deliver what is stuck here, and connections that lead to the wrong server or hang
+// are replaced with the next registration.
 void LeaseKeeper::give_up(const std::string& why) {
   const MutexLock lock(renewal_);
   const Clock::Steady now = clock_.steady();

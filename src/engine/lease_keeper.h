@@ -22,13 +22,13 @@ class LeaseHolder {
  public:
   virtual ~LeaseHolder() = default;
 
-  // What is owned from now on, and until when no later renewal moves it. Another epoch than
-  // before: what was taken and not begun is to be dropped. No epoch: nothing is owned any more,
-  // because the lease could not be renewed in time, or was given up.
+  // What is owned from now on, and until when unless a later renewal extends it. Another epoch
+  // than before: drop what was taken and not begun. No epoch: the lease is lost, because it
+  // could not be renewed in time, or was given up.
   virtual void on_lease(const Lease& lease, Clock::Steady valid_until) = 0;
 
   // Why nothing can be delivered or acknowledged in this lease although it is renewed; empty if
-  // all is well. Whatever is owned is then given up, and sought anew.
+  // all is well. The lease is then given up, and acquired again.
   virtual std::string stalled() = 0;
 
   // Whether to seek ownership at all after it was given up.
@@ -40,7 +40,7 @@ class LeaseHolder {
 
 // One thread that renews the lease well before it ends and does what is due in
 // between. It gives up a lease in which nothing moves: the instance leaves, so that
-// others may take over, and registers anew, at first at once, then after pauses that
+// others may take over, and registers again, at first at once, then after pauses that
 // grow while it happens again. Thread-safe.
 class LeaseKeeper {
  public:

@@ -101,7 +101,7 @@ class OneShard final : public Instance {
     return as_engine_sees(instance_->held(stored, limit));
   }
 
-  // Of each shard the first so many: among those are the first so many of all.
+  // The first `limit` of each shard: the first `limit` of all are among those.
   std::vector<HeldLane> held_lanes(int /*shard*/, LaneKey after, std::size_t limit) override {
     std::map<LaneKey, HeldLane> lanes;
     for (const int shard : shards_) {
@@ -173,7 +173,7 @@ class OneShard final : public Instance {
   const std::shared_ptr<Instance> instance_;
   std::vector<int> shards_;
 
-  // Of whoever renews the lease.
+  // Of the thread that renews the lease.
   std::int64_t epoch_ = 0;
   bool whole_ = false;  // the engine has the shard, and has not given it back since
   std::vector<int> draining_;

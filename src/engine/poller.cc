@@ -22,8 +22,8 @@ constexpr std::size_t kLanesAtOnce = 1'000;
 // While lanes are blocked: how long it takes at most to notice that one was freed.
 constexpr std::chrono::milliseconds kLookForUnblocked{500};
 
-// With row claims: how many due times are remembered. What is due after these
-// is found by a sweep.
+// With row claims: how many due times are remembered. Rows due after these
+// are found by a sweep.
 constexpr std::size_t kDueTimes = 10'000;
 
 // The database is unreachable: it is asked again soon, but not in a loop.
@@ -185,7 +185,7 @@ std::string Poller::stalled() {
 }
 
 std::optional<Clock::Steady> Poller::tick() {
-  // Until it is known, whoever finds something due wakes the keeper again.
+  // Until it is known, a reader that finds something due wakes the keeper again.
   scheduled_ = Clock::Steady::max();
   const std::optional<Clock::Steady> next = do_what_is_due();
   scheduled_ = next.value_or(Clock::Steady::max());
@@ -352,8 +352,8 @@ bool Reader::round() {
     bool more = orders.unblocked && look_for_unblocked();
     if (orders.everything) intake_.recheck_blocked();
     if (recovery_.under_way() && !read_candidates()) {
-      // What is due waits for the end of the candidates, which wakes the reader; a time that has
-      // come already would have it look again and again until then.
+      // Due rows wait for the end of the candidates, which wakes the reader; a due time in the
+      // past would make it look again and again until then.
       if (orders.due) look_at_due();
       // Where nothing is under way, nobody will come back and say so.
       return intake_.active() == 0;
@@ -367,7 +367,7 @@ bool Reader::round() {
   }
 }
 
-// What was not carried out is for the next round.
+// Orders not carried out are for the next round.
 void Reader::give_back(Orders orders) {
   for (const RowRef& row : orders.unclaim) leave_behind(row);
   if (orders.due) note_due(clock_.steady());
@@ -445,8 +445,8 @@ Read Reader::of_this_epoch(Read read) {
     for (const Row& row : read.rows) leave_behind(row.ref);
   }
   throw RetryableError(
-      "this instance has registered anew since its lease began; what was read now belongs to the "
-      "next one");
+      "this instance has registered again since its lease began; the rows that it has just read "
+      "belong to the next lease");
 }
 
 bool Reader::read_ready() {
@@ -465,7 +465,7 @@ void Reader::read_everything() {
   for (const int shard : shards_) read_through_[static_cast<std::size_t>(shard)] = kEverything;
 }
 
-// What is not handed over is read again.
+// Rows not handed over are read again.
 Reader::Handed Reader::hand_over(std::vector<Row>& rows) {
   Handed result = Handed::all;
   Seq left = kEverything;
@@ -595,7 +595,7 @@ bool Reader::read_claims() {
       of_this_epoch(instance_->claim(options_.skip_recent, limited(limit, intake_.room_bytes()))));
 }
 
-// What is not handed over is given back.
+// Rows not handed over are given back.
 bool Reader::hand_over_claims(Rows read) {
   const bool any = std::any_of(read.rows.begin(), read.rows.end(), Recovery::is_candidate);
   std::vector<Row> candidates;

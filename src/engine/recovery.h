@@ -12,13 +12,13 @@
 namespace outbox::internal {
 
 // After a take-over from an owner that died: the events that it may have been delivering, the
-// poison candidates, are delivered in groups that shrink with every death (see
+// poison candidates, are delivered in groups that shrink with every crash (see
 // docs/architecture.md).
 //
 // Invariants:
 //   1. A group begins only while nothing else is in flight, and nothing else begins beside it. So
 //      if the process dies again, one of the group did it.
-//   2. A group holds events that have seen equally many deaths, as classes of group_size().
+//   2. A group holds events that have seen equally many crashes, as classes of group_size().
 //   3. From add() on the intake isolates, until end().
 //
 // Reads nothing itself: the Reader finds the candidates, and hands them to it.
@@ -29,17 +29,17 @@ class Recovery {
   Recovery(Intake& intake, int max_solo_crashes)
       : intake_(intake), max_solo_crashes_(max_solo_crashes) {}
 
-  // How many candidates are tried together at most, by the deaths that they have seen.
+  // How many candidates are tried together at most, by the crashes that they have seen.
   static std::size_t group_size(int crashes);
 
-  // With row claims: whoever claimed such a row before may have died of it. Until it has been
-  // answered for, it is isolated at every claim.
+  // With row claims: the last claimer of such a row may have died of it. Until its listener has
+  // answered, it is isolated at every claim.
   static bool is_candidate(const Row& claimed) { return claimed.reclaimed || claimed.crashes > 0; }
 
   // An event that has killed the process too often is not tried again: with its defect it is DEAD.
   Row checked_for_poison(Row row) const;
 
-  // So many more events may have killed it.
+  // This many more events may have killed it.
   void add(std::size_t candidates);
   void add_claimed(std::vector<Row> candidates);
   void end();

@@ -188,7 +188,7 @@ void TransactionState::commit() {
   run(levels_.front().after_commit, "after-commit");
 }
 
-// Of events whose insert was put off to the commit.
+// Of events whose insert was deferred to the commit.
 void TransactionState::assign_row_refs() {
   const std::vector<RowRef> rows = connection_->deferred_rows();
   auto next = rows.begin();

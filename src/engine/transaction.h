@@ -84,7 +84,7 @@ class TransactionState {
 // Thread-safe.
 class CommitHook final : public WriterHook {
  public:
-  // `wake`, which may be empty, wakes whoever reads for an engine without a poller of its own.
+  // `wake`, which may be empty, wakes the reader of an engine without a poller of its own.
   explicit CommitHook(std::shared_ptr<Engine> engine, std::function<void()> wake = {});
 
   void after_write(std::span<const Written> events) override;

@@ -200,7 +200,7 @@ std::size_t WorkQueue::in_flight() const {
 void WorkQueue::account(const Job& job, bool in) {
   std::size_t& held = load(job).held;
   const std::size_t bytes = job.row.event.payload().size();
-  // What was handed over counts for no shard any more.
+  // A job that was handed over counts for no shard any more.
   std::size_t* shard = job.epoch != kHandedOver ? &shard_held_[job.row.ref.shard] : nullptr;
   if (in) {
     ++held;
@@ -480,7 +480,7 @@ void WorkQueue::end_call(std::span<const Completion> finished, Followers& follow
     route->not_called();
   } else if (unavailable) {
     route->unavailable(now);
-    parked_.try_emplace(route);  // tick() ends the pause, whoever waits by then
+    parked_.try_emplace(route);  // tick() ends the pause, even if nothing waits by then
     followers.paused = was_closed;
   } else {
     route->answered();
@@ -577,7 +577,7 @@ std::vector<Job> WorkQueue::acked(std::span<Completion> completions, Clock::Stea
       not_ours.push_back(std::move(completion.job));
       continue;
     }
-    // Before its lane goes on: whoever reads that must find it gone. A reader in the new lease may
+    // Before its lane goes on: a reader of that must find it gone. A reader in the new lease may
     // have passed a reclaimed one.
     remove(completion.job);
     if (reclaimed) pass_over(completion.job.row.ref);
@@ -619,7 +619,7 @@ std::vector<Job> WorkQueue::acked(std::span<Completion> completions, Clock::Stea
   return not_ours;
 }
 
-// What is noted of events in flight goes with the last of them: what stays would hold up their
+// Notes on events in flight go with the last of them: any that stay would hold up their
 // lanes for ever, or fill the memory.
 void WorkQueue::check_rest() const {
   if (hot_load_.held + cold_load_.held > 0) return;

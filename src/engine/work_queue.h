@@ -45,11 +45,11 @@ struct WorkQueueOptions {
 // others for that one wait here; where they would fill the queue and others
 // listen as well, they are postponed in the store instead.
 //
-// Capacity is taken when an event is admitted and given back when its update has
+// Capacity is taken when an event is admitted and given back when its update is
 // acked, so that it bounds everything that a crash could deliver twice.
 //
-// What is in flight changes with the lanes, in one step: see InFlight. So a lease may begin and end
-// at any moment, and whoever reads in it meets a row, or finds its lane waiting.
+// The in-flight set changes with the lanes, in one step: see InFlight. So a lease may begin and end
+// at any moment, and a reader in it meets a row, or finds its lane waiting.
 //
 // The queue also decides when a worker reads the store instead: the one that
 // finds nothing to do becomes the reader and keeps the first event it finds.
@@ -244,11 +244,11 @@ class WorkQueue {
   // wait; nobody else waits for it from now on.
   void hangs(std::span<const Job> call);
 
-  // How many are in flight, without what hangs, so many whose updates are refused, and what stands
-  // behind them in their lanes.
+  // How many are in flight, without those that hang, `refused` ones (whose updates are refused),
+  // and those behind them in their lanes.
   std::size_t active(std::size_t refused = 0) const;
 
-  // Removes what has not begun of a shard that is being given up, but for candidates.
+  // Removes what has not begun of a shard that is being drained, but for candidates.
   std::vector<Job> shed(int shard);
 
   // A job that hangs is to be postponed in the store, so that the next owner of its
@@ -261,8 +261,8 @@ class WorkQueue {
   // Whether nothing of a shard is in flight, but for what was handed over.
   bool shard_idle(int shard) const;
 
-  // The shard, if it is idle, is not ours any more. What was handed over is not updated when
-  // it returns; should the shard come back before that, its lane waits for it; see reclaim().
+  // The shard, if it is idle, is not ours any more. Jobs handed over are not updated when their
+  // calls return; if the shard comes back before that, their lanes wait; see reclaim().
   bool forget_shard(int shard);
 
   // Whether there is work that no worker has begun.

@@ -42,12 +42,12 @@ bool WorkQueue::reclaim(Job& job) {
   MutexLock lock(mutex_);
   const bool reclaimed = job.epoch != epoch_ && job.epoch != kHandedOver && job.lane != kNoLane;
   Lane* lane = reclaimed ? lanes_.find(job.lane) : nullptr;
-  // Also in a shard that is being given up, and may be ours for good after all.
+  // Also in a shard that is being drained: it may stay ours after all.
   if (lane == nullptr || !lane->frozen()) return false;
   // First, so that the lane stays.
   lane->hold_submitted();
   if (lane->was_held(job)) lane->held_row_read();
-  // What was in the queue before it has been dropped: it is read again first.
+  // Jobs queued before it have been dropped: they are read again first.
   lane->read_after(job.row.ref.seq);
   check_in(job);
   job.epoch = epoch_;
@@ -55,7 +55,7 @@ bool WorkQueue::reclaim(Job& job) {
   return true;
 }
 
-// Its shard may be ours again, and its lane wait for it: whoever reads that meets it.
+// Its shard may be ours again, and its lane wait for it: a read of the lane meets it.
 void WorkQueue::let_go(const Job& job) {
   MutexLock lock(mutex_);
   remove(job);
@@ -150,7 +150,7 @@ bool WorkQueue::begin_hand_over(const Job& job) {
   MutexLock lock(mutex_);
   if (!in_flight_.begin_hand_over(job.row.event.id())) return false;
   if (job.lane == kNoLane) return true;
-  // Should the shard be ours for good after all, nothing may pass it.
+  // If the shard stays ours after all, nothing may pass it.
   Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
   lane.await_ack();
   lane.hold();

@@ -294,7 +294,7 @@ void Workers::deliver(Worker& worker, std::vector<Job>& jobs) {
     worker.decisions.push_back(std::move(decision));
   }
   {
-    // Before the jobs are moved away: whoever watches over this call looks at them.
+    // Before the jobs are moved away: the thread that watches this call looks at them.
     MutexLock lock(worker.mutex);
     worker.call.event.reset();
   }
@@ -405,8 +405,8 @@ void Workers::settle(Worker& worker, WorkQueue::Followers followers) {
     }
   }
   if (followers.stale > 0) engine_.count(Counter::stale_updates, followers.stale);
-  // Before the update of their head can land, after which the lane is read again: whoever is
-  // still in flight then is skipped, and never looked for again.
+  // Before the update of their head can be acknowledged, after which the lane is read again: an
+  // event still in flight then is skipped, and never looked for again.
   for (const Job& job : followers.dropped) engine_.release(job);
   completer_.submit(std::move(updates));
   for (Job& job : followers.held) engine_.hold(std::move(job));
@@ -469,8 +469,8 @@ Decision Workers::decide(const Job& job, const Outcome& outcome) const {
         // other listeners waiting for the end of its group.
         wait(StatusUpdate::Kind::defer, options_.breaker.pause);
       } else if (job.unsaved_progress) {
-        // Whoever delivers it next is to know which handlers have it; perhaps that is somebody
-        // else. It comes back at once, and waits for its listener in memory.
+        // The next delivery, perhaps by another instance, is to know which handlers have it. It
+        // comes back at once, and waits for its listener in memory.
         wait(StatusUpdate::Kind::defer, std::chrono::milliseconds::zero());
       } else {
         result.kind = Kind::again;
@@ -569,8 +569,8 @@ void Workers::hand_over_hung(std::optional<int> shard, std::int64_t epoch) {
     for (std::size_t i = 0; i < worker->call.jobs->size(); ++i) {
       const Job& job = (*worker->call.jobs)[i];
       if ((shard && job.row.ref.shard != *shard) || !queue_.begin_hand_over(job)) continue;
-      // In the present epoch: it may be a reclaimed one whose shard is ours again. (What the
-      // call changes in its job, its progress, is not to be touched here.)
+      // In the present epoch: it may be a reclaimed one whose shard is ours again. (The job's
+      // progress, which the call changes, is not to be touched here.)
       Completion completion{.job = {.row = {.ref = job.row.ref, .event = job.row.event},
                                     .lane = job.lane,
                                     .epoch = epoch},

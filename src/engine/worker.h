@@ -114,8 +114,8 @@ class Workers {
   // Reports those that have just passed the limit: true if there are any. When the next one will.
   bool report_hung(std::optional<Clock::Steady>& next);
 
-  // Postpones events whose call hangs, by as long as it has taken so far: whoever owns their shard
-  // next holds them and their aggregates for that time. The call goes on.
+  // Postpones events whose call hangs, by as long as it has taken so far: the next owner of their
+  // shard holds them and their aggregates for that time. The call goes on.
   void hand_over_hung(std::optional<int> shard, std::int64_t epoch);
 
   // Whether all have been inside a call that hangs, for so much longer than allowed.

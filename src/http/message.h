@@ -108,7 +108,7 @@ using Handler = std::function<Response(const Request&)>;
 class Routes {
  public:
   // The path is compared as it is, without its query. Throws MisuseError if the
-  // pair is taken, or an argument makes no sense.
+  // pair is taken, or an argument is invalid.
   Routes& add(const std::string& method, const std::string& path, Handler handler);
 
   // Calls the handler of the request; one for GET answers HEAD as well. 404 for a

@@ -38,7 +38,7 @@ constexpr std::size_t kReadBytes = 4'096;
 // How long a client whose request was not read to its end may go on sending. If we
 // closed at once, the reset would take our answer with it.
 constexpr milliseconds kLinger{2'000};
-// So many connections above the limit are told so; the rest wait in the backlog.
+// This many connections above the limit are told so; the rest wait in the backlog.
 constexpr std::size_t kMaxRefused = 32;
 constexpr milliseconds kAcceptPause{100};
 
@@ -306,7 +306,7 @@ class Connection final : public std::enable_shared_from_this<Connection> {
     // Weak, so that an ended connection is gone at once.
     timer_.async_wait([weak = weak_from_this()](error_code error) {
       const auto self = weak.lock();
-      // It may have been set anew when this was queued already.
+      // It may have been set again when this was queued already.
       if (error || !self || self->timer_.expiry() > steady_clock::now()) return;
       self->expire();
     });

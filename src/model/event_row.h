@@ -112,7 +112,7 @@ struct RowColumns {
   bool is_json = true;
   std::string_view payload{};
 
-  Time read_at{};        // by the clock that available_at is judged by
+  Time read_at{};        // by the clock that available_at is compared with
   std::string defect{};  // what the store itself could not read; see add_defect()
 };
 
@@ -155,7 +155,7 @@ enum RowColumn {
   kLightColumns,
 };
 
-// Up to so many bytes a payload comes with its row; the statements spell it out.
+// Payloads up to this many bytes come with their rows; the statements spell it out.
 inline constexpr std::size_t kInlinePayload = 8'192;
 
 // `Result` is the store's own. Contents that cannot be decoded make a defect, never an

@@ -65,7 +65,7 @@ class OwnedShards {
 // not ready, in a read that began after the row's transaction had ended.
 //
 // A row takes its seq when it is inserted and becomes visible when its transaction
-// commits, perhaps much later. What is *settled* is therefore learnt in two steps:
+// commits, perhaps much later. Which numbers are *settled* is found out in two steps:
 // first the last number that was given out, then the transactions that hold the
 // writers' lock on the table. A writer that got a number up to that one holds the
 // lock, or has ended. When all of those have ended, a read that begins afterwards

@@ -203,7 +203,7 @@ Answer HttpPost::post(const std::string& body, const std::function<Deadline()>& 
   if (*result != CURLE_OK) {
     const std::string_view detail(handles_->error.data());
     answer.error = printable(detail.empty() ? curl_easy_strerror(*result) : detail);
-    answer.away = may_pass(*result);
+    answer.unreachable = may_pass(*result);
     return answer;
   }
   long status = 0;

@@ -14,10 +14,10 @@ using Deadline = std::chrono::steady_clock::time_point;
 
 // What came of a request.
 struct Answer {
-  int status = 0;       // of HTTP; 0: none came
-  std::string body{};   // its beginning
-  std::string error{};  // why none came
-  bool away = false;    // none came, and one may come later
+  int status = 0;            // of HTTP; 0: none came
+  std::string body{};        // its beginning
+  std::string error{};       // why none came
+  bool unreachable = false;  // none came, and one may come later
   std::optional<std::chrono::seconds> retry_after{};
 };
 

@@ -91,7 +91,7 @@ class TestServer {
     return servers_.size();
   }
 
-  // Whether so many requests came before the deadline passed.
+  // Whether that many requests came before the deadline passed.
   bool wait_for(std::size_t requests,
                 std::chrono::milliseconds deadline = std::chrono::seconds{20}) {
     std::unique_lock lock(mutex_);

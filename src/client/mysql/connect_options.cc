@@ -116,7 +116,7 @@ void parse_option(Settings& settings, std::optional<SslMode>& ssl_mode, std::str
   }
 }
 
-// Who names a CA wants the server judged by it, and not only if somebody thinks of
+// A named CA means that the server is to be verified with it, not only if somebody thinks of
 // ssl_mode as well.
 SslMode choose_ssl_mode(const std::optional<SslMode>& wanted, const Settings& settings) {
   const bool has_ca = settings.files_and_lists.contains("ssl_ca") ||

@@ -33,7 +33,7 @@ enum class SslMode {
 //   socket                                   a Unix socket, in place of the hosts
 //   ssl_mode                                 see SslMode; `preferred`, or
 //                                            `verify_identity` if there is a CA
-//   ssl_ca, ssl_capath, ssl_crl              what the server's certificate is judged by
+//   ssl_ca, ssl_capath, ssl_crl              what the server's certificate is verified with
 //   ssl_cert, ssl_key                        the client's own
 //   ssl_cipher, tls_version                  lists of what is allowed
 //   connect_timeout                          in seconds; 10

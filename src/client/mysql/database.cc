@@ -32,8 +32,8 @@ void run(MYSQL* connection, const std::string& text, const std::string& where) {
   }
 }
 
-// A lock that is waited for must not outlast the statement's limit: who gives up then is told
-// of the lock, and keeps the connection. MySQL ends such waits up to a second late.
+// A wait for a lock must end before the statement's limit: then the caller gets the lock's error,
+// and keeps the connection. MySQL ends such waits up to a second late.
 std::string lock_wait_below(seconds limit, bool is_mariadb) {
   return std::to_string(std::max<seconds::rep>(limit.count() - (is_mariadb ? 1 : 2), 1));
 }
@@ -82,7 +82,7 @@ std::string engine_settings(const Facts& facts, bool is_mariadb, std::optional<s
     }
   }
   // Reads wait for what was committed before on any node: an event must not be read again
-  // on one that has not heard yet that it was marked.
+  // on a node that does not have its status update yet.
   if (facts.is_galera()) set("wsrep_sync_wait", "1");
   const std::string wait =
       limit ? lock_wait_below(*limit, is_mariadb) : std::to_string(kLockLimit.count());
@@ -184,7 +184,7 @@ bool Database::ensure_connected() {
 void Database::set_up() {
   if (registration_ != nullptr && registration_->is_elsewhere(link_.facts.server())) {
     throw RetryableError("this is not the server that the instance is registered at (" +
-                         context_->description + "): it registers anew with its next renewal");
+                         context_->description + "): it registers again with its next renewal");
   }
   std::string settings;
   const auto set = [&](const std::string& name, std::chrono::seconds value) {

@@ -80,7 +80,7 @@ struct DatabaseContext : ConnectionContext {
 void check_version(bool is_mariadb, std::string_view version, unsigned long number,
                    const std::string& where);
 
-// A connection that is made when it is first needed, and made anew when it was lost.
+// A connection that is made when it is first needed, and reconnects when it was lost.
 // Used by one thread at a time. A child made by fork() may destroy it.
 class Database {
  public:
@@ -95,11 +95,11 @@ class Database {
   // See DatabaseContext::connect(); holds for all connections to come.
   void limit_calls(std::chrono::milliseconds limit) { limit_ = limit; }
 
-  // A statement that waited so long for a lock fails; without it, a little before the
+  // A statement that waits longer for a lock fails; without it, a little before the
   // call would. Holds for all connections to come.
   void limit_locks(std::chrono::seconds limit) { lock_limit_ = limit; }
 
-  // The server closes a connection that was idle for so long, in whole seconds: one that
+  // The server closes a connection that was idle for this long, in whole seconds: one that
   // was stopped in the middle of a transaction does not keep its locks. Holds for all
   // connections to come.
   void limit_idle(std::chrono::milliseconds limit) { idle_limit_ = limit; }
@@ -108,7 +108,7 @@ class Database {
   void stay_young() { stays_young_ = true; }
 
   // The same, and it must lead to the server that the instance is registered at: else it
-  // fails with RetryableError, until that has registered anew. The registration must
+  // fails with RetryableError, until that has registered again. The registration must
   // outlive this.
   void belong_to(const Registration& registration) {
     stay_young();

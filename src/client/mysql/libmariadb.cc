@@ -251,8 +251,8 @@ std::string described(const Failure& failure, std::string_view doing, std::strin
 }
 
 // The number is that of everything which goes wrong with TLS, also of a connection that
-// was lost meanwhile. What will fail again however often it is tried is told by its
-// text, which depends on the TLS library: a guess on the safe side.
+// was lost meanwhile. Only the text tells permanent failures from others, and it
+// depends on the TLS library: a guess on the safe side.
 bool is_refused_certificate(const Failure& failure) {
   static constexpr std::array<std::string_view, 5> kForGood{
       "certificate", "Certificate", "Validation", "required", "No such file"};
@@ -311,7 +311,7 @@ void throw_failure(const Failure& failure, std::string_view doing, std::string_v
   std::string message = described(failure, doing, where);
   const bool fits = whose != Whose::users || !meaning.ours_only;
   if (meaning.hint != nullptr && fits) message.append("; ").append(meaning.hint);
-  // Without the library's tables the database cannot be used as it is, whoever finds out.
+  // Without the library's tables the database cannot be used as it is, whatever the statement.
   const bool ours_missing =
       whose == Whose::users_on_our_tables && meaning.ours_only && meaning.kind == Kind::permanent;
   const bool by_server = !came_from_client(failure.number) && !failure.lost_connection();

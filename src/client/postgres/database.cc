@@ -193,9 +193,9 @@ void Database::check_history() {
   if (registration_ == nullptr || !context_->tells_history) return;
   const std::string history(session_->run(kTimeline).text(0, 0));
   if (history.empty() || !registration_->is_elsewhere(history)) return;
-  throw RetryableError("this server has another past (timeline " + history +
+  throw RetryableError("this server has another history (timeline " + history +
                        ") than the one that the instance is registered at (" +
-                       context_->description + "): it registers anew with its next renewal");
+                       context_->description + "): it registers again with its next renewal");
 }
 
 bool Database::outdated() const {

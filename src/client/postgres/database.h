@@ -73,8 +73,8 @@ struct DatabaseContext : ConnectionContext {
   mutable Reconnection reconnection{};
   mutable Canceller canceller{};
 
-  // How many times an instance has begun anew. Connections that are older may lead to a
-  // server that is not the one any more where it is registered now.
+  // How many times an instance has started over. Connections that are older may lead to
+  // another server than the one where it is registered now.
   mutable std::atomic<std::uint64_t> new_starts{0};
 
   // Whether the server tells which timeline it is on, as the last instance that asked knows.
@@ -84,7 +84,7 @@ struct DatabaseContext : ConnectionContext {
   ConnectionHandle connect(Use use) const;
 };
 
-// A connection that is made when it is first needed, and made anew when it was lost.
+// A connection that is made when it is first needed, and reconnects when it was lost.
 // Used by one thread at a time. A child made by fork() may destroy it.
 class Database {
  public:
@@ -107,7 +107,7 @@ class Database {
   // sooner. See session_settings().
   void go_by_index_alone() { by_index_alone_ = true; }
 
-  // Connections to a server with another past than the registration's are refused.
+  // Connections to a server with another history than the registration's are refused.
   void hold_to(const Registration& registration) { registration_ = &registration; }
 
   // Called with every connection to come, before anything is done on it.
@@ -131,8 +131,8 @@ class Database {
   // Whether there is no connection, or one that is known to be of no use any more.
   bool lost() const { return !session_ || session_->broken(); }
 
-  // Whether the connection may lead to another server than is meant: an instance has begun
-  // anew since it was made, or the server has refused to write.
+  // Whether the connection may lead to another server than is meant: an instance has started
+  // over since it was made, or the server has refused to write.
   bool outdated() const;
 
   // Whether there is a connection that the server has not closed, as far as can be

@@ -147,7 +147,7 @@ void throw_failure(PGconn* connection, const PGresult* result, std::string_view 
   const ErrorClass meaning = meaning_of(state);
   const bool fits = whose != Whose::users || !meaning.ours_only;
   if (meaning.hint != nullptr && fits) message.append("; ").append(meaning.hint);
-  // Without the library's tables the database cannot be used as it is, whoever finds out.
+  // Without the library's tables the database cannot be used as it is, whatever the statement.
   const bool ours_missing =
       whose == Whose::users_on_our_tables && meaning.ours_only && meaning.kind == Kind::permanent;
   if (whose != Whose::ours && meaning.kind != Kind::retryable && !ours_missing &&
@@ -161,9 +161,9 @@ void throw_not_connected(PGconn* connection, std::string_view where) {
   const std::string reason = message_of(connection, nullptr);
   std::string message = "cannot connect (";
   message.append(where).append("): ").append(reason);
-  // There is no SQLSTATE for a connection that failed. What will fail again
-  // however often it is tried is told by its text, which libpq and the server
-  // translate by the locale, so this is a guess on the safe side: the others are
+  // There is no SQLSTATE for a connection that failed. Only the text tells
+  // permanent failures from others, and libpq and the server translate it by
+  // the locale, so this is a guess on the safe side: the others are
   // tried again.
   static constexpr std::array<std::string_view, 7> kForGood{
       "password authentication failed", "no password supplied", "no pg_hba.conf entry",

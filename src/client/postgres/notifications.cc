@@ -164,7 +164,7 @@ class CommitWatch final : public Watch {
     while (true) {
       try {
         listening_.ensure_connected();
-        // Any call may have made the connection anew, and a new one does not listen.
+        // Any call may have reconnected, and a new connection does not listen.
         if (listening_.connections() != listened_on_) {
           listen();
           heard_ = steady_clock::now();

@@ -67,7 +67,7 @@ Session::Unblocked::Unblocked(const Session& session)
       switched_(session.limit_ && PQisnonblocking(session.connection_) == 0 &&
                 PQsetnonblocking(session.connection_, 1) == 0) {}
 
-// What is left to send on a connection that was given up is never sent: closing it must not
+// Data left to send on a connection that was given up is never sent: closing it must not
 // wait for that either.
 Session::Unblocked::~Unblocked() {
   if (switched_ && !session_.broken()) PQsetnonblocking(session_.connection_, 0);
@@ -140,7 +140,7 @@ void Session::wait_for_input(std::string_view purpose) {
       // Whatever comes late on this connection must not pass for another answer.
       const std::string message = "cannot " + std::string(purpose) + " (" + context_->where() +
                                   "): no answer within " + std::to_string(limit_->count()) +
-                                  " ms; the connection is given up and made anew";
+                                  " ms; the connection is closed, and the next call reconnects";
       given_up_ = true;
       throw RetryableError(message);
     }

@@ -108,7 +108,7 @@ class Session {
     std::vector<Oid> types;
     std::string name{};  // empty: not prepared yet
     // It has failed since it was prepared. Its values' types are those of then; if a
-    // column has changed, only preparing it anew helps.
+    // column has changed, only preparing it again helps.
     bool doubtful = false;
   };
 

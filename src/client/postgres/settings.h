@@ -13,7 +13,7 @@ namespace outbox::postgres {
 // library's own.
 enum class Use : std::uint8_t { users, operators, engine };
 
-// What the server itself puts an end to, should nobody be there any more to do so.
+// Limits by which the server itself ends a call or a wait whose client is gone.
 struct Limits {
   std::optional<std::chrono::milliseconds> call{};  // how long the caller waits
   std::optional<std::chrono::milliseconds> lock{};  // by default most of that

@@ -22,7 +22,7 @@ namespace {
 using std::chrono::milliseconds;
 using SteadyClock = std::chrono::steady_clock;
 
-// A collector that stays away is worth a line a minute, not one a batch.
+// A collector that stays unreachable is worth a line a minute, not one a batch.
 constexpr std::chrono::minutes kBetweenWarnings{1};
 
 void check_positive(milliseconds value, const char* name) {
@@ -144,7 +144,7 @@ class Exporter::Impl {
       try {
         result = send(batch);
       } catch (const std::exception& error) {
-        warn("was not asked to take", std::to_string(batch.size()) + " spans", error.what());
+        warn("did not get", std::to_string(batch.size()) + " spans", error.what());
       }
       finish(batch.size(), result);
       report_drops();
@@ -198,13 +198,13 @@ class Exporter::Impl {
         if (rejected > 0) warn("refused", std::to_string(rejected) + " spans of a batch", "");
         return {.failed = rejected};
       }
-      if (!answer.away && !overloaded(answer.status)) {
+      if (!answer.unreachable && !overloaded(answer.status)) {
         warn("refused", std::to_string(batch.size()) + " spans", describe(answer));
         return lost;
       }
       if (SteadyClock::now() >= close_by()) return {.failed = batch.size(), .cut_off = true};
       if (SteadyClock::now() >= give_up) {
-        warn("stayed away and lost", std::to_string(batch.size()) + " spans", describe(answer));
+        warn("stayed unreachable; lost", std::to_string(batch.size()) + " spans", describe(answer));
         return lost;
       }
       warn("is unreachable; spans wait, and are dropped when there are more than",

@@ -21,19 +21,19 @@ const char* help_of(Counter counter) {
     case Counter::cold_enqueued:
       return "Events that the reader found in the table.";
     case Counter::success:
-      return "Events that were marked DONE.";
+      return "Events that became DONE.";
     case Counter::failure:
       return "Attempts that failed and will be repeated.";
     case Counter::deferred:
-      return "Deliveries that were put off without spending an attempt.";
+      return "Deliveries that were deferred without spending an attempt.";
     case Counter::dead:
-      return "Events that were marked DEAD.";
+      return "Events that became DEAD.";
     case Counter::stale_updates:
-      return "Updates that came after the ownership was lost and changed nothing.";
+      return "Status updates that came after the lease was lost and changed nothing.";
     case Counter::hung_calls:
       return "Calls of listeners that passed their time limit.";
     case Counter::unroutable:
-      return "Events that were put off because no listener here is for them.";
+      return "Events that were deferred because this instance has no listener for them.";
   }
   return "";
 }
@@ -45,7 +45,7 @@ const char* help_of(Gauge gauge) {
     case Gauge::cold_depth:
       return "Events in the cold queue.";
     case Gauge::in_flight:
-      return "Events that are taken from the table and not yet marked.";
+      return "Events that are taken from the table and not yet acknowledged.";
     case Gauge::pending:
       return "Events in the table that are neither DONE nor DEAD.";
     case Gauge::dead_events:

@@ -71,7 +71,7 @@ TEST(PrometheusTest, CountsSetsAndObserves) {
   metrics->observe(Timing::commit_to_done, -5s);  // the clock was set back
   const std::string text = registry.text();
   EXPECT_EQ(count(text, "# TYPE outbox_success_total counter"), 1u);
-  EXPECT_EQ(count(text, "# HELP outbox_success_total Events that were marked DONE."), 1u);
+  EXPECT_EQ(count(text, "# HELP outbox_success_total Events that became DONE."), 1u);
   EXPECT_EQ(count(text, "outbox_success_total 42"), 1u) << text;
   EXPECT_EQ(count(text, "outbox_pending 7"), 1u);
   EXPECT_EQ(count(text, "# TYPE outbox_listener_duration_seconds histogram"), 1u);
