@@ -23,7 +23,7 @@
 
 namespace outbox {
 
-// Ownership, reading and marking on a connection each, because the three may run at
+// Ownership, reading and updating on a connection each, because the three may run at
 // the same time; each of them from one thread at a time. Destroying it without leave()
 // counts as its death. `Parts` names the classes of a store that do the work.
 template <class Parts>
@@ -74,17 +74,17 @@ class ServerInstance : public Instance {
         reading_(config),
         reader_(reading_, generations_, options_.total_order),
         claims_(reading_, owner_, options_.lock_timeout),
-        marking_(config),
-        updates_(marking_, owner_, options_.row_claims) {
+        updating_(config),
+        updates_(updating_, owner_, options_.row_claims) {
     reading_.limit_calls(kCallLimit);
-    marking_.limit_calls(kCallLimit);
+    updating_.limit_calls(kCallLimit);
   }
 
   // For what a store asks of its connections besides.
   const InstanceOptions& options() const { return options_; }
   typename Parts::Ownership& ownership() { return ownership_; }
   typename Parts::Database& reading() { return reading_; }
-  typename Parts::Database& marking() { return marking_; }
+  typename Parts::Database& updating() { return updating_; }
 
  private:
   // A read or update that takes longer has met a server that hangs.
@@ -101,7 +101,7 @@ class ServerInstance : public Instance {
   typename Parts::Reader reader_;
   typename Parts::Claims claims_;
 
-  typename Parts::Database marking_;
+  typename Parts::Database updating_;
   typename Parts::Updates updates_;
 };
 

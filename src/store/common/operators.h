@@ -56,7 +56,7 @@ class BulkStep {
 
   const std::vector<Key>& keys() const { return keys_; }
 
-  // What the step comes to if it changed so many of them.
+  // What the step comes to if it changed this many of them.
   Changed changed(std::int64_t rows) {
     changed_.rows = rows;
     return changed_;

@@ -22,7 +22,7 @@ inline void check_not_negative(std::chrono::milliseconds duration, const std::st
 }
 
 // Throws MisuseError unless a pool can be made with these. `store`: the namespace of the
-// options; `why_limited`: completes "so many connections are allowed, because ...".
+// options; `why_limited`: completes "at most N are allowed, because ...".
 inline void check_pool_options(std::size_t connections, std::chrono::milliseconds wait_timeout,
                                const std::string& store, std::string_view why_limited) {
   constexpr std::size_t kMostConnections = 10'000;

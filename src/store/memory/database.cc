@@ -138,8 +138,8 @@ Lease Members::renew(MemberId id, const InstanceOptions& options, Time now) {
     }
   }
 
-  const bool stands_by = lease.shards.empty() && lease.draining.empty();
-  lease.epoch = stands_by ? 0 : me.epoch;
+  const bool standby = lease.shards.empty() && lease.draining.empty();
+  lease.epoch = standby ? 0 : me.epoch;
   return lease;
 }
 

@@ -28,10 +28,10 @@ namespace outbox::memory {
 // Names an instance; never given twice. 0 is nobody.
 using MemberId = std::int64_t;
 
-// The instances that live, and the shards that they lease: what a database
+// The live instances, and the shards that they lease: what a database
 // server keeps in outbox_instance and outbox_shard. There is no leader: each
-// renewal evicts the dead, gives up what exceeds its own share and takes what
-// is free up to it, and that settles within a few rounds.
+// renewal evicts the dead, drains shards beyond its own share and takes free
+// ones up to it, and that settles within a few rounds.
 //
 // Not thread-safe; the store's mutex guards it.
 class Members {
@@ -40,8 +40,8 @@ class Members {
 
   MemberId new_id() { return ++last_id_; }
 
-  // What is given out from now on is above what another server may have given out that had the
-  // same past.
+  // Numbers from now on are above those that another server with the same history may have
+  // given out.
   void begin_new_history() {
     last_id_ += kHistory;
     last_epoch_ += kHistory;
@@ -58,7 +58,7 @@ class Members {
   // evicts them.
   std::vector<outbox::Member> list(Time now) const;
 
-  // A member that was declared dead is gone until it registers anew, with a
+  // A member that was declared dead is gone until it registers again, with a
   // greater epoch; so to be here is to have a valid epoch.
   bool holds(MemberId id, std::int64_t epoch) const {
     const auto member = live_.find(id);
@@ -88,7 +88,7 @@ class Members {
     MemberId owner = 0;
     bool draining = false;
 
-    // The last owner died with so many events in its hands.
+    // This many events may have been in flight when the last owner died.
     std::optional<std::size_t> candidates{};
   };
 
@@ -103,7 +103,7 @@ class Members {
   std::vector<Shard> shards_;
 };
 
-// Lets so many in at a time, in the order in which they came; one that finds a
+// Lets in `places` at a time, in the order in which they came; one that finds a
 // place free still waits behind those who came before. Thread-safe.
 class FairGate {
  public:

@@ -18,7 +18,7 @@ namespace {
 
 // From here on the table is that of the URL's database, whatever the default database of a
 // connection is, and who may change it.
-void settle(StoreConfig& config, Database& first) {
+void fix_table(StoreConfig& config, Database& first) {
   if (config.table.schema.empty()) {
     const Result name = first.session().run_text("SELECT DATABASE()", "read the database's name");
     // A connection with another character set would take more than ASCII for another name.
@@ -39,7 +39,7 @@ std::shared_ptr<Store> open(const std::string& url, Options options) {
   {
     Database first(config);
     ensure_schema(first, migrate);
-    settle(*config, first);
+    fix_table(*config, first);
   }
   return std::make_shared<MysqlStore>(config);
 }
@@ -75,10 +75,10 @@ constexpr std::chrono::seconds kUpdatesLockLimit{1};
 MysqlInstance::MysqlInstance(const StoreConfigPtr& config, InstanceOptions options)
     : ServerInstance(config, std::move(options)) {
   reading().belong_to(ownership().registration());
-  marking().belong_to(ownership().registration());
+  updating().belong_to(ownership().registration());
   reading().limit_idle(this->options().lease);
-  marking().limit_idle(this->options().lease);
-  marking().limit_locks(kUpdatesLockLimit);
+  updating().limit_idle(this->options().lease);
+  updating().limit_locks(kUpdatesLockLimit);
 }
 
 MysqlStore::MysqlStore(const StoreConfigPtr& config)

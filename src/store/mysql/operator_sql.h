@@ -129,7 +129,7 @@ inline constexpr SqlTemplate kBlocked{"look for lanes that are blocked", R"sql(
 SELECT shard, hold FROM {by_number} WHERE seq IN (?) AND status = 3 AND hold > 0 FOR UPDATE
 )sql"};
 
-inline constexpr SqlTemplate kNoteUnblocked{"note which lanes are free again", R"sql(
+inline constexpr SqlTemplate kNoteUnblocked{"note unblocked lanes", R"sql(
 INSERT INTO {unblocked} (shard, lane) VALUES {?lanes}
 )sql"};
 

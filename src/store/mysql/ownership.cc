@@ -118,7 +118,7 @@ Ownership::Ownership(StoreConfigPtr config, const InstanceOptions& options, std:
 Lease Ownership::renew() {
   State state;
   try {
-    // An instance that is no longer registered was considered dead: it registers anew, with
+    // An instance that is no longer registered was considered dead: it registers again, with
     // another epoch.
     if (epoch_ != 0 && !beat()) forget();
     if (epoch_ != 0) {
@@ -240,7 +240,7 @@ Ownership::State Ownership::settle() {
         } else if (session.run(sql::kLives, epoch_, registered_name_).rows() == 0) {
           throw RetryableError("this instance is not registered any more (" +
                                config_of(database_).description +
-                               "): it registers anew with its next renewal");
+                               "): it registers again with its next renewal");
         }
         state.peers = peers_in(session.run(sql::kInstances));
         evict_expired(session, state);
@@ -261,11 +261,11 @@ void Ownership::enroll(Session& session) {
   if (known.rows() > 0) {
     epoch_ = known.integer(0, 0);
   } else {
-    register_anew(session);
+    register_as_new(session);
   }
 }
 
-void Ownership::register_anew(Session& session) {
+void Ownership::register_as_new(Session& session) {
   const std::int64_t next = session.run(sql::kNextEpoch).insert_id();
   session.run(sql::kEvict, next);
   epoch_ = std::max({next, session.run(sql::kLowestEpoch).integer(0, 0), highest_epoch_ + 1});
@@ -277,7 +277,7 @@ void Ownership::register_anew(Session& session) {
 void Ownership::evict_expired(Session& session, State& state) {
   std::erase_if(state.peers, [&](const Peer& peer) {
     if (!is_dead(peer)) return false;
-    // Of one that only looks dead somebody may have heard since.
+    // One that only looks dead may have renewed its lease since.
     const bool certain = !peer.expired || failed_;
     const Result evicted = session.run(certain ? sql::kEvict : sql::kEvictExpired, peer.epoch);
     if (evicted.changed() == 0) return false;
@@ -326,8 +326,8 @@ Lease Ownership::lease_of(const State& state) {
     }
   }
   owned_.set(lease);
-  const bool stands_by = lease.shards.empty() && lease.draining.empty();
-  lease.epoch = stands_by ? 0 : epoch_;
+  const bool standby = lease.shards.empty() && lease.draining.empty();
+  lease.epoch = standby ? 0 : epoch_;
   return lease;
 }
 

@@ -19,12 +19,12 @@
 
 namespace outbox::mysql {
 
-// One that lives, or is taken to.
+// An instance that is alive, or not yet known to be dead.
 struct Peer {
   std::int64_t epoch = 0;
   bool expired = false;  // its lease
   std::int64_t capacity = 0;
-  bool exclusive = false;  // wants all shards or none
+  bool exclusive = false;  // all shards or none
   bool claims = false;     // claims rows instead of shards
   std::string host{};
   std::int64_t pid = 0;
@@ -54,11 +54,11 @@ std::size_t share_of(std::int64_t epoch, const std::vector<Peer>& peers);
 
 Changes changes_for(std::int64_t epoch, std::size_t share, const std::vector<Shard>& shards);
 
-// The instances that live, and the shards that they lease. There is no leader: each
+// The live instances, and the shards that they lease. There is no leader: each
 // renewal evicts the dead, gives up what exceeds its own share and takes what is free
 // up to it, and that settles within a few rounds. With row claims there is nothing to
 // share: those instances only register, which keeps out one that would read all rows
-// as its own, and stand by while there is such a one.
+// as its own, and are standbys while there is such a one.
 //
 // A renewal that finds everything as it should be changes nothing but its own beat, by
 // one statement. Changes are made in turns: in a transaction that locks all shards first.
@@ -66,7 +66,7 @@ Changes changes_for(std::int64_t epoch, std::size_t share, const std::vector<Sha
 // their beats, until the server gives its connection up; see Database::limit_idle().
 //
 // A renewal that finds another history of the database than the one it has registered in
-// ends the epoch: what was read may name other events now.
+// ends the epoch: rows that were read may be other events now.
 //
 // Used by one thread at a time.
 class Ownership {
@@ -99,7 +99,7 @@ class Ownership {
   template <class Change>
   bool if_possible(const Change& change);
   void enroll(Session& session);
-  void register_anew(Session& session);
+  void register_as_new(Session& session);
   void note_registration(const State& state);
   void evict_expired(Session& session, State& state);
   void apply(Session& session, const Changes& changes, State& state) const;

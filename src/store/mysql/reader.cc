@@ -93,7 +93,7 @@ Rows Reader::ready(std::span<const int> shards, std::size_t /*in_flight*/, const
   return result;
 }
 
-// The first so many.
+// The first `limit`.
 std::vector<Seq> Reader::settled(std::size_t limit) const {
   std::vector<Seq> seqs;
   for (const Found& row : ahead_) {
@@ -129,7 +129,7 @@ void Reader::forget_other_connections() {
   if (std::exchange(found_by_, database_.connections()) != database_.connections()) rewind(0);
 }
 
-// Of shards that are not owned any more, or are owned anew.
+// Of shards that are not owned any more, or were acquired again.
 void Reader::forget_what_was_lost(std::span<const int> shards) {
   PerShard<bool> kept{};
   for (const int shard : shards) {

@@ -111,7 +111,7 @@ SELECT {light} FROM ({?numbers} ORDER BY number LIMIT ?) AS lane STRAIGHT_JOIN {
 )sql"};
 
 // The first row of the next lane.
-inline constexpr Sql kNextLane{"read the lanes that wait", R"sql(
+inline constexpr Sql kNextLane{"read held lanes", R"sql(
 SELECT hold, seq, status, available_at, utc_timestamp(6) FROM {table} FORCE INDEX (by_hold)
 WHERE shard = ? AND hold > ? AND status IN (0, 2, 3) ORDER BY hold, seq LIMIT 1
 )sql"};
@@ -145,16 +145,16 @@ inline constexpr SqlTemplate kLargePayloads{"read large payloads", R"sql(
 SELECT seq, payload, payload_bytes FROM {by_number} WHERE seq IN (?)
 )sql"};
 
-inline constexpr SqlTemplate kUnblocked{"look for lanes that are free again", R"sql(
+inline constexpr SqlTemplate kUnblocked{"look for unblocked lanes", R"sql(
 SELECT id, shard, lane FROM {unblocked} WHERE shard IN (?) ORDER BY id LIMIT ?
 )sql"};
 
-inline constexpr SqlTemplate kForgetUnblocked{"forget lanes that are free again", R"sql(
+inline constexpr SqlTemplate kForgetUnblocked{"forget unblocked lanes", R"sql(
 DELETE FROM {unblocked} WHERE id IN (?)
 )sql"};
 
 // See sync_log().
-inline constexpr Sql kFlush{"make sure that the events read are safe", R"sql(
+inline constexpr Sql kFlush{"flush the server's log after a read", R"sql(
 UPDATE {flush} SET flushes = flushes + 1 WHERE shard = ?
 )sql"};
 
@@ -192,11 +192,11 @@ UPDATE {shard} SET suspects = NULL WHERE epoch = ? AND shard IN (?)
   AND EXISTS (SELECT 1 FROM {instance} AS registered WHERE registered.epoch = ? AND owner = ?)
 )sql"};
 
-inline constexpr SqlTemplate kShareOut{"share the events out", R"sql(
+inline constexpr SqlTemplate kShareOut{"share the shards out", R"sql(
 UPDATE {shard} SET epoch = ?, leaving = ? WHERE shard IN (?)
 )sql"};
 
-inline constexpr Sql kFindSelf{"look whether it is registered", R"sql(
+inline constexpr Sql kFindSelf{"find the registration", R"sql(
 SELECT epoch FROM {instance} WHERE owner = ?
 )sql"};
 
@@ -215,26 +215,26 @@ inline constexpr Sql kLowestEpoch{"register", R"sql(
 SELECT timestampdiff(SECOND, '1970-01-01', utc_timestamp())
 )sql"};
 
-// Waits for an update of the dead that is under way; later ones are fenced. One that is
-// only taken for dead may have renewed its lease since it was looked at.
-inline constexpr Sql kEvict{"take over from the dead", R"sql(
+// Waits for an update of the dead that is under way; later ones are fenced. One whose lease
+// looked expired may have renewed it since.
+inline constexpr Sql kEvict{"evict dead instances", R"sql(
 DELETE FROM {instance} WHERE epoch = ?
 )sql"};
-inline constexpr Sql kEvictExpired{"take over from the dead", R"sql(
+inline constexpr Sql kEvictExpired{"evict dead instances", R"sql(
 DELETE FROM {instance}
 WHERE epoch = ? AND beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6)
 )sql"};
-inline constexpr Sql kInherit{"take over from the dead", R"sql(
+inline constexpr Sql kInherit{"evict dead instances", R"sql(
 UPDATE {shard} SET epoch = NULL, leaving = FALSE, suspects = greatest(coalesce(suspects, 0), ?)
 WHERE epoch = ?
 )sql"};
 
-inline constexpr Sql kRelease{"give a shard back", R"sql(
+inline constexpr Sql kRelease{"release a shard", R"sql(
 UPDATE {shard} SET epoch = NULL, leaving = FALSE
 WHERE shard = ? AND epoch = ? AND leaving
   AND EXISTS (SELECT 1 FROM {instance} AS registered WHERE registered.epoch = ? AND owner = ?)
 )sql"};
-inline constexpr Sql kLeaveShards{"give the shards back", R"sql(
+inline constexpr Sql kLeaveShards{"release the shards", R"sql(
 UPDATE {shard} SET epoch = NULL, leaving = FALSE WHERE epoch = ?
 )sql"};
 inline constexpr Sql kLeave{"leave", R"sql(
@@ -243,8 +243,8 @@ DELETE FROM {instance} WHERE epoch = ? AND owner = ?
 
 // --- Updating ---
 
-// What a status update changes it changes for the present owner alone. Its own row is locked:
-// whoever takes over deletes that row, and so waits for an update that is under way.
+// A status update changes rows for the present owner alone. The owner's own row is locked:
+// a take-over deletes that row, and so waits for an update that is under way.
 inline constexpr SqlTemplate kOwned{"", R"sql(
   AND (SELECT epoch FROM {instance} WHERE epoch = ? AND owner = ? FOR UPDATE) IS NOT NULL
   AND find_in_set(shard, (SELECT group_concat(shard) FROM {shard} WHERE epoch = ?))
@@ -298,7 +298,7 @@ SELECT seq, status, attempts, hold, locked_by, last_error, event_id, shard
 FROM {by_number} WHERE seq IN (?)
 )sql"};
 
-inline constexpr Sql kLives{"look whether this instance is considered dead", R"sql(
+inline constexpr Sql kLives{"check the registration", R"sql(
 SELECT epoch FROM {instance} WHERE epoch = ? AND owner = ?
 )sql"};
 
@@ -334,7 +334,7 @@ UPDATE {by_number} SET locked_by = ?, locked_at = utc_timestamp(6) WHERE seq IN 
 )sql"};
 
 // By number alone: after a failover that lost commits this may be another event, claimed
-// anew; then somebody else may get it too, which is a repeat.
+// again; then somebody else may get it too, which is a repeat.
 inline constexpr SqlTemplate kUnclaim{"give claimed events back", R"sql(
 UPDATE {by_number} SET locked_by = NULL, locked_at = NULL
 WHERE seq IN (?) AND locked_by = ? AND status IN (0, 2)

@@ -164,11 +164,11 @@ Built Updates::fence_part(const Fence& fence) const {
   return {sql::kOwned, config, fence.epoch, fence.name, fence.epoch};
 }
 
-// In one transaction. Whether all of them landed.
+// In one transaction. Whether all of them were applied.
 bool Updates::write(std::span<const StatusUpdate> updates, const Fence& fence) {
   const std::vector<Built> statements =
       statements_for(updates, fence, value_bytes(database_.session()));
-  const std::int64_t landed = retry_on_deadlock(database_, [&] {
+  const std::int64_t applied = retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     if (statements.size() == 1) return session.run(statements.front()).changed();
     return in_transaction(session, [&] {
@@ -177,7 +177,7 @@ bool Updates::write(std::span<const StatusUpdate> updates, const Fence& fence) {
       return changed;
     });
   });
-  return landed == static_cast<std::int64_t>(updates.size());
+  return applied == static_cast<std::int64_t>(updates.size());
 }
 
 // By shard; nullopt if this instance was considered dead.

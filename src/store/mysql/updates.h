@@ -31,7 +31,7 @@ class Updates {
   UpdateResult apply(std::span<const StatusUpdate> updates, std::int64_t epoch);
 
  private:
-  // Of updates that did not all land, those whose rows are not as the updates want them.
+  // Where not all updates were applied, those whose rows are not as the updates want them.
   struct Unchanged {
     std::vector<std::size_t> stale{};
 

@@ -213,8 +213,8 @@ bool PooledConnection::commit_with_events() {
   const std::vector<Result> results = handle_->session().run_together(calls);
   std::span<const Result> rest(results);
   for (const Insertion& insertion : waiting_) {
-    const auto landed = insertion.refs(rest.first(insertion.calls().size()));
-    refs_.insert(refs_.end(), landed.begin(), landed.end());
+    const auto rows = insertion.refs(rest.first(insertion.calls().size()));
+    refs_.insert(refs_.end(), rows.begin(), rows.end());
     rest = rest.subspan(insertion.calls().size());
   }
   return std::string_view(PQcmdStatus(rest.front().handle())) == "COMMIT";
@@ -223,9 +223,9 @@ bool PooledConnection::commit_with_events() {
 // What a savepoint may have to keep must be in the table before it is set.
 void PooledConnection::insert_now() {
   for (const Insertion& insertion : waiting_) {
-    const auto landed =
+    const auto rows =
         use_session([&](Session& session) { return insert_rows(session, insertion); });
-    refs_.insert(refs_.end(), landed.begin(), landed.end());
+    refs_.insert(refs_.end(), rows.begin(), rows.end());
   }
   waiting_.clear();
 }

@@ -154,7 +154,7 @@ class PooledConnection final : public Connection {
   bool inserted_ = false;  // events, in this transaction
   FirstFailure failure_;   // that the transaction cannot be committed after
 
-  // With insert_at_commit: what is to be inserted; where what was put off landed; and
+  // With insert_at_commit: the inserts that wait; the rows of deferred inserts; and
   // how many of those there were when a savepoint was set.
   struct SavepointMark {
     std::string savepoint;

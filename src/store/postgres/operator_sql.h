@@ -51,7 +51,7 @@ inline constexpr Sql kFind{"find an event", R"sql(
 SELECT {record} FROM {table} WHERE event_id = $1
 )sql"};
 
-inline constexpr Sql kLanes{"list the lanes that wait", R"sql(
+inline constexpr Sql kLanes{"list held lanes", R"sql(
 WITH RECURSIVE lane (shard, key) AS (
   SELECT shard.shard, (SELECT min(hold) FROM {table} WHERE shard = shard.shard AND hold > 0)
   FROM {shard} AS shard

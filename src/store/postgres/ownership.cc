@@ -50,32 +50,32 @@ Lease Ownership::renew() {
   failed_ = false;
   Lease lease = std::move(answer.lease);
   if (options_.row_claims) {
-    const bool stands_by = answer.shards_owned || !answer.claims_rule;
-    return {.epoch = stands_by ? 0 : epoch_};
+    const bool standby = answer.shards_owned || !answer.claims_rule;
+    return {.epoch = standby ? 0 : epoch_};
   }
   told_.clear();
   for (const Lease::Inherited& inherited : lease.inherited) told_.push_back(inherited.shard);
   owned_.set(lease);
-  const bool stands_by = lease.shards.empty() && lease.draining.empty();
-  lease.epoch = stands_by ? 0 : epoch_;
+  const bool standby = lease.shards.empty() && lease.draining.empty();
+  lease.epoch = standby ? 0 : epoch_;
   return lease;
 }
 
-// Registers anew if it was declared dead since the last time, or if the server has another
-// past than the one that it was registered in.
+// Registers again if it was declared dead since the last time, or if the server has another
+// history than the one that it was registered in.
 Ownership::Answer Ownership::beat() {
-  if (epoch_ == 0 && last_epoch_ != 0) begin_anew();
+  if (epoch_ == 0 && last_epoch_ != 0) start_over();
   Answer answer = ask({});
   if (answer.epoch == 0 || answer.lost_history) {
-    begin_anew();
+    start_over();
     answer = ask({});
   }
   return answer.dead_neighbours.empty() ? answer : ask(answer.dead_neighbours);
 }
 
-// Nothing that was learnt under the last registration counts any more, nor does it on which
-// connection: it may lead to a server that is not the primary any more.
-void Ownership::begin_anew() {
+// Nothing learnt under the last registration counts any more, and its connections are replaced:
+// they may lead to a server that is not the primary any more.
+void Ownership::start_over() {
   epoch_ = 0;
   registration_.end();
   owned_.clear();
@@ -118,7 +118,7 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   if (epoch_ == 0) {
     // What an earlier registration may have left behind, here or on the server that this one
     // followed.
-    if (registered_ || last_epoch_ != 0) add_leaving(calls);
+    if (registered_ || last_epoch_ != 0) add_leave(calls);
     registered_ = true;
     calls.push_back(
         {sql::kRegister, Parameters(owner_, options_.lease.count(), options_.capacity,
@@ -147,7 +147,7 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   return answer;
 }
 
-void Ownership::add_leaving(std::vector<Call>& calls) const {
+void Ownership::add_leave(std::vector<Call>& calls) const {
   calls.push_back({sql::kLeaveShards, Parameters(owner_)});
   calls.push_back({sql::kLeave, Parameters(owner_)});
   // Only one that claims rows has any to give back.
@@ -191,12 +191,12 @@ void Ownership::release(int shard) {
 
 void Ownership::leave() {
   if (!registered_) return;
-  // Whatever the server says to it, the next renewal registers anew.
+  // Whatever the server says to it, the next renewal registers again.
   epoch_ = 0;
   owned_.clear();
   told_.clear();
   std::vector<Call> calls{{sql::kLockShards, Parameters()}};
-  add_leaving(calls);
+  add_leave(calls);
   try {
     database_.session().run_at_once(calls);
   } catch (...) {

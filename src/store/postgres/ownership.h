@@ -17,11 +17,11 @@
 
 namespace outbox::postgres {
 
-// The instances that live, and the shards that they lease. There is no leader: each
+// The live instances, and the shards that they lease. There is no leader: each
 // renewal evicts the dead, gives up what exceeds its own share and takes what is free
 // up to it, and that settles within a few rounds. With row claims there is nothing to
 // share: those instances only register, which keeps out one that would read all rows
-// as its own, and stand by while there is such a one.
+// as its own, and are standbys while there is such a one.
 //
 // Used by one thread at a time.
 class Ownership {
@@ -50,9 +50,9 @@ class Ownership {
   Answer beat();
   Answer ask(const std::vector<std::string>& dead);
   Answer read(const std::vector<Result>& results, std::size_t beat) const;
-  void add_leaving(std::vector<Call>& calls) const;
+  void add_leave(std::vector<Call>& calls) const;
   bool tells_history();
-  void begin_anew();
+  void start_over();
 
   // Constant after construction.
   const InstanceOptions options_;

@@ -74,17 +74,17 @@ namespace {
 
 // An update that waits for somebody's lock keeps the lock on its instance's row, for
 // which the next renewal would wait in turn.
-constexpr std::chrono::milliseconds kMarkWaits{2'000};
+constexpr std::chrono::milliseconds kUpdatesLockLimit{2'000};
 
 }  // namespace
 
 PostgresInstance::PostgresInstance(const StoreConfigPtr& config, InstanceOptions options)
     : ServerInstance(config, std::move(options)) {
   reading().hold_to(ownership().registration());
-  marking().hold_to(ownership().registration());
+  updating().hold_to(ownership().registration());
   reading().go_by_index_alone();
-  marking().go_by_index_alone();
-  marking().limit_locks(kMarkWaits);
+  updating().go_by_index_alone();
+  updating().limit_locks(kUpdatesLockLimit);
 }
 
 PostgresStore::PostgresStore(const StoreConfigPtr& config)

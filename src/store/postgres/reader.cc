@@ -37,7 +37,7 @@ Rows Reader::ready(std::span<const int> shards, std::size_t in_flight, const Rea
   reset_gained(shards);
   while (true) {
     if (std::optional<Rows> rows = read(session, shards, in_flight, limit)) return *rows;
-    // The server has another past than the one that the floor is of.
+    // The server has another history than the one that the floor is of.
     forget();
   }
 }

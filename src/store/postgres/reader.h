@@ -52,7 +52,7 @@ class Reader {
   const bool total_order_;
   PerShard<std::uint64_t> generations_seen_{};
 
-  // What was learnt on this connection; another one may lead to a server with another past.
+  // Learnt on this connection; another one may lead to a server with another history.
   Floor floor_;
   std::uint64_t connection_ = 0;  // Database::connections()
   std::string history_;           // the server's timeline, if it has to be asked for

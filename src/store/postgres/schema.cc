@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS {migration} (
 )sql";
 
 // Alone, to_regclass() answers from what the server process remembers, also that there
-// was no such table before it waited for its turn; to read a table makes it look anew.
+// was no such table before it waited for its turn; to read a table makes it look again.
 constexpr Sql kHasMigrations{"look for the schema", R"sql(
 SELECT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('{migration}'))
 )sql"};

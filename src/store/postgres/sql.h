@@ -253,7 +253,7 @@ ORDER BY seq
 )sql");
 inline constexpr Sql kHeldInOrder{"read the events of a lane", kHeldInOrderText.text()};
 
-inline constexpr Sql kHeldLanes{"read the lanes that wait", R"sql(
+inline constexpr Sql kHeldLanes{"read held lanes", R"sql(
 WITH RECURSIVE lane (key) AS (
   SELECT (SELECT min(hold) FROM {table} WHERE shard = $1 AND hold > $2)
   UNION ALL
@@ -268,11 +268,11 @@ FROM lane CROSS JOIN LATERAL (
 WHERE lane.key IS NOT NULL LIMIT $3
 )sql"};
 
-inline constexpr Sql kUnblocked{"look for lanes that are free again", R"sql(
+inline constexpr Sql kUnblocked{"look for unblocked lanes", R"sql(
 SELECT id, shard, lane FROM {unblocked} WHERE shard = ANY ($1::bigint[]) ORDER BY id LIMIT $2
 )sql"};
 
-inline constexpr Sql kForgetUnblocked{"forget lanes that are free again", R"sql(
+inline constexpr Sql kForgetUnblocked{"forget unblocked lanes", R"sql(
 DELETE FROM {unblocked} WHERE id = ANY ($1::bigint[])
 )sql"};
 
@@ -282,12 +282,12 @@ SELECT seq, payload, payload_bytes FROM {table} WHERE event_id = ANY ($1::text[]
 )sql"};
 
 // --- Row claims: $1 shards, $2 owner, $3 ms until a lock expires, $4 skip those that
-// --- occurred less than so many ms ago, $5 limit, $6 bytes ---
+// --- occurred less than this many ms ago, $5 limit, $6 bytes ---
 //
 // What has waited once before comes first, so that a long backlog of fresh rows
 // cannot starve it. Rows that others are just taking are passed over. When an event
 // occurred is what the writer's clock said, which may be ahead: only $4 asks for it. The row
-// that reaches so many bytes of payload is the last one.
+// that reaches that many bytes of payload is the last one.
 
 inline constexpr Sql kClaim{"claim events", R"sql(
 WITH due AS MATERIALIZED (
@@ -383,7 +383,7 @@ WITH mine AS MATERIALIZED (
 SELECT seq FROM changed UNION ALL SELECT 0 WHERE $2 IS NULL OR EXISTS (SELECT FROM mine)
 )sql"};
 
-// All other updates. `kind` is StatusUpdate::Kind: 1 retry, 2 defer, 3 dead, 4 aside, 5 candidate,
+// All other updates. `kind` is StatusUpdate::Kind: 1 retry, 2 defer, 3 dead, 4 hold, 5 candidate,
 // 6 unblock. `lane` is where a row waits with others, 0 if alone: then until
 // `available`.
 inline constexpr Sql kChange{"update events", R"sql(
@@ -456,7 +456,7 @@ UPDATE {instance} SET beat_at = clock_timestamp() WHERE owner = $1 RETURNING epo
 
 // Those whose lease has expired, if $2 says so, and those known to be dead ($3). The
 // deletion waits for an update of theirs that is under way; later ones are fenced.
-inline constexpr Sql kEvict{"take over from the dead", R"sql(
+inline constexpr Sql kEvict{"evict dead instances", R"sql(
 WITH dead AS (
   DELETE FROM {instance}
   WHERE owner <> $1
@@ -468,11 +468,11 @@ SET owner = NULL, leaving = false, suspects = greatest(shard.suspects, dead.capa
 FROM dead WHERE shard.owner = dead.owner
 )sql"};
 
-// Forgets the candidates that the owner has heard of ($2: the shards), gives up what
-// exceeds its share and takes what is free up to it. Shares are as even as whole
+// Forgets the candidates that the owner has heard of ($2: the shards), drains shards
+// beyond its share and takes free ones up to it. Shares are as even as whole
 // shards allow, the oldest get one more; but the oldest that wants everything gets
 // everything, and while the oldest of all claims rows nobody owns shards.
-inline constexpr Sql kShare{"share the events out", R"sql(
+inline constexpr Sql kShare{"share the shards out", R"sql(
 WITH living AS (
   SELECT owner, row_number() OVER (ORDER BY epoch, owner) - 1 AS rank, count(*) OVER () AS number,
          first_value(owner) OVER (ORDER BY whole DESC, epoch, owner) AS sole,
@@ -509,11 +509,11 @@ SELECT owner, pid, process, EXISTS (SELECT FROM {shard} WHERE owner IS NOT NULL)
 FROM {instance} WHERE host = $1
 )sql"};
 
-inline constexpr Sql kRelease{"give a shard back", R"sql(
+inline constexpr Sql kRelease{"release a shard", R"sql(
 UPDATE {shard} SET owner = NULL, leaving = false WHERE shard = $2 AND owner = $1 AND leaving
 )sql"};
 
-inline constexpr Sql kLeaveShards{"give the shards back", R"sql(
+inline constexpr Sql kLeaveShards{"release the shards", R"sql(
 UPDATE {shard} SET owner = NULL, leaving = false WHERE owner = $1
 )sql"};
 inline constexpr Sql kLeave{"leave", R"sql(

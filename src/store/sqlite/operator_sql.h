@@ -138,12 +138,12 @@ ORDER BY seq LIMIT ?2
 
 // The lanes that the dead among these rows block, before they are changed: their owner
 // looks at them again.
-inline constexpr Sql kNoteUnblocked{"note which lane is free again", R"sql(
+inline constexpr Sql kNoteUnblocked{"note an unblocked lane", R"sql(
 INSERT INTO {unblocked} (lane)
 SELECT hold FROM {table} WHERE event_id = ?1 AND status = 3 AND hold > 0
 )sql"};
 
-inline constexpr Sql kNoteUnblockedMany{"note which lanes are free again", R"sql(
+inline constexpr Sql kNoteUnblockedMany{"note unblocked lanes", R"sql(
 INSERT INTO {unblocked} (lane)
 SELECT DISTINCT hold FROM {table}
 WHERE seq IN (SELECT value FROM json_each(?1)) AND status = 3 AND hold > 0

@@ -29,19 +29,19 @@ void Waits::keep(std::int64_t epoch) {
     epoch_ = epoch;
     last_.reset();
     left_.clear();
-    anew_ = true;
+    start_over_ = true;
   }
   shift();  // what was left when the database failed
   const Reading now = read();
   if (last_ && offset_ - now.offset() > kTolerance) {
     note_step(offset_ - now.offset(), now);
-    anew_ = true;
+    start_over_ = true;
   }
-  offset_ = last_ && !anew_ ? std::max(offset_, now.offset()) : now.offset();
+  offset_ = last_ && !start_over_ ? std::max(offset_, now.offset()) : now.offset();
   last_ = now;
   shift();
-  if (anew_) begin_anew(now.wall);
-  anew_ = false;
+  if (start_over_) start_over(now.wall);
+  start_over_ = false;
 }
 
 Waits::Reading Waits::read() const {
@@ -89,15 +89,15 @@ void Waits::shift() {
   }
 }
 
-void Waits::begin_anew(Time now) {
+void Waits::start_over(Time now) {
   while (database_.integer(sql::kFutureWait, micros(now))) {
     WriteTransaction transaction(database_);
-    database_.execute(sql::kWaitAnew, micros(now), kRowsOfTransaction);
+    database_.execute(sql::kRestartDelays, micros(now), kRowsOfTransaction);
     transaction.commit();
   }
   if (alone_ || !database_.integer(sql::kFutureClaim, micros(now))) return;
   WriteTransaction transaction(database_);
-  database_.execute(sql::kClaimAnew, micros(now));
+  database_.execute(sql::kRestartClaims, micros(now));
   transaction.commit();
 }
 

@@ -14,12 +14,12 @@
 
 namespace outbox::sqlite {
 
-// Keeps what waits for a delay (a retry, a deferral, deliver_after) from waiting for longer
-// because the time of day was set back; what waits for a time of day is left alone.
+// Keeps delays (a retry, a deferral, deliver_after) from lasting longer because the time of
+// day was set back; rows that wait for a time of day are left alone.
 //
 // While it runs it notices the step, by the steady clock, and moves such rows back by as much.
-// What it finds at the beginning and is said to have begun in the future waits anew, because
-// nobody knows for how long it has waited; so do the claims of those who may have died. Used by
+// Delays that it finds at the start, and that began in the future, start over, because nobody
+// knows how long they have lasted; so do the claims of instances that may have died. Used by
 // one thread at a time.
 class Waits {
  public:
@@ -47,7 +47,7 @@ class Waits {
   Reading read() const;
   void note_step(std::chrono::microseconds back, const Reading& now);
   void shift();
-  void begin_anew(Time now);
+  void start_over(Time now);
 
   Database& database_;
   const bool alone_;
@@ -55,7 +55,7 @@ class Waits {
   std::int64_t epoch_ = 0;
   std::optional<Reading> last_;          // look
   std::chrono::microseconds offset_{0};  // the greatest since the last step back
-  bool anew_ = true;                     // rows may have begun in the future
+  bool start_over_ = true;               // rows may have begun in the future
 
   // What is still to be moved, and by how much.
   std::vector<Seq> left_;

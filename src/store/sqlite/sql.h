@@ -83,11 +83,11 @@ WHERE hold = (SELECT min(hold) FROM {table}
 ORDER BY seq LIMIT 1
 )sql"};
 
-inline constexpr Sql kUnblocked{"look for lanes that are free again", R"sql(
+inline constexpr Sql kUnblocked{"look for unblocked lanes", R"sql(
 SELECT id, lane FROM {unblocked} ORDER BY id LIMIT ?1
 )sql"};
 
-inline constexpr Sql kForgetUnblocked{"forget lanes that are free again", R"sql(
+inline constexpr Sql kForgetUnblocked{"forget unblocked lanes", R"sql(
 DELETE FROM {unblocked} WHERE id IN (SELECT value FROM json_each(?1))
 )sql"};
 
@@ -113,8 +113,8 @@ WHERE seq IN (SELECT value FROM json_each(?1))
   AND typeof(available_at) = 'integer' AND available_at BETWEEN 0 AND 253402300799999999
 )sql"};
 
-// What began to wait after ?1, which is now, begins anew; up to ?2 rows.
-inline constexpr Sql kWaitAnew{"begin delays anew", R"sql(
+// Delays that began after ?1, which is now, start over; up to ?2 rows.
+inline constexpr Sql kRestartDelays{"restart delays", R"sql(
 UPDATE {table}
 SET available_at = ?1 + max(available_at - locked_at, 0), locked_at = ?1,
     hold = CASE WHEN hold < 0 THEN -max(?1 + max(available_at - locked_at, 0), 1) ELSE hold END
@@ -132,7 +132,7 @@ SELECT 1 FROM {table}
 WHERE hold IS NOT NULL AND locked_by IS NOT NULL AND locked_at > ?1 LIMIT 1
 )sql"};
 
-inline constexpr Sql kClaimAnew{"set claims back with the clock", R"sql(
+inline constexpr Sql kRestartClaims{"set claims back with the clock", R"sql(
 UPDATE {table} SET locked_at = ?1
 WHERE hold IS NOT NULL AND locked_by IS NOT NULL AND locked_at > ?1
 )sql"};
@@ -242,7 +242,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
-inline constexpr Sql kHold{"set an event aside", R"sql(
+inline constexpr Sql kHold{"hold an event", R"sql(
 UPDATE {table}
 SET hold = CASE WHEN ?4 > 0 THEN ?4 ELSE -max(CAST(available_at AS INTEGER), 1) END,
     locked_by = NULL, locked_at = NULL
@@ -250,7 +250,7 @@ WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)
 )sql"};
 
-inline constexpr Sql kCrashes{"candidate an event", R"sql(
+inline constexpr Sql kCrashes{"count a crash", R"sql(
 UPDATE {table} SET crashes = ?4
 WHERE seq = ?1 AND CAST(event_id AS TEXT) = ?3
   AND status IN (0, 2) AND (?2 IS NULL OR locked_by = ?2)

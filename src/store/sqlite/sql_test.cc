@@ -73,7 +73,7 @@ TEST_F(QueryPlanTest, BrokenRowsAreFoundByTheirOwnIndex) {
 }
 
 TEST_F(QueryPlanTest, DelaysAreFoundByTheirOwnIndex) {
-  for (const Sql* sql : {&sql::kWaiting, &sql::kFutureWait, &sql::kWaitAnew}) {
+  for (const Sql* sql : {&sql::kWaiting, &sql::kFutureWait, &sql::kRestartDelays}) {
     EXPECT_TRUE(contains(plan(*sql), "outbox_event_waits")) << plan(*sql);
   }
   EXPECT_TRUE(contains(plan(sql::kFutureWait), "(locked_at>?")) << plan(sql::kFutureWait);

@@ -140,8 +140,8 @@ SqliteInstance::SqliteInstance(StoreConfigPtr config, InstanceOptions options)
       reader_(reading_),
       claims_(reading_, owner_, options_.lock_timeout),
       waits_(reading_, !options_.row_claims),
-      marking_(config_),
-      updates_(marking_, options_.row_claims ? std::optional(owner_) : std::nullopt) {}
+      updating_(config_),
+      updates_(updating_, options_.row_claims ? std::optional(owner_) : std::nullopt) {}
 
 void SqliteInstance::release(int shard) {
   throw MisuseError("shard " + std::to_string(shard) +

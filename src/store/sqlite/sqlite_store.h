@@ -17,7 +17,7 @@
 
 namespace outbox::sqlite {
 
-// Ownership, reading and marking on a connection each, because the three may
+// Ownership, reading and updating on a connection each, because the three may
 // run at the same time; each of them from one thread at a time. Destroying it
 // without leave() counts as its death.
 class SqliteInstance final : public Instance {
@@ -59,7 +59,7 @@ class SqliteInstance final : public Instance {
   Claims claims_;
   Waits waits_;
 
-  Database marking_;
+  Database updating_;
   Updates updates_;
 };
 
