@@ -27,7 +27,8 @@ class MysqlOwnershipTest : public MysqlTest {
   // An instance of another host that died with all shards.
   void leave_a_dead_one() {
     sql().execute(
-        "INSERT INTO outbox_event_instance (epoch, owner, beat_at, lease, capacity, whole, claims,"
+        "INSERT INTO outbox_event_instance (epoch, owner, beat_at, lease, capacity, exclusive, "
+        "claims,"
         " name, host, pid, process) VALUES (5, 'gone', '2020-01-01', 1000, 300, FALSE, FALSE, '',"
         " 'elsewhere', 1, 'elsewhere/1')");
     sql().execute("UPDATE outbox_event_shard SET epoch = 5");
@@ -73,7 +74,8 @@ TEST_F(MysqlOwnershipTest, WhoHasInheritedPoisonCandidatesKeepsItsLeaseToo) {
   EXPECT_TRUE(during.inherited.empty()) << "it was told of them";
   stopped.execute("ROLLBACK");
   EXPECT_TRUE(one->renew().inherited.empty());
-  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE suspects IS NOT NULL"), "0");
+  EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE candidates IS NOT NULL"),
+            "0");
 }
 
 TEST_F(MysqlOwnershipTest, WhoDidNotHearThatItRegisteredIsRegisteredOnce) {

@@ -47,7 +47,7 @@ class MysqlFailoverTest : public ::testing::Test {
          from.query("SELECT epoch, owner, lease, capacity, name, host, pid, process FROM "
                     "outbox_event_instance")) {
       to.execute(
-          "INSERT INTO outbox_event_instance (epoch, owner, lease, capacity, whole, claims,"
+          "INSERT INTO outbox_event_instance (epoch, owner, lease, capacity, exclusive, claims,"
           " name, host, pid, process) VALUES (" +
           row[0].value() + ", '" + row[1].value() + "', " + row[2].value() + ", " + row[3].value() +
           ", FALSE, FALSE, '" + row[4].value() + "', '" + row[5].value() + "', " + row[6].value() +
@@ -420,7 +420,7 @@ TEST_F(MysqlNoBinlogTest, NothingIsHandedOutThatAServerThatIsKilledForgets) {
     handed_out += seen.size();
     sql().execute(
         "DELETE FROM outbox_event; DELETE FROM outbox_event_instance;"
-        "UPDATE outbox_event_shard SET epoch = NULL, leaving = FALSE, suspects = NULL");
+        "UPDATE outbox_event_shard SET epoch = NULL, draining = FALSE, candidates = NULL");
   }
   EXPECT_GT(handed_out, static_cast<std::size_t>(kKills) * 200);
 }

@@ -179,21 +179,21 @@ UPDATE {instance} SET beat_at = utc_timestamp(6) WHERE epoch = ? AND owner = ?
 )sql"};
 
 inline constexpr Sql kInstances{"look at the instances", R"sql(
-SELECT epoch, beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6), capacity, whole, claims,
+SELECT epoch, beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6), capacity, exclusive, claims,
        host, pid, process
 FROM {instance} ORDER BY epoch
 )sql"};
 
 inline constexpr std::string_view kLookAtShards =
-    "SELECT shard, epoch, leaving, suspects, {?history} FROM {shard} ORDER BY shard";
+    "SELECT shard, epoch, draining, candidates, {?history} FROM {shard} ORDER BY shard";
 
 inline constexpr SqlTemplate kForgetCandidates{"forget candidates", R"sql(
-UPDATE {shard} SET suspects = NULL WHERE epoch = ? AND shard IN (?)
+UPDATE {shard} SET candidates = NULL WHERE epoch = ? AND shard IN (?)
   AND EXISTS (SELECT 1 FROM {instance} AS registered WHERE registered.epoch = ? AND owner = ?)
 )sql"};
 
 inline constexpr SqlTemplate kShareOut{"share the shards out", R"sql(
-UPDATE {shard} SET epoch = ?, leaving = ? WHERE shard IN (?)
+UPDATE {shard} SET epoch = ?, draining = ? WHERE shard IN (?)
 )sql"};
 
 inline constexpr Sql kFindSelf{"find the registration", R"sql(
@@ -204,11 +204,11 @@ SELECT epoch FROM {instance} WHERE owner = ?
 // registration gets that, or a higher one, from which the server then counts on. Its clock
 // tells epochs apart also from those that it has lost.
 inline constexpr Sql kNextEpoch{"register", R"sql(
-INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process)
+INSERT INTO {instance} (owner, lease, capacity, exclusive, claims, name, host, pid, process)
 VALUES ('', 0, 0, FALSE, FALSE, '', '', 0, '')
 )sql"};
 inline constexpr Sql kRegister{"register", R"sql(
-INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, process, epoch)
+INSERT INTO {instance} (owner, lease, capacity, exclusive, claims, name, host, pid, process, epoch)
 VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 )sql"};
 inline constexpr Sql kLowestEpoch{"register", R"sql(
@@ -225,17 +225,17 @@ DELETE FROM {instance}
 WHERE epoch = ? AND beat_at + INTERVAL lease MICROSECOND < utc_timestamp(6)
 )sql"};
 inline constexpr Sql kInherit{"evict dead instances", R"sql(
-UPDATE {shard} SET epoch = NULL, leaving = FALSE, suspects = greatest(coalesce(suspects, 0), ?)
+UPDATE {shard} SET epoch = NULL, draining = FALSE, candidates = greatest(coalesce(candidates, 0), ?)
 WHERE epoch = ?
 )sql"};
 
 inline constexpr Sql kRelease{"release a shard", R"sql(
-UPDATE {shard} SET epoch = NULL, leaving = FALSE
-WHERE shard = ? AND epoch = ? AND leaving
+UPDATE {shard} SET epoch = NULL, draining = FALSE
+WHERE shard = ? AND epoch = ? AND draining
   AND EXISTS (SELECT 1 FROM {instance} AS registered WHERE registered.epoch = ? AND owner = ?)
 )sql"};
 inline constexpr Sql kLeaveShards{"release the shards", R"sql(
-UPDATE {shard} SET epoch = NULL, leaving = FALSE WHERE epoch = ?
+UPDATE {shard} SET epoch = NULL, draining = FALSE WHERE epoch = ?
 )sql"};
 inline constexpr Sql kLeave{"leave", R"sql(
 DELETE FROM {instance} WHERE epoch = ? AND owner = ?

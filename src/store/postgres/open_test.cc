@@ -115,7 +115,10 @@ class PostgresStatesTest : public PostgresTest {
     open_store();
     sql().execute("ALTER TABLE " + table() + " DROP CONSTRAINT outbox_event_state; DROP TABLE " +
                   table() + "_consumption; DELETE FROM " + table() +
-                  "_migration WHERE version > 3");
+                  "_migration WHERE version > 3; ALTER TABLE " + table() +
+                  "_shard RENAME draining TO leaving; ALTER TABLE " + table() +
+                  "_shard RENAME candidates TO suspects; ALTER TABLE " + table() +
+                  "_instance RENAME exclusive TO whole");
   }
 
   std::string checked() {

@@ -446,7 +446,7 @@ SELECT shard FROM {shard} ORDER BY shard FOR UPDATE
 // An instance that is no longer registered has been declared dead. A server that has lost commits
 // gives numbers out again: an owner's epoch exceeds whatever it had before ($10).
 inline constexpr Sql kRegister{"register", R"sql(
-INSERT INTO {instance} (owner, epoch, lease, capacity, whole, claims, name, host, pid, process)
+INSERT INTO {instance} (owner, epoch, lease, capacity, exclusive, claims, name, host, pid, process)
 VALUES ($1, greatest(nextval('{epoch}'), $10 + 1), $2 * interval '1 millisecond', $3, $4, $5, $6,
   $7, $8, $9)
 )sql"};
@@ -464,7 +464,7 @@ WITH dead AS (
   RETURNING owner, capacity
 )
 UPDATE {shard} AS shard
-SET owner = NULL, leaving = false, suspects = greatest(shard.suspects, dead.capacity)
+SET owner = NULL, draining = false, candidates = greatest(shard.candidates, dead.capacity)
 FROM dead WHERE shard.owner = dead.owner
 )sql"};
 
@@ -475,30 +475,30 @@ FROM dead WHERE shard.owner = dead.owner
 inline constexpr Sql kShare{"share the shards out", R"sql(
 WITH living AS (
   SELECT owner, row_number() OVER (ORDER BY epoch, owner) - 1 AS rank, count(*) OVER () AS number,
-         first_value(owner) OVER (ORDER BY whole DESC, epoch, owner) AS sole,
-         bool_or(whole) OVER () AS any_whole
+         first_value(owner) OVER (ORDER BY exclusive DESC, epoch, owner) AS sole,
+         bool_or(exclusive) OVER () AS any_exclusive
   FROM {instance} WHERE NOT claims
 ), share AS (
   SELECT CASE WHEN (SELECT claims FROM {instance} ORDER BY epoch, owner LIMIT 1) THEN 0
-              WHEN any_whole THEN CASE WHEN sole = owner THEN 16 ELSE 0 END
+              WHEN any_exclusive THEN CASE WHEN sole = owner THEN 16 ELSE 0 END
               ELSE 16 / number + CASE WHEN rank < 16 % number THEN 1 ELSE 0 END END AS size
   FROM living WHERE owner = $1
 ), candidate AS (
   -- First what is owned, of that first what is not being drained; then what is free.
   SELECT shard, owner IS NULL AS free,
-         row_number() OVER (ORDER BY owner IS NULL, leaving, shard) AS number
+         row_number() OVER (ORDER BY owner IS NULL, draining, shard) AS number
   FROM {shard} WHERE owner = $1 OR owner IS NULL
 )
 UPDATE {shard} AS shard
-SET owner = $1, leaving = candidate.number > share.size,
-    suspects = CASE WHEN NOT candidate.free AND shard.shard = ANY ($2::bigint[]) THEN NULL
-                    ELSE shard.suspects END
+SET owner = $1, draining = candidate.number > share.size,
+    candidates = CASE WHEN NOT candidate.free AND shard.shard = ANY ($2::bigint[]) THEN NULL
+                    ELSE shard.candidates END
 FROM candidate, share
 WHERE shard.shard = candidate.shard AND (NOT candidate.free OR candidate.number <= share.size)
 )sql"};
 
 inline constexpr Sql kLease{"read what is owned", R"sql(
-SELECT shard, leaving, suspects FROM {shard} WHERE owner = $1 ORDER BY shard
+SELECT shard, draining, candidates FROM {shard} WHERE owner = $1 ORDER BY shard
 )sql"};
 
 // Those on the same host, whose processes can be looked for; and whether anybody
@@ -510,11 +510,11 @@ FROM {instance} WHERE host = $1
 )sql"};
 
 inline constexpr Sql kRelease{"release a shard", R"sql(
-UPDATE {shard} SET owner = NULL, leaving = false WHERE shard = $2 AND owner = $1 AND leaving
+UPDATE {shard} SET owner = NULL, draining = false WHERE shard = $2 AND owner = $1 AND draining
 )sql"};
 
 inline constexpr Sql kLeaveShards{"release the shards", R"sql(
-UPDATE {shard} SET owner = NULL, leaving = false WHERE owner = $1
+UPDATE {shard} SET owner = NULL, draining = false WHERE owner = $1
 )sql"};
 inline constexpr Sql kLeave{"leave", R"sql(
 DELETE FROM {instance} WHERE owner = $1

@@ -163,6 +163,9 @@ class MysqlRemote final : public Remote {
     for (const char* later : {"inbox", "version", "creation", "unblocked", "consumption"}) {
       onlooker_.execute("DROP TABLE " + table() + "_" + later);
     }
+    onlooker_.execute("ALTER TABLE " + table() + "_shard RENAME COLUMN draining TO leaving, " +
+                      "RENAME COLUMN candidates TO suspects; ALTER TABLE " + table() +
+                      "_instance RENAME COLUMN exclusive TO whole");
     return 2;
   }
 
@@ -221,7 +224,8 @@ class MysqlRemote final : public Remote {
         {"UPDATE E SET seq = 1", ""},
         {"LOCK TABLES E WRITE", ""},
         {"CREATE TRIGGER x BEFORE INSERT ON E FOR EACH ROW SET NEW.hold = 0", ""},
-        {"INSERT INTO E_instance (owner, lease, capacity, whole, claims, name, host, pid, process) "
+        {"INSERT INTO E_instance (owner, lease, capacity, exclusive, claims, name, host, pid, "
+         "process) "
          "VALUES ('x', 1, 1, 0, 0, 'x', 'x', 1, 'x')",
          "D"},
         {"UPDATE E_shard SET epoch = NULL", "D"},

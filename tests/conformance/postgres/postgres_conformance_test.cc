@@ -173,6 +173,9 @@ class PostgresRemote final : public Remote {
       sql.execute("DROP TABLE " + table() + "_" + later);
     }
     sql.execute("ALTER TABLE " + table() + " DROP CONSTRAINT outbox_event_state");
+    sql.execute("ALTER TABLE " + table() + "_shard RENAME draining TO leaving; ALTER TABLE " +
+                table() + "_shard RENAME candidates TO suspects; ALTER TABLE " + table() +
+                "_instance RENAME exclusive TO whole");
     return 1;
   }
 
@@ -257,7 +260,8 @@ class PostgresRemote final : public Remote {
         {"SELECT setval('E_sequence', 1)", ""},
         {"SELECT nextval('E_epoch')", "D"},
         {"SELECT setval('E_epoch', 1)", ""},
-        {"INSERT INTO E_instance (owner, lease, capacity, whole, claims, name, host, pid, process) "
+        {"INSERT INTO E_instance (owner, lease, capacity, exclusive, claims, name, host, pid, "
+         "process) "
          "VALUES ('x', '1s', 1, false, false, 'x', 'x', 1, 'x')",
          "D"},
         {"UPDATE E_shard SET owner = NULL", "D"},

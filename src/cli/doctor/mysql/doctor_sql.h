@@ -87,14 +87,14 @@ inline constexpr Need kNeeds[] = {
     {"deliver", "UPDATE", "", kChangesEvents},
     {"deliver", "SELECT", "_instance", kReadsInstances},
     {"deliver", "INSERT", "_instance",
-     "EXPLAIN INSERT INTO {instance} (owner, lease, capacity, whole, claims, name, host, pid, "
+     "EXPLAIN INSERT INTO {instance} (owner, lease, capacity, exclusive, claims, name, host, pid, "
      "process) VALUES ('x', 1, 1, 0, 0, 'x', 'x', 1, 'x')"},
     {"deliver", "UPDATE", "_instance",
      "EXPLAIN UPDATE {instance} SET beat_at = now(6) WHERE FALSE"},
     {"deliver", "DELETE", "_instance", "EXPLAIN DELETE FROM {instance} WHERE FALSE"},
     {"deliver", "SELECT", "_shard", kReadsShards},
     {"deliver", "UPDATE", "_shard",
-     "EXPLAIN UPDATE {shard} SET epoch = NULL, leaving = 0, suspects = NULL WHERE FALSE"},
+     "EXPLAIN UPDATE {shard} SET epoch = NULL, draining = 0, candidates = NULL WHERE FALSE"},
     {"deliver", "SELECT", "_flush", "EXPLAIN SELECT * FROM {flush} WHERE FALSE"},
     {"deliver", "UPDATE", "_flush", "EXPLAIN UPDATE {flush} SET flushes = 0 WHERE FALSE"},
     {"deliver", "SELECT", "_migration", kReadsMigrations},

@@ -53,7 +53,7 @@ FROM (
     (10, 'deliver', 'DELETE', '{instance}', NULL),
     (11, 'deliver', 'USAGE', '{epoch}', NULL),
     (12, 'deliver', 'SELECT', '{shard}', NULL),
-    (13, 'deliver', 'UPDATE', '{shard}', ARRAY['owner', 'leaving', 'suspects']),
+    (13, 'deliver', 'UPDATE', '{shard}', ARRAY['owner', 'draining', 'candidates']),
     (14, 'deliver', 'SELECT', '{migration}', NULL),
     (15, 'replay and purge', 'SELECT', '{table}', NULL),
     (16, 'replay and purge', 'DELETE', '{table}', NULL),
