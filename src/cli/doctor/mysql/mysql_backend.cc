@@ -212,8 +212,8 @@ Finding check_indexes(Server& server) {
       there = there || (found.text(row, 0) == name && found.text(row, 1) == columns);
     }
     if (there) continue;
-    missing +=
-        (missing.empty() ? "" : ", ") + std::string(name) + " (" + std::string(columns) + ")";
+    missing.append(missing.empty() ? "" : ", ");
+    missing.append(name).append(" (").append(columns).append(")");
   }
   if (missing.empty()) return fine("all are there");
   return fatal("missing or changed: " + missing,
