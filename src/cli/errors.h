@@ -12,11 +12,11 @@ namespace outbox::cli {
 // What the binary's exit code tells a script; the numbers are sysexits(3)'s.
 inline constexpr int kOk = 0;
 inline constexpr int kFailed = 1;          // it ran, and the answer is bad
-inline constexpr int kUsage = 64;          // the command line makes no sense
-inline constexpr int kUnavailable = 69;    // something that it needs is away; may work later
+inline constexpr int kUsage = 64;          // the command line is invalid
+inline constexpr int kUnavailable = 69;    // something that it needs is unavailable; may work later
 inline constexpr int kConfiguration = 78;  // what it was pointed at cannot be used
 
-// The command line makes no sense, which only showed after it was read.
+// The command line is invalid, which only showed after it was read.
 class UsageError final : public std::runtime_error {
  public:
   using std::runtime_error::runtime_error;

@@ -51,7 +51,7 @@ class Run {
  public:
   explicit Run(const RunOptions& options) : options_(options), supervisor_(options) {}
 
-  // The receiver first: nobody is to be reported as away for being slow.
+  // The receiver first: nobody is to be reported as unavailable for being slow.
   void start() {
     for (const Role role : {Role::receiver, Role::dispatcher, Role::writer}) {
       supervisor_.start(role);

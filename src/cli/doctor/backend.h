@@ -96,7 +96,7 @@ std::unique_ptr<Backend> find_backend(std::string_view url, const std::string& t
 // What --db takes, for messages: "sqlite:PATH, postgresql://...".
 std::string known_urls();
 
-// Those behind it. Throw MisuseError for a URL that makes no sense.
+// Those behind it. Throw MisuseError for an invalid URL.
 std::unique_ptr<Backend> make_sqlite_backend(std::string path, std::string table);
 std::unique_ptr<Backend> make_postgres_backend(std::string url, std::string table,
                                                const PostgresLimits& limits = {});
