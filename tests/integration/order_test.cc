@@ -150,6 +150,26 @@ TEST_P(OrderTest, TwoWritersOfOneAggregateAndPlainSqlBetweenThemKeepItsOrder) {
   EXPECT_EQ(delivered()[kShared], one_to(3 * kEach + 1));
 }
 
+// Only PostgreSQL's outlive their connections.
+TEST_P(OrderTest, APreparedTransactionThatCommitsLateIsNotPassedOver) {
+  if (GetParam().server != chaos::kPostgres.server) GTEST_SKIP() << "there are none";
+  const std::string name = "'" + new_id() + "'";
+  {
+    const auto late = database_->connect(*store_);
+    late->begin();
+    write_plainly(*late, kSlow);
+    late->execute("PREPARE TRANSACTION " + name);
+  }
+  deliver_many();
+  deliver_many();
+  EXPECT_FALSE(delivered().contains(kSlow));
+  database_->connect(*store_)->execute("COMMIT PREPARED " + name);
+  write_next(box_->writer(), kSlow);
+  ASSERT_TRUE(box_->wait_idle(kPatience));
+  EXPECT_EQ(delivered()[kSlow], one_to(2));
+  EXPECT_EQ(recorder_->count(), 2u * kMany + 2);
+}
+
 OUTBOX_ON_EVERY_SERVER(OrderTest);
 
 // --- One order of all events ---
