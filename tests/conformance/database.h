@@ -88,6 +88,8 @@ struct Opening {
   std::chrono::milliseconds wait_timeout{5'000};
   std::optional<std::chrono::milliseconds> statement_timeout{};
   bool marked = false;  // with an option on_open that changes the session
+  bool told_of_commits = false;
+  const Clock* clock = nullptr;  // null: the host's
   Logger log{};
 };
 
@@ -153,6 +155,7 @@ class ExternalConnectionTest : public DatabaseTest {
 };
 class ErrorsTest : public DatabaseTest {};
 class OpenTest : public DatabaseTest {};
+class WatchTest : public DatabaseTest {};
 
 }  // namespace outbox::conformance
 
@@ -162,5 +165,6 @@ class OpenTest : public DatabaseTest {};
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ExternalConnectionTest, __VA_ARGS__); \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ErrorsTest, __VA_ARGS__);             \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OpenTest, __VA_ARGS__);               \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WatchTest, __VA_ARGS__);              \
   }                                                                              \
   static_assert(true, "so that a semicolon may follow")

@@ -116,6 +116,8 @@ class FrozenTest : public NetworkTest {
 class FrozenCommitTest : public FrozenTest {};
 
 class TakeOverTest : public RemoteTest {};
+class ServersClockTest : public RemoteTest {};
+class LateCommitTest : public RemoteTest {};
 class PrivilegesTest : public RemoteTest {
  protected:
   void SetUp() override;
@@ -143,6 +145,8 @@ class SecretsTest : public RemoteTest {
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FrozenTest, __VA_ARGS__);        \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FrozenCommitTest, __VA_ARGS__);  \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, TakeOverTest, __VA_ARGS__);      \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ServersClockTest, __VA_ARGS__);  \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, LateCommitTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PrivilegesTest, __VA_ARGS__);    \
   OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, SecretsTest, __VA_ARGS__);       \
   }                                                                         \

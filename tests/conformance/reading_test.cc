@@ -5,7 +5,8 @@
 #include <string_view>
 
 #include "base/time_text.h"
-#include "store_conformance.h"
+#include "network.h"
+#include "support/stores.h"
 
 namespace outbox::conformance {
 namespace {
@@ -304,5 +305,74 @@ TEST_P(ReadingTest, ARowThatCannotBeDecodedSaysSoAndTheOthersComeThrough) {
   EXPECT_EQ(record("bad").last_error, rows[1].defect);
 }
 
+// The host's clocks, its time of day wrong.
+class WrongClock final : public Clock {
+ public:
+  explicit WrongClock(std::chrono::microseconds error) : error_(error) {}
+  Time now() const override { return host_clock().now() + error_; }
+  Steady steady() const override { return host_clock().steady(); }
+
+ private:
+  const std::chrono::microseconds error_;
+};
+
+// Events with a delay wait for it by the database's clock.
+TEST_P(ServersClockTest, ADelayIsCountedByItWhateverTheWritersClockSays) {
+  for (const auto error : {-24h, 24h}) {
+    const WrongClock clock(error);
+    const std::shared_ptr<Store> store = open_store({.clock = &clock});
+    for (const int count : {1, 3, 64, 600}) {
+      std::vector<Event> events;
+      events.reserve(static_cast<std::size_t>(count));
+      for (int i = 0; i < count; ++i) {
+        events.push_back(
+            make_event({.type = "Happened", .payload = json("{}"), .deliver_after = 1h}, clock));
+      }
+      const auto connection = test::begun(*store);
+      connection->insert(events, {});
+      connection->commit();
+    }
+    const auto instance = store->join({});
+    const DueRows due = instance->due(instance->renew().shards, 10);
+    EXPECT_TRUE(due.rows.empty()) << "delivered at once";
+    ASSERT_TRUE(due.next_in);
+    EXPECT_GT(*due.next_in, 50min);
+    EXPECT_LE(*due.next_in, 1h);
+    const auto records = store->list({}, 0, 10'000);
+    EXPECT_EQ(records.size() % 668, 0u);
+    for (const EventRecord& record : records) {
+      EXPECT_GT(record.row.available_in, 50min);
+      EXPECT_LE(record.row.available_in, 1h);
+    }
+    instance->leave();
+  }
+}
+
+// Notes take their numbers when they are written, and are seen when they are committed.
+TEST_P(LateCommitTest, ANoteOfAFreedLaneIsNotForgotten) {
+  const auto store = open_store();
+  const auto instance = store->join({.lease = 60s});
+  const std::vector<int> shards = instance->renew().shards;
+  const auto freed = [&] {
+    std::vector<LaneKey> lanes;
+    for (const LaneRef& lane : instance->unblocked(shards, 10)) lanes.push_back(lane.key);
+    return lanes;
+  };
+  const std::string note = "INSERT INTO {table}_unblocked (shard, lane) VALUES (0, ";
+  const auto late = database().connect(database().url());
+  late->execute("BEGIN; " + named(note) + "7)");
+  run(note + "8)");
+  EXPECT_EQ(freed(), std::vector<LaneKey>{8});
+  EXPECT_EQ(freed(), std::vector<LaneKey>{}) << "the second look does not wait for the other note";
+  late->execute("COMMIT");
+  EXPECT_EQ(freed(), std::vector<LaneKey>{7}) << "its lane waits until somebody sweeps";
+  EXPECT_EQ(freed(), std::vector<LaneKey>{});
+}
+
 }  // namespace
+
+// Where no store with a server is built.
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(ServersClockTest);
+GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(LateCommitTest);
+
 }  // namespace outbox::conformance

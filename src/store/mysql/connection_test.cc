@@ -272,13 +272,6 @@ TEST_F(MysqlConnectionTest, TransactionsBeginAndEndWhateverTheModesOfTheSessionA
 
 using MysqlRowsTest = MysqlTest;
 
-TEST_F(MysqlRowsTest, ADelayIsCountedByTheServersClock) {
-  for (const bool prepare : {true, false}) {
-    test::expect_delays_whatever_the_writers_clock_says(
-        [&](const Clock& clock) { return open_store({.prepare = prepare, .clock = &clock}); });
-  }
-}
-
 // The server's crc32() and ours, on texts of any alphabet.
 TEST_F(MysqlRowsTest, NumbersAndShardsAreThoseOfTheTable) {
   const auto seed = std::random_device{}();

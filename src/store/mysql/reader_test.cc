@@ -201,25 +201,6 @@ TEST_F(MysqlReaderTest, RowsThatContradictThemselvesAreNeitherReadNorHideOthers)
             std::vector<std::string>{"held"});
 }
 
-// MariaDB may show a row before one that was committed earlier; the next look shows that one.
-// Notes take their numbers when they are written, and are seen when they are committed.
-TEST_F(MysqlReaderTest, ANoteOfAFreedLaneThatIsCommittedLateIsNotForgotten) {
-  const auto freed = [&] {
-    std::vector<LaneKey> lanes;
-    for (const LaneRef& lane : instance_->unblocked(lease_.shards, 10)) lanes.push_back(lane.key);
-    return lanes;
-  };
-  const std::string note = "INSERT INTO outbox_event_unblocked (shard, lane) VALUES (0, ";
-  test::Mysql late(url());
-  late.execute("BEGIN; " + note + "7)");
-  sql().execute(note + "8)");
-  EXPECT_EQ(freed(), std::vector<LaneKey>{8});
-  EXPECT_EQ(freed(), std::vector<LaneKey>{}) << "the second look does not wait for the other note";
-  late.execute("COMMIT");
-  EXPECT_EQ(freed(), std::vector<LaneKey>{7}) << "its lane waits until somebody sweeps";
-  EXPECT_EQ(freed(), std::vector<LaneKey>{});
-}
-
 TEST(MysqlSettledThrough, ALookVouchesForWhatTheOneBeforeItFoundUpToTheFirstNewRow) {
   const std::unordered_set<Seq> found{3, 5, 8};
   constexpr Seq kAll = std::numeric_limits<Seq>::max();

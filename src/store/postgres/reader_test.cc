@@ -78,14 +78,6 @@ class PostgresReaderTest : public PostgresTest {
   Lease lease_;
 };
 
-TEST_F(PostgresReaderTest, ADelayIsCountedByTheServersClock) {
-  instance_->leave();
-  for (const bool prepare : {true, false}) {
-    test::expect_delays_whatever_the_writers_clock_says(
-        [&](const Clock& clock) { return open_store({.prepare = prepare, .clock = &clock}); });
-  }
-}
-
 TEST_F(PostgresReaderTest, ARowThatIsCommittedLateIsReturnedAfterThousandsThatOvertookIt) {
   deliver_rounds(1, "warm");
   test::Sql late;
@@ -213,23 +205,6 @@ TEST_F(PostgresReaderTest, ARewindReturnsRowsThatWereReadButNotUpdated) {
   for (const Row& row : read.rows) lowest = std::min(lowest, row.ref.seq);
   instance_->rewind(lowest);
   EXPECT_EQ(deliver("more").size(), 3U);
-}
-
-// Notes take their numbers when they are written, and are seen when they are committed.
-TEST_F(PostgresReaderTest, ANoteOfAFreedLaneThatIsCommittedLateIsNotForgotten) {
-  const auto freed = [&] {
-    std::vector<LaneKey> lanes;
-    for (const LaneRef& lane : instance_->unblocked(lease_.shards, 10)) lanes.push_back(lane.key);
-    return lanes;
-  };
-  const std::string note = "INSERT INTO " + table() + "_unblocked (shard, lane) VALUES (0, ";
-  test::Sql late;
-  late.execute("BEGIN; " + note + "7)");
-  sql().execute(note + "8)");
-  EXPECT_EQ(freed(), std::vector<LaneKey>{8});
-  late.execute("COMMIT");
-  EXPECT_EQ(freed(), std::vector<LaneKey>{7}) << "its lane waits until somebody sweeps";
-  EXPECT_EQ(freed(), std::vector<LaneKey>{});
 }
 
 // What a poll visits while somebody's old snapshot keeps the vacuum from its work.

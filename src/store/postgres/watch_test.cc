@@ -1,5 +1,3 @@
-#include <atomic>
-
 #include "client/postgres/notifications.h"
 #include "outbox/outbox.h"
 #include "store/postgres/store_config.h"
@@ -21,35 +19,6 @@ class PostgresWatchTest : public PostgresTest {
 
   testing::Signal seen_;
 };
-
-TEST_F(PostgresWatchTest, ACommitWakesTheWatchOfAnotherStoreWithinASecond) {
-  const auto writes = open_store();
-  const auto reads = open_store();
-  const auto watched = watch(*reads);
-  for (int i = 0; i < 20; ++i) {
-    const std::size_t before = seen_.count();
-    write_event(*writes, simple_event(std::to_string(i)));
-    EXPECT_TRUE(seen_.wait(before + 1, 1s)) << i;
-  }
-}
-
-TEST_F(PostgresWatchTest, NoticesTheLastCommitOfABurst) {
-  const auto writes = open_store();
-  const auto reads = open_store();
-  std::atomic<int> committed{0};
-  std::atomic<int> seen{-1};
-  const auto watched = reads->watch([&] {
-    seen = committed.load();
-    seen_.raise();
-  });
-  ASSERT_TRUE(seen_.wait());
-  for (int i = 1; i <= 200; ++i) {
-    write_event(*writes, simple_event(std::to_string(i)));
-    committed = i;
-  }
-  // The last notification may have been under way when it was counted.
-  EXPECT_TRUE(eventually([&] { return seen >= 199; })) << seen;
-}
 
 // A slow server was once paid back with a silence of eight times as long.
 TEST_F(PostgresWatchTest, ASlowNotificationDelaysTheNextByNoMoreThanItselfWhichTellsOfAllCommits) {
@@ -91,25 +60,6 @@ TEST_F(PostgresWatchTest, WhatCouldNotBeToldIsToldWhenTheConnectionIsBack) {
   EXPECT_FALSE(seen_.wait(2, 300ms));
   proxy.admit();
   EXPECT_TRUE(seen_.wait(2));
-}
-
-TEST_F(PostgresWatchTest, ARollbackAndATransactionWithoutEventsWakeNobody) {
-  const auto writes = open_store();
-  const auto reads = open_store();
-  const auto watched = watch(*reads);
-  const std::size_t before = seen_.count();
-  const Event event = simple_event("e");
-  {
-    const auto connection = begun(*writes);
-    connection->insert({&event, 1}, {});
-    connection->rollback();
-    connection->begin();
-    connection->execute("SELECT 1", {});
-    connection->commit();
-  }
-  EXPECT_FALSE(seen_.wait(before + 1, 200ms));
-  write_event(*writes, event);
-  EXPECT_TRUE(seen_.wait(before + 1));
 }
 
 TEST_F(PostgresWatchTest, TablesDoNotWakeEachOther) {

@@ -1,6 +1,7 @@
-// Ownership among processes; what one process can show, the conformance suite
-// shows.
+// What several processes, or other programs, do on one file: who owns it, and how commits are heard
+// of. What one process can show, the conformance suite shows.
 #include "store/sqlite/test_support.h"
+#include "support/sqlite_writes.h"
 
 namespace outbox::sqlite {
 namespace {
@@ -191,6 +192,104 @@ TEST_F(OwnershipTest, ProcessesThatWriteAtOnceLoseNothing) {
   }
   for (const auto& child : children) EXPECT_EQ(child->wait(), 0);
   EXPECT_EQ(open_store()->counts().pending, kProcesses * kEach);
+}
+
+// Where the lock file does not keep the two apart, because somebody deleted it.
+TEST_F(OwnershipTest, ATakeOverWhileAnUpdateWaitsForTheLockFencesIt) {
+  test::SqliteWrites writes;
+  const auto store = open_store();
+  const ForeignConnection db(path());
+  const auto instance = store->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  using Kind = StatusUpdate::Kind;
+  for (const Kind kind : {Kind::done, Kind::retry, Kind::defer, Kind::dead, Kind::hold,
+                          Kind::crashes, Kind::unblock}) {
+    const std::string id = "e" + std::to_string(static_cast<int>(kind));
+    const auto row = [&] {
+      return db.value(
+          "SELECT quote(status) || quote(hold) || quote(crashes) || quote(attempts) || "
+          "quote(available_at) || quote(done_at) FROM outbox_event WHERE event_id = '" +
+          id + "'");
+    };
+    write_event(*store, simple_event(id));
+    if (kind == Kind::unblock) {
+      db.run("UPDATE outbox_event SET status = 3, hold = 5 WHERE event_id = '" + id + "'");
+    }
+    const std::string before = row();
+    db.run("UPDATE outbox_event_instance SET epoch = " + std::to_string(epoch));
+    writes.before_next([&] { db.run("UPDATE outbox_event_instance SET epoch = epoch + 1"); });
+    const StatusUpdate late{.row = store->find(id)->row.ref,
+                            .event_id = id,
+                            .kind = kind,
+                            .lane = 7,
+                            .attempts = 3,
+                            .crashes = 3,
+                            .delay = 1s};
+    EXPECT_TRUE(instance->apply(epoch, {&late, 1}).fenced) << id;
+    EXPECT_TRUE(writes.came());
+    EXPECT_EQ(row(), before) << id;
+  }
+}
+
+// How commits are heard of.
+
+class SqliteWatchTest : public SqliteTest {
+ protected:
+  std::unique_ptr<Watch> watch() {
+    auto watch = store_->watch([this] { seen_.raise(); });
+    EXPECT_NE(watch, nullptr);
+    return watch;
+  }
+
+  // Whether a call comes that was not there before `work`.
+  template <class Work>
+  bool noticed(Work work) {
+    const std::size_t before = seen_.count();
+    work();
+    return seen_.wait(before + 1);
+  }
+
+  const std::shared_ptr<Store> store_ = open_store();
+  testing::Signal seen_;
+};
+
+TEST_F(SqliteWatchTest, NoticesCommitsOfOtherProcesses) {
+  const Milestone go;
+  ChildProcess other([&] {
+    if (!go.wait()) return 1;
+    write_event(*open_store(), simple_event("e"));
+    return 0;
+  });
+  const auto watched = watch();
+  EXPECT_TRUE(noticed([&] { go.reach(); }));
+  EXPECT_EQ(other.wait(), 0);
+}
+
+TEST_F(SqliteWatchTest, GoesOnAfterACheckpointStartedTheLogAnew) {
+  const ForeignConnection db(path());
+  const auto watched = watch();
+  EXPECT_TRUE(noticed([&] { write_event(*store_, simple_event("a")); }));
+  db.run("PRAGMA wal_checkpoint(TRUNCATE)");
+  EXPECT_TRUE(noticed([&] { write_event(*store_, simple_event("b")); }));
+}
+
+TEST_F(SqliteWatchTest, AWatcherThatThrowsIsLoggedAndCalledAgain) {
+  const testing::RecordingLog log;
+  const auto store = open_store({.log = log.log()});
+  const auto watched = store->watch([this] {
+    seen_.raise();
+    throw std::runtime_error("no");
+  });
+  EXPECT_TRUE(noticed([&] { write_event(*store, simple_event("a")); }));
+  EXPECT_TRUE(noticed([&] { write_event(*store, simple_event("b")); }));
+  EXPECT_TRUE(log.contains("a commit watcher threw: no"));
+}
+
+TEST_F(SqliteWatchTest, OutlivesTheStore) {
+  auto store = open_store();
+  const auto watched = store->watch([this] { seen_.raise(); });
+  store.reset();
+  EXPECT_TRUE(noticed([&] { write_event(*store_, simple_event("a")); }));
 }
 
 }  // namespace

@@ -200,6 +200,22 @@ TEST_F(RowsTest, ErrorsOfAnyContentAreStored) {
   }
 }
 
+// An id that another program stored as a BLOB was compared with a text, and never found.
+TEST_F(RowsTest, TheIdMayBeOfAnotherStorageClass) {
+  const auto instance = store_->join({});
+  const std::int64_t epoch = instance->renew().epoch;
+  db_.run(
+      "INSERT INTO outbox_event (event_id, event_type, payload) VALUES (x'6964', 'T', '{}'),"
+      " (17, 'T', '{}'), ('', 'T', '{}')");
+  std::vector<StatusUpdate> updates;
+  for (const Row& row : instance->ready(kShard, 0, 10).rows) {
+    updates.push_back({.row = row.ref, .event_id = row.event.id()});
+  }
+  ASSERT_EQ(updates.size(), 3u);
+  EXPECT_TRUE(instance->apply(epoch, updates).stale.empty());
+  EXPECT_FALSE(store_->has_pending());
+}
+
 // Rows whose status and hold contradict each other: somebody edited them past the library.
 
 using Ids = std::vector<std::string>;

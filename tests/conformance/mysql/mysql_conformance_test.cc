@@ -106,6 +106,7 @@ class MysqlRemote final : public Remote {
     options.statement_timeout = how.statement_timeout.value_or(options.statement_timeout);
     options.migrate = how.migrate;
     options.log = how.log;
+    options.clock = how.clock;
     if (how.marked)
       options.on_open = [](st_mysql* handle) { mysql_query(handle, "SET @mine = 1"); };
     return mysql::open(url, std::move(options));
@@ -354,6 +355,9 @@ class UnpreparedBackend final : public MysqlBackend {
 };
 
 }  // namespace
+
+OUTBOX_STORE_CONFORMANCE_SUBJECT(MysqlUnprepared, ServersClockTest,
+                                 factory<UnpreparedBackend>("Unprepared", "shop_events"));
 
 }  // namespace outbox::conformance
 

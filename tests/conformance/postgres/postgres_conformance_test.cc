@@ -50,9 +50,7 @@ class PostgresRoles final : public Roles {
 class PostgresRemote final : public Remote {
  public:
   PostgresRemote(std::string schema, postgres::Options options)
-      : schema_(std::move(schema)), options_(std::move(options)) {
-    options_.notify = false;
-  }
+      : schema_(std::move(schema)), options_(std::move(options)) {}
 
   std::string url() const override { return test::postgres_url(); }
   std::string table() const override { return options_.table; }
@@ -108,7 +106,9 @@ class PostgresRemote final : public Remote {
     options.wait_timeout = how.wait_timeout;
     options.statement_timeout = how.statement_timeout.value_or(options.statement_timeout);
     options.migrate = how.migrate;
+    options.notify = how.told_of_commits;
     options.log = how.log;
+    options.clock = how.clock;
     if (how.marked) {
       options.on_open = [](pg_conn* handle) {
         PQclear(PQexec(handle, "SET application_name = 'mine'"));
@@ -458,6 +458,18 @@ class HostileBehindPgBouncerBackend final : public PostgresBackend {
   }
 };
 
+class UnpreparedBackend final : public PostgresBackend {
+ public:
+  using PostgresBackend::PostgresBackend;
+
+ protected:
+  postgres::Options options(const Wishes& wishes) const override {
+    postgres::Options unprepared = PostgresBackend::options(wishes);
+    unprepared.prepare = false;
+    return unprepared;
+  }
+};
+
 class AtCommitBackend final : public PostgresBackend {
  public:
   using PostgresBackend::PostgresBackend;
@@ -478,6 +490,8 @@ OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, StatementsTest,
                                  factory<AtCommitBackend>("AtCommit", "outbox_event"));
 
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresUnprepared, ServersClockTest,
+                                 factory<UnpreparedBackend>("Unprepared", "outbox_event"));
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, NetworkCommitTest,
                                  factory<AtCommitBackend>("AtCommit", "outbox_event"));
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, FrozenCommitTest,

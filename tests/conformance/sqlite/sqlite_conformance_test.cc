@@ -62,6 +62,7 @@ class SqliteDatabase final : public Database {
     options.wait_timeout = how.wait_timeout;
     options.migrate = how.migrate;
     options.log = how.log;
+    options.clock = how.clock;
     return sqlite::open(url, std::move(options));
   }
   std::unique_ptr<OwnConnection> connect(const std::string& url) override {
