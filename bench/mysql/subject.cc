@@ -77,6 +77,73 @@ void BareMysql::run(MYSQL_STMT* statement, const mysql::Parameters& values) {
   }
 }
 
+constexpr std::size_t kConnections = 16;
+
+// A database of the server for each; their names are URLs.
+class MysqlSubject final : public Subject {
+ public:
+  explicit MysqlSubject(std::string url) : url_(std::move(url)) {}
+
+  std::string name() const override { return "mysql"; }
+
+  std::vector<Trait> traits() const override { return {Trait::server}; }
+
+  Bars bars() const override {
+    return {.drain_keep = 0.6,
+            .drain_delete = 0.5,
+            .drain_naive = 10,
+            .row_claims_naive = 5,
+            .write = 0.93};
+  }
+
+  std::vector<std::size_t> writers() const override { return {1, 4, 16}; }
+
+  std::string about() override {
+    const auto settings = BareMysql(url_).query(
+        "SELECT version(), @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog");
+    const char* const* values = mysql_fetch_row(settings.get());
+    return std::string(values[0]) + " at " + url_ +
+           "; innodb_flush_log_at_trx_commit = " + values[1] + ", log_bin = " + values[2] +
+           ", sync_binlog = " + values[3];
+  }
+
+  std::string fresh() override {
+    const std::string name = "bench_" + std::to_string(++databases_);
+    administer("DROP DATABASE IF EXISTS " + name);
+    administer("CREATE DATABASE " + name);
+    return url_.substr(0, url_.rfind('/') + 1) + name;
+  }
+  std::string copy(const std::string& database) override;
+  void remove(const std::string& database) override {
+    administer("DROP DATABASE " + database.substr(database.rfind('/') + 1));
+  }
+
+  void fill(const std::string& database, const LanePage& filling) override;
+  void tidy_up(const std::string& database) override;
+
+  std::shared_ptr<Store> open(const std::string& database, Opening opening) override {
+    const bool keep = opening.finish == Finish::update;
+    return mysql::open(database, {.on_done = keep ? mysql::OnDone::keep : mysql::OnDone::remove,
+                                  .connections = kConnections});
+  }
+
+  std::unique_ptr<BareConnection> connect(const std::string& database) override {
+    return std::make_unique<BareMysql>(database, mysql::Use::transactions);
+  }
+  std::unique_ptr<BareWriter> writer(const std::string& database) override;
+  double drain_naive(const std::string& database, std::size_t events) override;
+  double drain_limit(const std::string& database, std::size_t events, Finish finish) override;
+  std::vector<Visited> visited(const std::string& database, std::size_t rows,
+                               const std::function<void()>& poll) override;
+
+ private:
+  // On a connection of its own, which a process forked off must not share.
+  void administer(const std::string& statement) const { BareMysql(url_).exec(statement); }
+
+  const std::string url_;
+  std::atomic<int> databases_{0};
+};
+
 // There is no series of numbers in SQL that both MariaDB and MySQL know; so these are
 // all of six digits. HOLD stands for an expression.
 constexpr std::string_view kFill = R"sql(
@@ -95,7 +162,7 @@ WHERE i < ? ORDER BY i
 
 constexpr std::string_view kHold = "HOLD";
 
-void fill_mysql(const std::string& url, const LanePage& filling) {
+void MysqlSubject::fill(const std::string& url, const LanePage& filling) {
   mysql::migrate(url);
   std::string sql(kFill);
   sql.replace(sql.find(kHold), kHold.size(), filling.hold);
@@ -133,15 +200,17 @@ void write_out(const BareMysql& bare, const Tables& tables) {
   bare.exec("UNLOCK TABLES");
 }
 
-void copy_mysql(const std::string& from, const std::string& to) {
-  const BareMysql bare(to);
-  const std::string original = from.substr(from.rfind('/') + 1);
-  const Tables tables = tables_in(BareMysql(from));
+std::string MysqlSubject::copy(const std::string& database) {
+  std::string result = fresh();
+  const BareMysql bare(result);
+  const std::string original = database.substr(database.rfind('/') + 1);
+  const Tables tables = tables_in(BareMysql(database));
   for (const auto& [name, columns] : tables) copy_table(bare, original, name, columns);
   write_out(bare, tables);
+  return result;
 }
 
-void tidy_up_mysql(const std::string& url) {
+void MysqlSubject::tidy_up(const std::string& url) {
   const BareMysql bare(url);
   bare.exec("ANALYZE TABLE " + std::string(kTable));
   write_out(bare, tables_in(bare));
@@ -172,7 +241,7 @@ class MysqlWriter final : public BareWriter {
   const mysql::StatementHandle insert_;
 };
 
-std::unique_ptr<BareWriter> mysql_writer(const std::string& url) {
+std::unique_ptr<BareWriter> MysqlSubject::writer(const std::string& url) {
   mysql::migrate(url);
   return std::make_unique<MysqlWriter>(url);
 }
@@ -193,7 +262,7 @@ UPDATE {table} SET status = 1, done_at = utc_timestamp(6), hold = NULL
 WHERE seq = ? AND status IN (0, 2)
 )sql";
 
-double mysql_naive(const std::string& url, std::size_t events) {
+double MysqlSubject::drain_naive(const std::string& url, std::size_t events) {
   const BareMysql bare(url);
   const std::string claim = expanded(kClaim);
   const std::string claimed = expanded(kClaimed);
@@ -234,7 +303,7 @@ std::size_t bytes_of_row(MYSQL_RES* rows) {
   return bytes;
 }
 
-double mysql_limit(const std::string& url, std::size_t events, Finish finish) {
+double MysqlSubject::drain_limit(const std::string& url, std::size_t events, Finish finish) {
   const BareMysql bare(url);
   std::size_t delivered = 0;
   std::size_t bytes = 0;
@@ -266,7 +335,8 @@ double fetched(const BareMysql& bare) {
   return sum;
 }
 
-std::vector<Visited> mysql_visited(const std::string& url, const std::function<void()>& poll) {
+std::vector<Visited> MysqlSubject::visited(const std::string& url, std::size_t /*rows*/,
+                                           const std::function<void()>& poll) {
   const BareMysql bare(url);
   const double start = fetched(bare);
   const double looked = fetched(bare);
@@ -275,87 +345,6 @@ std::vector<Visited> mysql_visited(const std::string& url, const std::function<v
   const double of_looking = looked - start;
   return {{.what = "rows", .count = polled - looked - of_looking}};
 }
-
-constexpr std::size_t kConnections = 16;
-
-// A database of the server for each; their names are URLs.
-class MysqlSubject final : public Subject {
- public:
-  explicit MysqlSubject(std::string url) : url_(std::move(url)) {}
-
-  std::string name() const override { return "mysql"; }
-
-  std::vector<Trait> traits() const override { return {Trait::server}; }
-
-  Bars bars() const override {
-    return {.drain_keep = 0.6,
-            .drain_delete = 0.5,
-            .drain_naive = 10,
-            .row_claims_naive = 5,
-            .write = 0.93};
-  }
-
-  std::vector<std::size_t> writers() const override { return {1, 4, 16}; }
-
-  std::string about() override {
-    const auto settings = BareMysql(url_).query(
-        "SELECT version(), @@innodb_flush_log_at_trx_commit, @@log_bin, @@sync_binlog");
-    const char* const* values = mysql_fetch_row(settings.get());
-    return std::string(values[0]) + " at " + url_ +
-           "; innodb_flush_log_at_trx_commit = " + values[1] + ", log_bin = " + values[2] +
-           ", sync_binlog = " + values[3];
-  }
-
-  std::string fresh() override {
-    const std::string name = "bench_" + std::to_string(++databases_);
-    administer("DROP DATABASE IF EXISTS " + name);
-    administer("CREATE DATABASE " + name);
-    return url_.substr(0, url_.rfind('/') + 1) + name;
-  }
-  std::string copy(const std::string& database) override {
-    std::string result = fresh();
-    copy_mysql(database, result);
-    return result;
-  }
-  void remove(const std::string& database) override {
-    administer("DROP DATABASE " + database.substr(database.rfind('/') + 1));
-  }
-
-  void fill(const std::string& database, const LanePage& filling) override {
-    fill_mysql(database, filling);
-  }
-  void tidy_up(const std::string& database) override { tidy_up_mysql(database); }
-
-  std::shared_ptr<Store> open(const std::string& database, Opening opening) override {
-    const bool keep = opening.finish == Finish::update;
-    return mysql::open(database, {.on_done = keep ? mysql::OnDone::keep : mysql::OnDone::remove,
-                                  .connections = kConnections});
-  }
-
-  std::unique_ptr<BareConnection> connect(const std::string& database) override {
-    return std::make_unique<BareMysql>(database, mysql::Use::transactions);
-  }
-  std::unique_ptr<BareWriter> writer(const std::string& database) override {
-    return mysql_writer(database);
-  }
-  double drain_naive(const std::string& database, std::size_t events) override {
-    return mysql_naive(database, events);
-  }
-  double drain_limit(const std::string& database, std::size_t events, Finish finish) override {
-    return mysql_limit(database, events, finish);
-  }
-  std::vector<Visited> visited(const std::string& database, std::size_t /*rows*/,
-                               const std::function<void()>& poll) override {
-    return mysql_visited(database, poll);
-  }
-
- private:
-  // On a connection of its own, which a process forked off must not share.
-  void administer(const std::string& statement) const { BareMysql(url_).exec(statement); }
-
-  const std::string url_;
-  std::atomic<int> databases_{0};
-};
 
 }  // namespace
 

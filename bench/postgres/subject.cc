@@ -95,6 +95,94 @@ void BarePostgres::go_by_index_alone() const {
                                   true));
 }
 
+constexpr std::size_t kConnections = 16;
+
+// A database of the server for each; their names are URLs.
+class PostgresSubject final : public Subject {
+ public:
+  explicit PostgresSubject(std::string url) : url_(std::move(url)) {}
+
+  std::string name() const override { return "postgres"; }
+
+  std::vector<Trait> traits() const override {
+    return {Trait::server, Trait::insert_at_commit, Trait::notify};
+  }
+
+  Bars bars() const override {
+    return {.drain_keep = 0.6,
+            .drain_delete = 0.5,
+            .drain_naive = 20,
+            .row_claims_naive = 8,
+            .write = 0.95,
+            .ordered_p50 = 250,
+            .unordered_p50 = 30,
+            .process_p50 = 1'000,
+            .steady_process_p50 = 700,
+            .steady_process_p99 = 5'000};
+  }
+
+  std::vector<std::size_t> writers() const override { return {1, 4, 16}; }
+
+  std::string about() override {
+    const auto settings = BarePostgres(url_).query(
+        "SELECT current_setting('server_version'), current_setting('fsync'), "
+        "current_setting('synchronous_commit')");
+    const auto value = [&](int column) {
+      return std::string(PQgetvalue(settings.get(), 0, column));
+    };
+    return "PostgreSQL " + value(0) + " at " + url_ + "; fsync = " + value(1) +
+           ", synchronous_commit = " + value(2);
+  }
+
+  std::string fresh() override { return create("template0"); }
+  std::string copy(const std::string& database) override { return create(name_of(database)); }
+  void remove(const std::string& database) override {
+    administer("DROP DATABASE " + name_of(database) + " WITH (FORCE)");
+  }
+
+  void fill(const std::string& database, const LanePage& filling) override;
+  void tidy_up(const std::string& database) override {
+    BarePostgres(database).exec("VACUUM (ANALYZE) outbox_event");
+  }
+
+  std::shared_ptr<Store> open(const std::string& database, Opening opening) override {
+    const bool keep = opening.finish == Finish::update;
+    return postgres::open(database,
+                          {.on_done = keep ? postgres::OnDone::keep : postgres::OnDone::remove,
+                           .connections = kConnections,
+                           .insert_at_commit = opening.insert_at_commit,
+                           .notify = opening.notify});
+  }
+
+  std::unique_ptr<BareConnection> connect(const std::string& database) override {
+    return std::make_unique<BarePostgres>(database);
+  }
+  std::unique_ptr<BareWriter> writer(const std::string& database) override;
+  double drain_naive(const std::string& database, std::size_t events) override;
+  double drain_limit(const std::string& database, std::size_t events, Finish finish) override;
+  std::vector<Visited> visited(const std::string& database, std::size_t rows,
+                               const std::function<void()>& poll) override;
+
+ private:
+  // By copying files, between two checkpoints: what is measured next has no part of it.
+  std::string create(const std::string& original) {
+    const std::string name = "bench_" + std::to_string(++databases_);
+    administer("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)");
+    administer("CREATE DATABASE " + name + " TEMPLATE " + original + " STRATEGY file_copy");
+    return url_.substr(0, url_.rfind('/') + 1) + name;
+  }
+
+  static std::string name_of(const std::string& database) {
+    return database.substr(database.rfind('/') + 1);
+  }
+
+  // On a connection of its own, which a process forked off must not share.
+  void administer(const std::string& statement) const { BarePostgres(url_).exec(statement); }
+
+  const std::string url_;
+  std::atomic<int> databases_{0};
+};
+
 // As payload(), in SQL.
 constexpr const char* kFill = R"sql(
 INSERT INTO outbox_event (event_id, event_type, aggregate_type, aggregate_id, status, hold, done_at,
@@ -113,7 +201,7 @@ std::string with(std::string text, const std::string& name, const std::string& v
   return text;
 }
 
-void fill_postgres(const std::string& url, const LanePage& filling) {
+void PostgresSubject::fill(const std::string& url, const LanePage& filling) {
   postgres::migrate(url);
   std::string text = with(kFill, "HOLD", filling.hold);
   text = with(text, "$1", std::to_string(filling.aggregates));
@@ -149,7 +237,7 @@ class PostgresWriter final : public BareWriter {
   BarePostgres bare_;
 };
 
-std::unique_ptr<BareWriter> postgres_writer(const std::string& url) {
+std::unique_ptr<BareWriter> PostgresSubject::writer(const std::string& url) {
   postgres::migrate(url);
   return std::make_unique<PostgresWriter>(url);
 }
@@ -174,7 +262,7 @@ constexpr const char* kDone = R"sql(
 UPDATE {table} SET status = 1, done_at = now(), hold = NULL WHERE seq = $1 AND status IN (0, 2)
 )sql";
 
-double postgres_naive(const std::string& url, std::size_t events) {
+double PostgresSubject::drain_naive(const std::string& url, std::size_t events) {
   const BarePostgres bare(url);
   bare.exec(kIndex);
   const postgres::Parameters one(std::int64_t{1});
@@ -211,7 +299,7 @@ WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.s
   AND event.status IN (0, 2)
 )sql";
 
-double postgres_limit(const std::string& url, std::size_t events, Finish finish) {
+double PostgresSubject::drain_limit(const std::string& url, std::size_t events, Finish finish) {
   const BarePostgres bare(url);
   bare.go_by_index_alone();
   Numbers shards(kShards);
@@ -279,7 +367,8 @@ Count counted(const postgres::ResultHandle& explained) {
 
 // The store's statements are out of reach; so the very same ones run here, on a
 // connection of our own.
-std::vector<Visited> postgres_visited(const std::string& url, std::size_t rows) {
+std::vector<Visited> PostgresSubject::visited(const std::string& url, std::size_t rows,
+                                              const std::function<void()>& /*poll*/) {
   const BarePostgres bare(url);
   bare.go_by_index_alone();
   Count total;
@@ -299,104 +388,6 @@ std::vector<Visited> postgres_visited(const std::string& url, std::size_t rows) 
   count(postgres::sql::kFirstDue, "bigint[]", shards);
   return {{.what = "rows", .count = total.rows}, {.what = "pages", .count = total.pages}};
 }
-
-constexpr std::size_t kConnections = 16;
-
-// A database of the server for each; their names are URLs.
-class PostgresSubject final : public Subject {
- public:
-  explicit PostgresSubject(std::string url) : url_(std::move(url)) {}
-
-  std::string name() const override { return "postgres"; }
-
-  std::vector<Trait> traits() const override {
-    return {Trait::server, Trait::insert_at_commit, Trait::notify};
-  }
-
-  Bars bars() const override {
-    return {.drain_keep = 0.6,
-            .drain_delete = 0.5,
-            .drain_naive = 20,
-            .row_claims_naive = 8,
-            .write = 0.95,
-            .ordered_p50 = 250,
-            .unordered_p50 = 30,
-            .process_p50 = 1'000,
-            .steady_process_p50 = 700,
-            .steady_process_p99 = 5'000};
-  }
-
-  std::vector<std::size_t> writers() const override { return {1, 4, 16}; }
-
-  std::string about() override {
-    const auto settings = BarePostgres(url_).query(
-        "SELECT current_setting('server_version'), current_setting('fsync'), "
-        "current_setting('synchronous_commit')");
-    const auto value = [&](int column) {
-      return std::string(PQgetvalue(settings.get(), 0, column));
-    };
-    return "PostgreSQL " + value(0) + " at " + url_ + "; fsync = " + value(1) +
-           ", synchronous_commit = " + value(2);
-  }
-
-  std::string fresh() override { return create("template0"); }
-  std::string copy(const std::string& database) override { return create(name_of(database)); }
-  void remove(const std::string& database) override {
-    administer("DROP DATABASE " + name_of(database) + " WITH (FORCE)");
-  }
-
-  void fill(const std::string& database, const LanePage& filling) override {
-    fill_postgres(database, filling);
-  }
-  void tidy_up(const std::string& database) override {
-    BarePostgres(database).exec("VACUUM (ANALYZE) outbox_event");
-  }
-
-  std::shared_ptr<Store> open(const std::string& database, Opening opening) override {
-    const bool keep = opening.finish == Finish::update;
-    return postgres::open(database,
-                          {.on_done = keep ? postgres::OnDone::keep : postgres::OnDone::remove,
-                           .connections = kConnections,
-                           .insert_at_commit = opening.insert_at_commit,
-                           .notify = opening.notify});
-  }
-
-  std::unique_ptr<BareConnection> connect(const std::string& database) override {
-    return std::make_unique<BarePostgres>(database);
-  }
-  std::unique_ptr<BareWriter> writer(const std::string& database) override {
-    return postgres_writer(database);
-  }
-  double drain_naive(const std::string& database, std::size_t events) override {
-    return postgres_naive(database, events);
-  }
-  double drain_limit(const std::string& database, std::size_t events, Finish finish) override {
-    return postgres_limit(database, events, finish);
-  }
-  std::vector<Visited> visited(const std::string& database, std::size_t rows,
-                               const std::function<void()>& /*poll*/) override {
-    return postgres_visited(database, rows);
-  }
-
- private:
-  // By copying files, between two checkpoints: what is measured next has no part of it.
-  std::string create(const std::string& original) {
-    const std::string name = "bench_" + std::to_string(++databases_);
-    administer("DROP DATABASE IF EXISTS " + name + " WITH (FORCE)");
-    administer("CREATE DATABASE " + name + " TEMPLATE " + original + " STRATEGY file_copy");
-    return url_.substr(0, url_.rfind('/') + 1) + name;
-  }
-
-  static std::string name_of(const std::string& database) {
-    return database.substr(database.rfind('/') + 1);
-  }
-
-  // On a connection of its own, which a process forked off must not share.
-  void administer(const std::string& statement) const { BarePostgres(url_).exec(statement); }
-
-  const std::string url_;
-  std::atomic<int> databases_{0};
-};
 
 }  // namespace
 

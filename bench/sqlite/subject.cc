@@ -82,6 +82,58 @@ void run(sqlite3_stmt* statement) {
   sqlite3_reset(statement);
 }
 
+class SqliteSubject final : public Subject {
+ public:
+  std::string name() const override { return "sqlite"; }
+
+  std::vector<Trait> traits() const override { return {Trait::embedded}; }
+
+  Bars bars() const override {
+    return {.drain_keep = 0.6,
+            .drain_delete = 0.6,
+            .drain_naive = 20,
+            .write = 0.95,
+            .ordered_p50 = 50,
+            .unordered_p50 = 20,
+            .process_p50 = 2'000,
+            .in_process_p99 = 1'000};
+  }
+
+  std::vector<std::size_t> writers() const override { return {1}; }
+
+  std::string about() override {
+    return "databases in " + scratch_.folder().string() +
+           "; synchronous = FULL; a 4 KiB write with fdatasync takes " +
+           std::to_string(std::lround(scratch_.sync_cost())) + " us there";
+  }
+
+  std::string fresh() override { return scratch_.fresh(); }
+  std::string copy(const std::string& path) override { return scratch_.copy(path); }
+  void remove(const std::string& path) override { Scratch::remove(path); }
+
+  void fill(const std::string& database, const LanePage& filling) override;
+  void tidy_up(const std::string& path) override {
+    BareSqlite(path).exec("PRAGMA wal_checkpoint(TRUNCATE)");
+  }
+
+  std::shared_ptr<Store> open(const std::string& path, Opening opening) override {
+    const bool keep = opening.finish == Finish::update;
+    return sqlite::open(path, {.on_done = keep ? sqlite::OnDone::keep : sqlite::OnDone::remove});
+  }
+
+  std::unique_ptr<BareConnection> connect(const std::string& path) override {
+    return std::make_unique<BareSqlite>(path);
+  }
+  std::unique_ptr<BareWriter> writer(const std::string& database) override;
+  double drain_naive(const std::string& database, std::size_t events) override;
+  double drain_limit(const std::string& database, std::size_t events, Finish finish) override;
+  std::vector<Visited> visited(const std::string& database, std::size_t rows,
+                               const std::function<void()>& poll) override;
+
+ private:
+  Scratch scratch_;
+};
+
 // As payload(), in SQL.
 constexpr const char* kFill = R"sql(
 WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i + 1 < :rows)
@@ -97,7 +149,7 @@ void bind(sqlite3_stmt* statement, const char* name, std::int64_t value) {
   sqlite3_bind_int64(statement, sqlite3_bind_parameter_index(statement, name), value);
 }
 
-void fill_sqlite(const std::string& path, const LanePage& filling) {
+void SqliteSubject::fill(const std::string& path, const LanePage& filling) {
   sqlite::open(path);
   const BareSqlite bare(path);
   bare.exec("PRAGMA synchronous = OFF");
@@ -167,7 +219,7 @@ class SqliteWriter final : public BareWriter {
   sqlite::StatementHandle commit_;
 };
 
-std::unique_ptr<BareWriter> sqlite_writer(const std::string& path) {
+std::unique_ptr<BareWriter> SqliteSubject::writer(const std::string& path) {
   sqlite::open(path);
   return std::make_unique<SqliteWriter>(path);
 }
@@ -185,7 +237,7 @@ constexpr const char* kDone = R"sql(
 UPDATE {table} SET status = 1, done_at = 1, hold = NULL WHERE seq = ?1 AND status IN (0, 2)
 )sql";
 
-double sqlite_naive(const std::string& database, std::size_t events) {
+double SqliteSubject::drain_naive(const std::string& database, std::size_t events) {
   const BareSqlite bare(database);
   const auto claim = bare.prepare(kClaim);
   const auto done = bare.prepare(kDone);
@@ -231,7 +283,7 @@ std::size_t read_columns(sqlite3_stmt* row) {
   return bytes;
 }
 
-double sqlite_limit(const std::string& database, std::size_t events, Finish finish) {
+double SqliteSubject::drain_limit(const std::string& database, std::size_t events, Finish finish) {
   const BareSqlite bare(database);
   const auto begin = bare.prepare("BEGIN IMMEDIATE");
   const auto commit = bare.prepare("COMMIT");
@@ -268,7 +320,8 @@ double sqlite_limit(const std::string& database, std::size_t events, Finish fini
 // Steps of SQLite's virtual machine, which grow with the rows visited. The
 // distribution's SQLite counts no rows, and the store's statements are out of reach; so
 // the very same ones run here, on a connection of our own.
-std::vector<Visited> sqlite_visited(const std::string& path, std::size_t rows) {
+std::vector<Visited> SqliteSubject::visited(const std::string& path, std::size_t rows,
+                                            const std::function<void()>& /*poll*/) {
   const BareSqlite bare(path);
   std::int64_t total = 0;
   const auto count = [&](const sqlite::Sql& sql, std::vector<std::int64_t> values) {
@@ -282,68 +335,6 @@ std::vector<Visited> sqlite_visited(const std::string& path, std::size_t rows) {
   count(sqlite::sql::kEarliest, {0});
   return {{.what = "vm steps", .count = static_cast<double>(total)}};
 }
-
-class SqliteSubject final : public Subject {
- public:
-  std::string name() const override { return "sqlite"; }
-
-  std::vector<Trait> traits() const override { return {Trait::embedded}; }
-
-  Bars bars() const override {
-    return {.drain_keep = 0.6,
-            .drain_delete = 0.6,
-            .drain_naive = 20,
-            .write = 0.95,
-            .ordered_p50 = 50,
-            .unordered_p50 = 20,
-            .process_p50 = 2'000,
-            .in_process_p99 = 1'000};
-  }
-
-  std::vector<std::size_t> writers() const override { return {1}; }
-
-  std::string about() override {
-    return "databases in " + scratch_.folder().string() +
-           "; synchronous = FULL; a 4 KiB write with fdatasync takes " +
-           std::to_string(std::lround(scratch_.sync_cost())) + " us there";
-  }
-
-  std::string fresh() override { return scratch_.fresh(); }
-  std::string copy(const std::string& path) override { return scratch_.copy(path); }
-  void remove(const std::string& path) override { Scratch::remove(path); }
-
-  void fill(const std::string& path, const LanePage& filling) override {
-    fill_sqlite(path, filling);
-  }
-  void tidy_up(const std::string& path) override {
-    BareSqlite(path).exec("PRAGMA wal_checkpoint(TRUNCATE)");
-  }
-
-  std::shared_ptr<Store> open(const std::string& path, Opening opening) override {
-    const bool keep = opening.finish == Finish::update;
-    return sqlite::open(path, {.on_done = keep ? sqlite::OnDone::keep : sqlite::OnDone::remove});
-  }
-
-  std::unique_ptr<BareConnection> connect(const std::string& path) override {
-    return std::make_unique<BareSqlite>(path);
-  }
-  std::unique_ptr<BareWriter> writer(const std::string& path) override {
-    return sqlite_writer(path);
-  }
-  double drain_naive(const std::string& path, std::size_t events) override {
-    return sqlite_naive(path, events);
-  }
-  double drain_limit(const std::string& path, std::size_t events, Finish finish) override {
-    return sqlite_limit(path, events, finish);
-  }
-  std::vector<Visited> visited(const std::string& path, std::size_t rows,
-                               const std::function<void()>& /*poll*/) override {
-    return sqlite_visited(path, rows);
-  }
-
- private:
-  Scratch scratch_;
-};
 
 }  // namespace
 
