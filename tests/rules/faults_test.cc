@@ -406,11 +406,11 @@ TEST_P(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
   const std::string second = write_elsewhere(order_event("1", "2"));
   {
     const auto owner = bare_store->join({.exclusive = true});
-    const StatusUpdate aside{.row = bare_store->admin().find(second)->row.ref,
+    const StatusUpdate held{.row = bare_store->admin().find(second)->row.ref,
                              .event_id = second,
                              .kind = StatusUpdate::Kind::hold,
                              .lane = lane_of("1")};
-    ASSERT_TRUE(owner->apply(owner->renew().epoch, {&aside, 1}).stale.empty());
+    ASSERT_TRUE(owner->apply(owner->renew().epoch, {&held, 1}).stale.empty());
     owner->leave();
   }
   die_with({first}, 1);

@@ -81,7 +81,7 @@ TEST_P(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
     const bool between = n[0] == '2' || n[0] == '3';
     const std::string id = write_elsewhere(order_event(between ? "b" : "a", n));
     if (n[0] != '1' && n[0] != '5') continue;
-    aside.push_back({.row = store->admin().find(id)->row.ref,
+    held.push_back({.row = store->admin().find(id)->row.ref,
                      .event_id = id,
                      .kind = StatusUpdate::Kind::hold,
                      .lane = lane_of("a")});

@@ -486,7 +486,7 @@ TEST_P(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenWhenItsShardWasHandedOv
   Outbox box{store, on, with_defaults({.poll_interval = 10min})};
   box.start();
   const std::string id = write({order_event("1", "1")}).front();
-  // In the store: whoever delivers it next must know.
+  // In the store: its next owner must know.
   EXPECT_TRUE(eventually([&] { return store->admin().find(id)->row.progress == "mail"; }));
   EXPECT_TRUE(eventually([&] { return !box.health().reasons.empty(); }));
   EXPECT_EQ(mails, 1);

@@ -467,7 +467,7 @@ constexpr std::array kScenarios{
     Scenario{"poison",
              "two threads kept each other busy while candidates of a crash were delivered", poison,
              600},
-    Scenario{"fenced", "a fenced instance read and marked the same rows again and again", fenced,
+    Scenario{"fenced", "a fenced instance read and updated the same rows again and again", fenced,
              1'500},
     Scenario{"failing_reads", "a read that fails was repeated without a pause", failing_reads, 400},
     Scenario{"claims_of_hung_calls",

@@ -263,7 +263,7 @@ void World::replay(const std::string& id) {
   MutexLock lock(primary->telling);
   if (!is_dead(*primary->store, id)) return;
   env_.say("operator", "replays " + id);
-  env_.judge->replayed(id);  // first: whoever reads it now may deliver it
+  env_.judge->replayed(id);  // first: an owner that reads it now may deliver it
   primary->store->admin().replay(id);
 }
 

@@ -402,7 +402,7 @@ TEST(MysqlFailure, OfMostCommitsThatFailNobodyKnowsWhetherTheyHappened) {
   }
 }
 
-TEST(MysqlFailure, ALoginThatIsRefusedIsForGoodAndAHostThatIsAwayIsNot) {
+TEST(MysqlFailure, ALoginThatIsRefusedIsForGoodAndAHostThatIsUnreachableIsNot) {
   const auto connect = [](unsigned number, const std::string& text) {
     throw_not_connected({number, "HY000", text}, "here");
   };

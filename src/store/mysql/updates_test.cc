@@ -151,7 +151,7 @@ TEST_F(MysqlLocksTest, AnUpdateThatWaitsForAStrangersLockDoesNotCostTheLease) {
   stranger.execute("BEGIN; SELECT * FROM outbox_event WHERE event_id = 'locked' FOR UPDATE");
 
   std::atomic<bool> landed{false};
-  std::jthread marking([&, updates = done({"free", "locked"})] {
+  std::jthread updating([&, updates = done({"free", "locked"})] {
     const UpdateResult result = apply_patiently(*instance, lease.epoch, updates);
     EXPECT_FALSE(result.fenced);
     EXPECT_TRUE(result.stale.empty());
@@ -172,7 +172,7 @@ TEST_F(MysqlLocksTest, AnUpdateThatWaitsForAStrangersLockDoesNotCostTheLease) {
   }
   EXPECT_FALSE(landed);
   stranger.execute("ROLLBACK");
-  marking.join();
+  updating.join();
   EXPECT_EQ(status("locked"), Status::done);
 }
 
@@ -189,13 +189,13 @@ TEST_F(MysqlLocksTest, AnUpdateThatWasTheVictimOfADeadlockIsRepeated) {
       " (SELECT 1 UNION ALL SELECT n + 1 FROM numbers WHERE n < 500) SELECT n FROM numbers;"
       "SELECT * FROM outbox_event WHERE event_id = 'second' FOR UPDATE");
   UpdateResult result;
-  std::jthread marking([&, updates = done({"first", "second"})] {
+  std::jthread updating([&, updates = done({"first", "second"})] {
     result = apply_patiently(*instance, lease.epoch, updates);
   });
   ASSERT_TRUE(wait_for_waiters(sql(), 1));
   stranger.execute("SELECT * FROM outbox_event WHERE event_id = 'first' FOR UPDATE");
   stranger.execute("COMMIT");
-  marking.join();
+  updating.join();
   EXPECT_FALSE(result.fenced);
   EXPECT_TRUE(result.stale.empty());
   EXPECT_EQ(status("first"), Status::done);

@@ -218,7 +218,7 @@ TEST_F(OwnershipTest, ATakeOverWhileAnUpdateWaitsForTheLockFencesIt) {
     const std::string before = row();
     db.run("UPDATE outbox_event_instance SET epoch = " + std::to_string(epoch));
     writes.before_next([&] { db.run("UPDATE outbox_event_instance SET epoch = epoch + 1"); });
-    const StatusUpdate late{.row = store->find(id)->row.ref,
+    const StatusUpdate late{.row = store->admin().find(id)->row.ref,
                             .event_id = id,
                             .kind = kind,
                             .lane = 7,

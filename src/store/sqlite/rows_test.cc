@@ -324,7 +324,7 @@ TEST_F(BrokenRowsTest, AnUnknownStatusIsNoneOfThoseThatOperatorsAskFor) {
     }
   }
   EXPECT_EQ(store_->admin().replay({.status = {Status::done, Status::dead}}, 0, 100).rows, 8)
-      << "replay mends what is finished";
+      << "replay repairs what is finished";
 }
 
 TEST_F(BrokenRowsTest, AnEngineDeliversTheOthersOnceAndCloses) {
