@@ -94,7 +94,7 @@ constexpr std::array kJobs{"commits orders, rolls one in ten back", "reads the o
 std::string job_of(Role role, const RoleStatus& status, bool draining) {
   if (status.state == State::broken) return "killed: the events wait; press b to heal it";
   if (role == Role::writer && draining) return "the shop is closed";
-  const std::string job = kJobs.at(static_cast<std::size_t>(role));
+  std::string job = kJobs.at(static_cast<std::size_t>(role));
   if (status.restarts == 0) return job;
   return job + "; back " + counted(status.restarts, "time");
 }
