@@ -97,7 +97,7 @@ TEST_P(ClaimingTest, TwoClaimersNeverGetTheSameRow) {
   for (const auto& [id, count] : times) EXPECT_EQ(count, 1) << id;
 }
 
-TEST_P(ClaimingTest, AnExpiredLockIsClaimedAnewAndTheLateClaimersMarkIsStale) {
+TEST_P(ClaimingTest, AnExpiredLockIsClaimedAgainAndTheLateClaimersUpdateIsStale) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write(event({.id = "e"}));
   const auto late = store().join(kClaimer);
@@ -179,9 +179,9 @@ TEST_P(ClaimingTest, DelayedRowsAreClaimedWhenTheyAreDueAndHeldOnesNever) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write({event({.id = "delayed", .available_at = now() + 10s}), event({.id = "held"})});
   const Owner owner = own_everything();
-  StatusUpdate aside = update("held", Kind::hold);
-  aside.lane = 3;
-  apply(owner, {aside});
+  StatusUpdate held = update("held", Kind::hold);
+  held.lane = 3;
+  apply(owner, {held});
   const auto claimer = store().join(kClaimer);
   claimer->renew();
   EXPECT_TRUE(claimer->claim(0ms, 10).rows.empty());
@@ -255,7 +255,7 @@ TEST_P(ClaimingTest, ARetryFreesTheRowForAnybodyWhenItIsDue) {
   EXPECT_EQ(first->apply(0, std::vector{retry}).stale, Stale{0}) << "it is another's now";
 }
 
-TEST_P(ClaimingTest, RepeatedMarksOfAClaimerAreNotStale) {
+TEST_P(ClaimingTest, RepeatedUpdatesOfAClaimerAreNotStale) {
   OUTBOX_NEEDS(capabilities().row_claims);
   write({event({.id = "a"}), event({.id = "b"})});
   const auto claimer = store().join(kClaimer);

@@ -87,7 +87,7 @@ struct Opening {
   std::size_t connections = 8;
   std::chrono::milliseconds wait_timeout{5'000};
   std::optional<std::chrono::milliseconds> statement_timeout{};
-  bool marked = false;  // with an option on_open that changes the session
+  bool tagged = false;  // with an option on_open that changes the session
   bool told_of_commits = false;
   const Clock* clock = nullptr;  // null: the host's
   Logger log{};

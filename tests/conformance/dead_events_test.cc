@@ -177,11 +177,11 @@ TEST_P(DeadEventsTest, CountsTellWhatWaitsForWhat) {
   EXPECT_EQ(store().counts().oldest_pending, oldest) << "held is ready as yet";
   StatusUpdate retry = update("retry", Kind::retry);
   retry.delay = 1h;
-  StatusUpdate aside = update("held", Kind::hold);
-  aside.lane = 5;
+  StatusUpdate held = update("held", Kind::hold);
+  held.lane = 5;
   StatusUpdate due = update("due", Kind::retry);
   due.delay = 1s;
-  apply(owner, {retry, aside, due, dead("blocking", "", 5)});
+  apply(owner, {retry, held, due, dead("blocking", "", 5)});
   advance(1min);
   const Counts counts = store().counts();
   EXPECT_EQ(counts.pending, 5);
@@ -291,16 +291,16 @@ TEST_P(DeadEventsTest, BulkReplayByStepsEndsThoughEventsDieAgainAtOnce) {
 TEST_P(DeadEventsTest, BulkReplayKeepsTheHeadsOfLanesInTheirPlace) {
   write_aggregate("1", {"a", "b", "c"});
   const Owner owner = own_everything();
-  StatusUpdate aside = update("c", Kind::hold);
-  aside.lane = 7;
-  apply(owner, {dead("a", "", 7), dead("b", "", 7), aside});
+  StatusUpdate held = update("c", Kind::hold);
+  held.lane = 7;
+  apply(owner, {dead("a", "", 7), dead("b", "", 7), held});
   EXPECT_EQ(store().admin().replay({}, 0, 10).rows, 2);
   EXPECT_EQ(record("a").hold, 7);
   EXPECT_EQ(ids(owner->held({ref("a").shard, 7}, 10).rows), (Ids{"a", "b", "c"}));
   EXPECT_TRUE(owner->due(owner.shards(), 10).rows.empty()) << "they do not wait alone as well";
 }
 
-TEST_P(DeadEventsTest, AMarkAfterAReplayFinishesTheEventAgain) {
+TEST_P(DeadEventsTest, AnUpdateAfterAReplayFinishesTheEventAgain) {
   write(event({.id = "e"}));
   const Owner owner = own_everything();
   const StatusUpdate done = update("e", Kind::done);
@@ -366,7 +366,7 @@ TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheReplayIsReplayedOnce)
     GTEST_SKIP() << "a replay is one step in this store";
   }
   EXPECT_EQ(step.rows, 1);
-  EXPECT_EQ(record("failing").row.attempts, 3) << "its attempts begin anew though it failed";
+  EXPECT_EQ(record("failing").row.attempts, 3) << "its attempts start over though it failed";
   EXPECT_EQ(record("dead").row.status, Status::pending);
 }
 
@@ -386,7 +386,7 @@ TEST_P(DeadEventsTest, WhatIsReplayedBetweenTheSearchAndTheDiscardIsNotLost) {
   EXPECT_FALSE(store().admin().find("dead"));
 }
 
-TEST_P(DeadEventsTest, WhatDiedAnewOfAnotherErrorSinceTheSearchIsLeftAlone) {
+TEST_P(DeadEventsTest, WhatDiedAgainOfAnotherErrorSinceTheSearchIsLeftAlone) {
   const std::vector<std::function<Changed()>> changes{
       [&] { return store().admin().replay({.error_contains = "refused"}, 0, 10); },
       [&] { return store().admin().discard({.error_contains = "refused"}, 0, 10); },

@@ -79,7 +79,7 @@ TEST_P(ErrorsTest, TheLibrarysOwnTableThatIsMissingIsToBeMigrated) {
 
 // A password may stand in the URL. It must stand nowhere else: neither in what opening complains
 // of, nor in what the schema's status says.
-TEST_P(SecretsTest, ARefusedLoginAnUnknownServerAndAUrlThatMakesNoSenseDoNotShowThePassword) {
+TEST_P(SecretsTest, ARefusedLoginAnUnknownServerAndAnInvalidUrlDoNotShowThePassword) {
   for (const SecretUrl& each : remote().urls_with(kSecret)) {
     const auto [advice, text] = failure_of([&] { open_at(each.url); });
     EXPECT_EQ(advice, each.advice) << each.url << ": " << text;

@@ -53,7 +53,7 @@ TEST_P(FencingTest, AnInstanceThatRegisteredAgainIsFencedWithItsOldEpoch) {
   apply(owner, {update("pending", Kind::done), update("blocking", Kind::unblock)});
 }
 
-TEST_P(FencingTest, AnInstanceThatWasTakenForDeadAndIsBackIsFencedWithItsOldEpoch) {
+TEST_P(FencingTest, AnInstanceThatWasDeclaredDeadAndIsBackIsFencedWithItsOldEpoch) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   write({event({.id = "pending"}), event({.id = "blocking"})});
   Owner back = own_everything({.name = "back", .lease = 15s});

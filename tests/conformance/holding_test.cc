@@ -22,7 +22,7 @@ TEST_P(HoldingTest, ALaneIsReadInTheOrderOfItsRows) {
   write_aggregate("1", {"a", "b", "c", "d"});
   const Owner owner = own_everything();
   const auto lane = in_lane(42);
-  // Set aside in any order; the head waits for its retry.
+  // Held in any order; the head waits for its retry.
   apply(owner, {lane(update("c", Kind::hold)), lane(update("b", Kind::hold))});
   StatusUpdate retry = lane(update("a", Kind::retry));
   retry.delay = 1h;
@@ -114,7 +114,7 @@ TEST_P(HoldingTest, ADeadRowThatIsUnblockedLeavesTheLaneAndStaysDead) {
   EXPECT_TRUE(owner.apply(std::span(updates).first(1)).stale.empty()) << "a repeat does no harm";
 }
 
-TEST_P(HoldingTest, WhoeverFreesALaneTellsItsOwner) {
+TEST_P(HoldingTest, TheOwnerOfALaneIsToldThatItIsFree) {
   write_aggregate("1", {"a", "b", "c", "d"});
   write_aggregate("2", {"alone", "done"});
   const Owner owner = own_everything();

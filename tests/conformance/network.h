@@ -44,7 +44,7 @@ class Remote : public Database {
   // The server taken to be at another port of the same host.
   virtual std::string url_at(int port) const { return test::with_port(url(), port); }
 
-  virtual bool is_marked(Connection& connection) = 0;
+  virtual bool is_tagged(Connection& connection) = 0;
 
   // How many events there are, once nobody writes any more.
   virtual std::int64_t rows() = 0;
@@ -58,7 +58,7 @@ class Remote : public Database {
   // Whether so many wait for locks in the database.
   virtual bool are_waiting(int number) = 0;
 
-  // What marks the end of the reply to a COMMIT; empty: the first thing that comes.
+  // What ends the reply to a COMMIT; empty: the first thing that comes.
   virtual std::string reply_to_commit() const { return {}; }
 
   // Whether the engine, too, sends COMMIT in words of its own.

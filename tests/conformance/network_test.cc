@@ -36,12 +36,12 @@ TEST_P(NetworkTest, AConnectionThatWasLostWhileIdleIsReplacedUnnoticed) {
 
 // To set a time zone, a search path: the replacement needs them as the first one did.
 TEST_P(NetworkTest, OnOpenAlsoSeesTheConnectionThatReplacesALostOne) {
-  const auto store = open_far({.marked = true});
+  const auto store = open_far({.tagged = true});
   const auto connection = store->connect();
   for (int i = 0; i < 3; ++i) {
     proxy().cut();
     connection->begin();
-    EXPECT_TRUE(remote().is_marked(*connection));
+    EXPECT_TRUE(remote().is_tagged(*connection));
     connection->rollback();
   }
 }

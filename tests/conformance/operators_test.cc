@@ -26,9 +26,9 @@ TEST_P(OperatorsTest, WhatIsNewRetryingDelayedOrHeldIsPending) {
   apply(owner, {retry});
   EXPECT_TRUE(store().has_pending()) << "retrying";
 
-  StatusUpdate aside = update("e", Kind::hold);
-  aside.lane = 5;
-  apply(owner, {aside});
+  StatusUpdate held = update("e", Kind::hold);
+  held.lane = 5;
+  apply(owner, {held});
   EXPECT_TRUE(store().has_pending()) << "held";
 
   apply(owner, {update("e", Kind::done)});
@@ -102,9 +102,9 @@ TEST_P(OperatorsTest, ReplayingTheDeadHeadOfALaneKeepsItsPlace) {
   const Owner owner = own_everything();
   StatusUpdate dead = update("a", Kind::dead);
   dead.lane = 7;
-  StatusUpdate aside = update("b", Kind::hold);
-  aside.lane = 7;
-  apply(owner, {dead, aside});
+  StatusUpdate held = update("b", Kind::hold);
+  held.lane = 7;
+  apply(owner, {dead, held});
   EXPECT_TRUE(store().admin().replay("a"));
   EXPECT_EQ(record("a").row.status, Status::pending);
   EXPECT_EQ(record("a").hold, 7);
@@ -134,9 +134,9 @@ TEST_P(OperatorsTest, DiscardDeletesADeadEventAlsoFromItsLane) {
   const Owner owner = own_everything();
   StatusUpdate blocking = update("a", Kind::dead);
   blocking.lane = 7;
-  StatusUpdate aside = update("b", Kind::hold);
-  aside.lane = 7;
-  apply(owner, {blocking, aside, update("c", Kind::dead)});
+  StatusUpdate held = update("b", Kind::hold);
+  held.lane = 7;
+  apply(owner, {blocking, held, update("c", Kind::dead)});
   const int shard = ref("a").shard;
   EXPECT_TRUE(store().admin().discard("a"));
   EXPECT_TRUE(store().admin().discard("c"));

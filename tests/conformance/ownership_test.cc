@@ -68,7 +68,7 @@ TEST_P(OwnershipTest, ASecondOneGetsNothingThatTheFirstHasNotGivenBack) {
   const Lease nothing = second->renew();
   EXPECT_TRUE(nothing.shards.empty());
   EXPECT_TRUE(nothing.draining.empty());
-  EXPECT_EQ(nothing.epoch, 0) << "it stands by";
+  EXPECT_EQ(nothing.epoch, 0) << "it is a standby";
 }
 
 TEST_P(OwnershipTest, LeavingHandsEverythingOverAtOnceWithoutSuspicion) {
@@ -144,7 +144,7 @@ TEST_P(OwnershipTest, ALateRenewalKeepsEverythingIfNobodyTookOver) {
   EXPECT_EQ(sorted(late.shards), sorted(owner.shards()));
 }
 
-TEST_P(OwnershipTest, OneThatWasTakenForDeadLearnsItByItsEpoch) {
+TEST_P(OwnershipTest, OneThatWasDeclaredDeadLearnsItByItsEpoch) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   const Owner zombie = own_everything({.lease = 15s});
   advance(16s);
@@ -159,7 +159,7 @@ TEST_P(OwnershipTest, OneThatWasTakenForDeadLearnsItByItsEpoch) {
   EXPECT_GT(back.epoch, zombie.lease.epoch);
 }
 
-TEST_P(OwnershipTest, AShardThatIsLeavingIsMarkedUntilItIsGivenBack) {
+TEST_P(OwnershipTest, AShardIsDrainingUntilItIsReleased) {
   OUTBOX_NEEDS(capabilities().shards > 1);
   std::map<int, std::string> in_shard;
   for (int i = 0; i < 200; ++i) {
@@ -194,7 +194,7 @@ TEST_P(OwnershipTest, AShardThatIsLeavingIsMarkedUntilItIsGivenBack) {
   EXPECT_TRUE(grown.inherited.empty()) << "it was drained";
 }
 
-TEST_P(OwnershipTest, OfThoseWhoWantEverythingTheOldestGetsItAndAllOthersStandBy) {
+TEST_P(OwnershipTest, OfExclusiveInstancesTheOldestOwnsEverythingAndAllOthersAreStandbys) {
   const auto shared = store().join({});
   const Shards all = shared->renew().shards;
   const auto first = store().join({.exclusive = true});
@@ -229,7 +229,7 @@ TEST_P(OwnershipTest, AShardThatCameBackIsReadFromItsLowestRow) {
   second->leave();
 
   EXPECT_EQ(first->renew().shards.size(), first.shards().size());
-  // Whoever had it may have finished none of its rows.
+  // Its last owner may have finished none of its rows.
   const std::vector<Row> again = first->ready(shrunk.draining, 0, 1'000).rows;
   std::set<std::string> read;
   for (const Row& row : again) read.insert(row.event.id());
@@ -274,7 +274,7 @@ TEST_P(OwnershipTest, AShardThatCameBackWithinTheEpochIsReadFromItsLowestRowHowe
 
 // Joins, leaves and deaths at random; the living renew in any order. Whatever
 // happens, no shard has two owners; and when it is calm, all are shared evenly.
-TEST_P(OwnershipTest, ShardsAreSharedEvenlyWhoeverComesAndGoes) {
+TEST_P(OwnershipTest, ShardsAreSharedEvenlyWhenInstancesComeAndGo) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   const std::uint64_t seed = test_seed();
   SCOPED_TRACE("OUTBOX_TEST_SEED=" + std::to_string(seed));

@@ -80,9 +80,9 @@ TEST_P(PurgeTest, ByAgeTakesEverythingWhateverItsState) {
          event({.id = "done", .occurred_at = old}), event({.id = "dead", .occurred_at = old}),
          event({.id = "held", .occurred_at = old}), event({.id = "young"})});
   const Owner owner = own_everything();
-  StatusUpdate aside = update("held", Kind::hold);
-  aside.lane = 3;
-  apply(owner, {update("retry", Kind::retry), update("done", Kind::done), dead("dead"), aside});
+  StatusUpdate held = update("held", Kind::hold);
+  held.lane = 3;
+  apply(owner, {update("retry", Kind::retry), update("done", Kind::done), dead("dead"), held});
   EXPECT_EQ(store().admin().count_purgeable(Purgeable::any_age, now() - 1h), 6);
   EXPECT_EQ(store().admin().purge(Purgeable::any_age, now() - 1h, 0, 100, true).rows, 6);
   EXPECT_EQ(ids(store().admin().list({}, 0, 10)), Ids{"young"});
@@ -118,9 +118,9 @@ TEST_P(PurgeTest, AnIdThatWasArchivedMayComeBackAndBeArchivedAgain) {
 TEST_P(PurgeTest, ADeadRowThatBlocksItsLaneIsNotPurged) {
   write_aggregate("1", {"a", "b"});
   const Owner owner = own_everything();
-  StatusUpdate aside = update("b", Kind::hold);
-  aside.lane = 7;
-  apply(owner, {dead("a", "", 7), aside});
+  StatusUpdate held = update("b", Kind::hold);
+  held.lane = 7;
+  apply(owner, {dead("a", "", 7), held});
   const int shard = ref("a").shard;
   advance(1h);
   EXPECT_EQ(store().admin().count_purgeable(Purgeable::dead, now()), 0);
@@ -175,7 +175,7 @@ TEST_P(PurgeTest, WhatIsReplayedBetweenTheSearchAndTheDeletionStays) {
   EXPECT_EQ(backend().archived(store()).size(), 2u) << "what stays is not in the archive";
 }
 
-TEST_P(PurgeTest, WhatIsFinishedAnewBetweenTheSearchAndTheDeletionStays) {
+TEST_P(PurgeTest, WhatIsFinishedAgainBetweenTheSearchAndTheDeletionStays) {
   for (const bool archive : {false, true}) {
     const std::string id = archive ? "archived" : "deleted";
     write(event({.id = id, .occurred_at = now() + 24h}));

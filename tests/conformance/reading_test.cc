@@ -193,10 +193,10 @@ TEST_P(ReadingTest, WhatIsDelayedHeldOrFinishedIsNotReady) {
   const Owner owner = own_everything();
   StatusUpdate retry = update("retry", StatusUpdate::Kind::retry);
   retry.delay = 1s;
-  StatusUpdate aside = update("hold", StatusUpdate::Kind::hold);
-  aside.lane = 5;
+  StatusUpdate held = update("hold", StatusUpdate::Kind::hold);
+  held.lane = 5;
   apply(owner, {update("done", StatusUpdate::Kind::done), update("dead", StatusUpdate::Kind::dead),
-                retry, aside});
+                retry, held});
   EXPECT_EQ(ids(ready(owner)), Ids{"ready"});
 }
 

@@ -80,9 +80,9 @@ TEST_P(RestartTest, PoolInstanceAndWatchSurviveIt) {
     ASSERT_EQ(test::ids(rows.rows), std::vector<std::string>{id});
     const StatusUpdate done{.row = rows.rows.front().ref, .event_id = id};
     EXPECT_TRUE(works_again([&] {
-      const UpdateResult marked = instance->apply(lease.epoch, {&done, 1});
-      EXPECT_FALSE(marked.fenced);
-      EXPECT_TRUE(marked.stale.empty());
+      const UpdateResult result = instance->apply(lease.epoch, {&done, 1});
+      EXPECT_FALSE(result.fenced);
+      EXPECT_TRUE(result.stale.empty());
     }));
     if (GetParam().tells_of_gaps) {
       EXPECT_TRUE(seen.wait(before + 1)) << "called for the gap";

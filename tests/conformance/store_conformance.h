@@ -73,7 +73,7 @@ struct SqlWords {
 class Database;  // database.h
 class Remote;    // network.h
 
-// How the suite gets at a store. Made anew for every test.
+// How the suite gets at a store. A new one for every test.
 class Backend {
  public:
   virtual ~Backend() = default;

@@ -529,7 +529,7 @@ TEST_P(UpdatingTest, AnInstanceThatLeftIsFenced) {
   }
 }
 
-TEST_P(UpdatingTest, AnInstanceThatWasTakenForDeadIsFenced) {
+TEST_P(UpdatingTest, AnInstanceThatWasDeclaredDeadIsFenced) {
   OUTBOX_NEEDS(capabilities().expiring_leases);
   write(event({.id = "e"}));
   const Owner zombie = own_everything({.name = "zombie", .lease = 15s});

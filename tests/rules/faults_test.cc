@@ -407,9 +407,9 @@ TEST_P(IsolationTest, APoisonCandidateThatHasToWaitInItsLaneIsCountedOnce) {
   {
     const auto owner = bare_store->join({.exclusive = true});
     const StatusUpdate held{.row = bare_store->admin().find(second)->row.ref,
-                             .event_id = second,
-                             .kind = StatusUpdate::Kind::hold,
-                             .lane = lane_of("1")};
+                            .event_id = second,
+                            .kind = StatusUpdate::Kind::hold,
+                            .lane = lane_of("1")};
     ASSERT_TRUE(owner->apply(owner->renew().epoch, {&held, 1}).stale.empty());
     owner->leave();
   }

@@ -82,9 +82,9 @@ TEST_P(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
     const std::string id = write_elsewhere(order_event(between ? "b" : "a", n));
     if (n[0] != '1' && n[0] != '5') continue;
     held.push_back({.row = store->admin().find(id)->row.ref,
-                     .event_id = id,
-                     .kind = StatusUpdate::Kind::hold,
-                     .lane = lane_of("a")});
+                    .event_id = id,
+                    .kind = StatusUpdate::Kind::hold,
+                    .lane = lane_of("a")});
   }
   const auto before = store->join({});
   ASSERT_TRUE(before->apply(before->renew().epoch, held).stale.empty());

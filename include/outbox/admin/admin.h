@@ -114,7 +114,7 @@ struct HeldAggregate {
 
 // The table of one store. Belongs to the store, and must not be used after it. Thread-safe.
 //
-// Delivering events takes none of this, so whoever writes a store may implement it call by call, or
+// Delivering events takes none of this, so a store may implement it call by call, or
 // not at all: a call that is left out throws MisuseError, and says which one is missing. What is
 // there keeps the promises below, of which the conformance suite asks.
 //

@@ -103,7 +103,7 @@ struct ReplaySchedule {
 // the same. Thread-safe.
 class OUTBOX_EXPORT ScheduledReplay {
  public:
-  // Throws MisuseError if the store is null or the schedule makes no sense.
+  // Throws MisuseError if the store is null or the schedule is invalid.
   ScheduledReplay(std::shared_ptr<Store> store, ReplaySchedule schedule);
   ~ScheduledReplay();  // closes
   ScheduledReplay(const ScheduledReplay&) = delete;

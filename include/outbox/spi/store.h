@@ -170,7 +170,7 @@ struct StatusUpdate {
   Kind kind = Kind::done;
 
   // retry, defer: the lane that waits with it, or kNoLane to wait alone.
-  // dead: the lane that it blocks, or kNoLane. aside: see there.
+  // dead: the lane that it blocks, or kNoLane. hold: see there.
   LaneKey lane = kNoLane;
 
   int attempts = 0;
@@ -181,7 +181,7 @@ struct StatusUpdate {
 };
 
 struct UpdateResult {
-  // This instance no longer owns what it marked, and nothing was changed.
+  // This instance no longer owns the rows, and nothing was changed.
   bool fenced = false;
 
   // Indexes of updates that changed nothing because the row is no longer NEW or
@@ -361,8 +361,8 @@ class OUTBOX_EXPORT Connection {
   virtual std::vector<RowRef> insert(std::span<const Event> events,
                                      const InsertOptions& options) = 0;
 
-  // After commit(): the addresses of what was put off, in order, without what was
-  // rolled back to a savepoint. Empty if nothing was put off.
+  // After commit(): the addresses of delayed rows, in order, without what was
+  // rolled back to a savepoint. Empty if none is delayed.
   virtual std::vector<RowRef> deferred_rows() const { return {}; }
 };
 

@@ -235,7 +235,7 @@ std::string kept(const RunOptions& options) {
 // Returns whether all promises were kept. Throws PermanentError for a place
 // that cannot be used, RetryableError if the system lacks something.
 bool run_demo(DemoOptions& options) {
-  // Whoever reads our output may leave early; the run ends properly all the same.
+  // The reader of our output may leave early; the run ends properly all the same.
   signal(SIGPIPE, SIG_IGN);
   const RunDirectory& directory = options.run.directory = make_run_directory(options.database);
   try {

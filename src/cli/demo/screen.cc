@@ -120,10 +120,10 @@ void draw_row(Canvas& canvas, const char* name, const std::string& value, const 
 }
 
 std::string bar(std::int64_t pending) {
-  constexpr std::int64_t kEventsAMark = 20;
-  constexpr std::int64_t kMarks = 40;
-  const std::int64_t marks = std::min((pending + kEventsAMark - 1) / kEventsAMark, kMarks);
-  return std::string(static_cast<std::size_t>(marks), '#');
+  constexpr std::int64_t kEventsAHash = 20;
+  constexpr std::int64_t kMostHashes = 40;
+  const std::int64_t hashes = std::min((pending + kEventsAHash - 1) / kEventsAHash, kMostHashes);
+  return std::string(static_cast<std::size_t>(hashes), '#');
 }
 
 void draw_figures(Canvas& canvas, const Figures& figures) {

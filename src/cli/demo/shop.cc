@@ -229,7 +229,7 @@ void deliver_events(const RunOptions& options) {
          std::static_pointer_cast<Listener>(std::make_shared<ToReceiver>(options.directory)));
   Outbox box{open_shop(options.directory, telling_log()),
              std::move(on),
-             {// Whoever heals the receiver wants to see the events flow at once.
+             {// Once the receiver is healed, the events should be seen to flow at once.
               .breaker = {.max_pause = 500ms},
               // The kills come from outside: no event is to blame for them.
               .max_solo_crashes = 1000,

@@ -68,7 +68,7 @@ struct LogLine {
   std::string text{};
 };
 
-// Whoever dies is started again after a moment, unless it was broken on purpose
+// A process that dies is started again after a moment, unless it was broken on purpose
 // or told to stop. Not thread-safe.
 class Supervisor {
  public:

@@ -169,12 +169,11 @@ std::string names(const std::vector<Finding>& findings) {
 }
 
 TEST(Examine, GoesOnAfterAFailureThatSaysNothingOfTheRest) {
-  const auto findings =
-      examine({finds("a", {fine("good")}), finds("b", {failure("bad", "mend it")}), finds("c", {}),
-               finds("d", {fine("x"), warning("y")})});
+  const auto findings = examine({finds("a", {fine("good")}), finds("b", {failure("bad", "fix it")}),
+                                 finds("c", {}), finds("d", {fine("x"), warning("y")})});
   EXPECT_EQ(names(findings), "a b d d ");
   EXPECT_EQ(findings[1].verdict, Verdict::failure);
-  EXPECT_EQ(findings[1].advice, "mend it");
+  EXPECT_EQ(findings[1].advice, "fix it");
 }
 
 TEST(Examine, StopsWhereTheRestWouldOnlyFindTheSame) {

@@ -45,7 +45,7 @@ enum class Style : std::uint8_t { plain, bold, faint, good, warning, bad };
 std::string styled(std::string_view text, Style style, bool color);
 
 // Columns that printable UTF-8 takes: two for a wide character (most of East
-// Asia, emoji), none for a mark that combines with the one before it.
+// Asia, emoji), none for one that combines with the one before it.
 std::size_t display_width(std::string_view text);
 
 // The text if it fits, or as much of its beginning as fits with "…" behind it.

@@ -78,11 +78,11 @@ TEST_F(MysqlStoreConfigTest, ACallThatTakesTooLongGivesTheConnectionUp) {
   EXPECT_EQ(limited.session().run_text("SELECT 1", "go on").integer(0, 0), 1);
 }
 
-TEST_F(MysqlStoreConfigTest, AServerThatIsAwayIsNotAskedEachTime) {
+TEST_F(MysqlStoreConfigTest, AnUnreachableServerIsNotAskedEachTime) {
   const auto away = config_at("mysql://root@127.0.0.1:1/x");
   const auto connect = [&] { away->connect(Use::engine); };
   EXPECT_TRUE(contains(message_of<RetryableError>(connect), "check that the server runs"));
-  // Whoever was kept from asking for as long as the pause asks again.
+  // A caller that was kept from asking for as long as the pause asks again.
   EXPECT_TRUE(eventually([&] {
     return contains(message_of<RetryableError>(connect), "the next attempt is made in");
   }));

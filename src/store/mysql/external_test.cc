@@ -54,7 +54,7 @@ TEST_F(MysqlExternalConnectionTest, AfterADeadlockTheTransactionIsOverAndAWriteI
   };
   for (const std::function<void()>& victim : {std::function<void()>(by_hand), {by_ours}}) {
     mine_->execute("BEGIN; UPDATE accounts SET cents = 1 WHERE id = 1");
-    // The server rolls back whoever has changed less.
+    // The server rolls back the transaction that has changed less.
     sql().execute("BEGIN; INSERT INTO ballast VALUES (1), (2), (3), (4), (5), (6), (7), (8), (9)");
     sql().execute("UPDATE accounts SET cents = 2 WHERE id = 2");
     auto other = std::async(std::launch::async,
@@ -108,7 +108,7 @@ TEST_F(MysqlExternalConnectionTest, NothingIsLeftPreparedBehind) {
   EXPECT_EQ(prepared(), before);
 }
 
-// Whoever loses the connection in a COMMIT does not know what became of it. What is
+// After a connection lost in a COMMIT nobody knows what became of it. What is
 // written after that says so, and does not go elsewhere.
 TEST_F(MysqlExternalConnectionTest, AfterALostCommitTheRowMayExistAndNothingElseIsWritten) {
   test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
@@ -126,7 +126,7 @@ TEST_F(MysqlExternalConnectionTest, AfterALostCommitTheRowMayExistAndNothingElse
   EXPECT_FALSE(store_->admin().find("later"));
 }
 
-// Whoever changes the default database writes to the store's table all the same.
+// With another default database, events go to the store's table all the same.
 TEST_F(MysqlExternalConnectionTest, AnotherDefaultDatabaseDoesNotLeadEventsAstray) {
   const test::Database other;
   migrate(other.url());

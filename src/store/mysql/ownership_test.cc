@@ -142,7 +142,7 @@ TEST_F(MysqlOwnershipTest, AnEpochIsNotRenewedThatIsSomebodyElsesNow) {
   const Lease before = instance->renew();
   sql().execute("UPDATE outbox_event_instance SET owner = 'somebody else'");
   const Lease after = instance->renew();
-  EXPECT_EQ(after.epoch, 0) << "it registered anew, and the other one owns everything";
+  EXPECT_EQ(after.epoch, 0) << "it registered again, and the other one owns everything";
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch = " +
                         std::to_string(before.epoch)),
             "16");
@@ -183,13 +183,13 @@ TEST_F(MysqlOwnershipTest, WhoRenewsItsLeaseBetweenTheLookAndTheTakeOverIsNotEvi
   auto renewing = std::async(std::launch::async, [&] { return heir->renew(); });
   EXPECT_TRUE(wait_for_waiters(sql(), 1));
   late.execute("COMMIT");
-  EXPECT_EQ(renewing.get().epoch, 0) << "it stands by";
+  EXPECT_EQ(renewing.get().epoch, 0) << "it is a standby";
   EXPECT_EQ(instances(), "2");
   EXPECT_EQ(sql().value("SELECT count(*) FROM outbox_event_shard WHERE epoch = 5"), "16");
 }
 
 // They may lead to a server that is the primary no more.
-TEST_F(MysqlOwnershipTest, ConnectionsOlderThanTheNewestRegistrationAreOpenedAnew) {
+TEST_F(MysqlOwnershipTest, ConnectionsOlderThanTheNewestRegistrationAreReopened) {
   test::TcpProxy network("127.0.0.1", test::port_of(test::mysql_url()));
   const auto store = open_store_at(test::with_port(url(), network.port()) + "?ssl_mode=disabled");
   const auto instance = store->join({});
@@ -387,7 +387,7 @@ TEST_F(MysqlClaimsTest, AClaimPassesOverWhatOthersHaveLocked) {
 }
 
 // Polls without a pause claim retries before the engine hears that their updates landed.
-TEST_F(MysqlClaimsTest, ARetryThatIsClaimedBeforeItsMarkIsKnownDoesNotWaitForTheLockToExpire) {
+TEST_F(MysqlClaimsTest, ARetryThatIsClaimedBeforeItsUpdateIsKnownDoesNotWaitForTheLockToExpire) {
   const auto listener =
       std::make_shared<testing::RecordingListener>([](const Event&, const Delivery& delivery) {
         if (delivery.attempt < 4) throw RetryAfterError("not yet", 1ms);

@@ -89,7 +89,7 @@ class PostgresIsolationTest : public PostgresTest,
   }
 };
 
-TEST_P(PostgresIsolationTest, RenewalsAndMarksSideBySideDoNotCollide) {
+TEST_P(PostgresIsolationTest, RenewalsAndUpdatesSideBySideDoNotCollide) {
   const auto store = open_isolated();
   sql().execute("INSERT INTO " + table() +
                 " (event_id, event_type, payload) SELECT i, 'T', '{}' "
@@ -353,7 +353,7 @@ TEST_F(PostgresFrozenTest, ThereIsALimitUnlessSomebodySwitchesItOff) {
   EXPECT_NO_THROW(connection->query("SELECT pg_sleep(0.1)", {}));
 }
 
-TEST_F(PostgresFrozenTest, WhoeverUsesTheHandleFindsItBlockingAsAlways) {
+TEST_F(PostgresFrozenTest, TheHandleIsBlockingAsAlways) {
   const auto store = open_far();
   const auto connection = begun(*store);
   connection->execute("SELECT 1", {});

@@ -18,7 +18,7 @@ using PostgresClaimsTest = PostgresTest;
 
 // Polls without a pause claim retries before the engine hears that their updates landed.
 // Such a claim was nobody's, and the event waited until it expired.
-TEST_F(PostgresClaimsTest, ARetryThatIsClaimedBeforeItsMarkIsKnownDoesNotWaitForTheLockToExpire) {
+TEST_F(PostgresClaimsTest, ARetryThatIsClaimedBeforeItsUpdateIsKnownDoesNotWaitForTheLockToExpire) {
   const auto listener =
       std::make_shared<testing::RecordingListener>([](const Event&, const Delivery& delivery) {
         if (delivery.attempt < 4) throw RetryAfterError("not yet", 1ms);
@@ -173,7 +173,7 @@ class PostgresFailoverTest : public PostgresTest {
   std::string url_;
 };
 
-TEST_F(PostgresFailoverTest, AfterALeaveTheInstanceIsRegisteredAnewOnNewConnections) {
+TEST_F(PostgresFailoverTest, AfterALeaveTheInstanceRegistersAgainOnNewConnections) {
   const auto store = open_store_at(url_);
   const auto watch = store->watch([] {});
   const auto instance = store->join({});
@@ -181,7 +181,7 @@ TEST_F(PostgresFailoverTest, AfterALeaveTheInstanceIsRegisteredAnewOnNewConnecti
   insert("1");
   EXPECT_EQ(deliver(*instance, before).size(), 1u);
   EXPECT_TRUE(eventually([&] { return older_than(sql().value("SELECT clock_timestamp()")) >= 4; }))
-      << "ownership, reading, marking, listening";
+      << "ownership, reading, updating, listening";
   const std::string noted = sql().value("SELECT clock_timestamp()");
   instance->leave();
   const Lease after = instance->renew();
@@ -199,7 +199,7 @@ TEST_F(PostgresFailoverTest, ARenewalAloneMakesNoNewConnections) {
   insert("1");
   deliver(*instance, lease);
   const std::string noted = sql().value("SELECT clock_timestamp()");
-  EXPECT_TRUE(eventually([&] { return older_than(noted) == 3; })) << "ownership, reading, marking";
+  EXPECT_TRUE(eventually([&] { return older_than(noted) == 3; })) << "ownership, reading, updating";
   instance->renew();
   insert("2");
   deliver(*instance, lease);
@@ -279,7 +279,7 @@ TEST_F(PostgresFailoverTest, AServerThatDoesNotTellItsTimelineIsUsedWithoutIt) {
   EXPECT_TRUE(log_.contains("does not tell its timeline"));
 }
 
-TEST_F(PostgresFailoverTest, AfterALeaveThatFailedTheInstanceIsRegisteredAnew) {
+TEST_F(PostgresFailoverTest, AfterALeaveThatFailedTheInstanceRegistersAgain) {
   test::TcpProxy proxy("127.0.0.1", test::port_of(test::postgres_url()));
   const auto store = open_store_at(test::with_port(url_, proxy.port()), {.notify = false});
   const auto instance = store->join({.lease = 60s});

@@ -295,7 +295,7 @@ TEST_F(ReplacedFileTest, TheOwnerGivesUpSaysWhyAndLetsOthersOwnTheNewOne) {
   instance_->leave();
 }
 
-TEST_F(ReplacedFileTest, OnceTheFileIsBackItIsOwnedAnew) {
+TEST_F(ReplacedFileTest, OnceTheFileIsBackItHasAnOwnerAgain) {
   move_away();
   EXPECT_EQ(instance_->renew().epoch, 0);
   EXPECT_THROW(instance_->renew(), PermanentError);

@@ -26,7 +26,7 @@ class OwnershipTest : public SqliteTest {
   std::string lock_file() const { return path() + "-outbox_event.owner"; }
 };
 
-TEST_F(OwnershipTest, StandsByWhileAnotherProcessLivesAndTakesOverWhenItIsKilled) {
+TEST_F(OwnershipTest, IsAStandbyWhileAnotherProcessLivesAndTakesOverWhenItIsKilled) {
   const auto other = owner_process(77);
   const auto store = open_store();
   const auto instance = store->join({});
@@ -92,7 +92,7 @@ TEST_F(OwnershipTest, PathsToTheSameFileMeanTheSameOwner) {
   EXPECT_EQ(linked->join({})->renew().epoch, 0);
 }
 
-TEST_F(OwnershipTest, WhoeverDeletesTheLockFileGetsAnotherOwnerAndTheOldOneIsFenced) {
+TEST_F(OwnershipTest, DeletingTheLockFileLetsInAnotherOwnerAndFencesTheOldOne) {
   const auto store = open_store();
   write_event(*store, simple_event("e"));
   const auto old_owner = store->join({});
@@ -265,7 +265,7 @@ TEST_F(SqliteWatchTest, NoticesCommitsOfOtherProcesses) {
   EXPECT_EQ(other.wait(), 0);
 }
 
-TEST_F(SqliteWatchTest, GoesOnAfterACheckpointStartedTheLogAnew) {
+TEST_F(SqliteWatchTest, GoesOnAfterACheckpointRestartedTheLog) {
   const ForeignConnection db(path());
   const auto watched = watch();
   EXPECT_TRUE(noticed([&] { write_event(*store_, simple_event("a")); }));

@@ -107,11 +107,11 @@ class MysqlRemote final : public Remote {
     options.migrate = how.migrate;
     options.log = how.log;
     options.clock = how.clock;
-    if (how.marked)
+    if (how.tagged)
       options.on_open = [](st_mysql* handle) { mysql_query(handle, "SET @mine = 1"); };
     return mysql::open(url, std::move(options));
   }
-  bool is_marked(Connection& connection) override {
+  bool is_tagged(Connection& connection) override {
     return connection.query("SELECT @mine", {}).at(0).at(0) == Value{std::int64_t{1}};
   }
 

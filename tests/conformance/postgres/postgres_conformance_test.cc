@@ -109,14 +109,14 @@ class PostgresRemote final : public Remote {
     options.notify = how.told_of_commits;
     options.log = how.log;
     options.clock = how.clock;
-    if (how.marked) {
+    if (how.tagged) {
       options.on_open = [](pg_conn* handle) {
         PQclear(PQexec(handle, "SET application_name = 'mine'"));
       };
     }
     return postgres::open(url, std::move(options));
   }
-  bool is_marked(Connection& connection) override {
+  bool is_tagged(Connection& connection) override {
     return connection.query("SHOW application_name", {}).at(0).at(0) == Value{"mine"};
   }
 
