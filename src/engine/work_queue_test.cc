@@ -187,7 +187,7 @@ TEST_F(WorkQueueTest, ParksWhatComesWhileABlockedLaneIsBeingRead) {
     Job one = job(id, kLane);
     const Job copy = one;
     const Admission admission = queue.admit(one);
-    land(queue, copy, Kind::hold);
+    acknowledge(queue, copy, Kind::hold);
     return admission;
   };
   queue.restore({.key = kLane, .first = 1, .status = Status::dead}, kNow);

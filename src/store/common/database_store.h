@@ -119,8 +119,8 @@ class DatabaseStore : public Store {
     return std::make_unique<typename Parts::Instance>(config_, checked(std::move(options)));
   }
 
-  bool has_pending() override { return Operators(*quick_->take()).has_pending(); }
-  Counts counts() override { return Operators(*scans_->take()).counts(); }
+  bool has_pending() override { return admin_.has_pending(); }
+  Counts counts() override { return admin_.counts(); }
   Admin& admin() override { return admin_; }
 
   const ConfigPtr& config() const { return config_; }
@@ -160,8 +160,6 @@ class DatabaseStore : public Store {
   auto take_for_user() { return users_->take(); }
 
  private:
-  using Operators = typename Parts::Operators;
-
   const ConfigPtr config_;
   const PoolPtr users_;
 
@@ -172,6 +170,27 @@ class DatabaseStore : public Store {
   const PoolPtr scans_;
 
   DatabaseAdmin<Parts> admin_;
+};
+
+// A store on a database server, in the SQL of `Parts::kDialect`. Thread-safe.
+template <class Parts>
+class ServerStore : public DatabaseStore<Parts> {
+ public:
+  Capabilities capabilities() const override {
+    return {.shards = kShards,
+            .expiring_leases = true,
+            .row_claims = true,
+            .dialect = Parts::kDialect,
+            .many_processes = true,
+            .total_order = true};
+  }
+
+  std::string side_table(std::string_view name) const override {
+    return this->config()->table.qualified(name);
+  }
+
+ protected:
+  using DatabaseStore<Parts>::DatabaseStore;
 };
 
 }  // namespace outbox

@@ -6,7 +6,6 @@
 #include <string_view>
 #include <utility>
 
-#include "model/shards.h"
 #include "outbox/mysql.h"
 #include "outbox/open.h"
 #include "store/common/store_config.h"
@@ -82,26 +81,13 @@ MysqlInstance::MysqlInstance(const StoreConfigPtr& config, InstanceOptions optio
 }
 
 MysqlStore::MysqlStore(const StoreConfigPtr& config)
-    : DatabaseStore(
+    : ServerStore(
           config,
           make_pool(config, Use::transactions, users_limits(config, "mysql"),
                     config->options.statement_timeout, config->options.on_open),
           make_pool(config, Use::engine, quick_limits(config), config->options.statement_timeout),
           make_pool(config, Use::engine, scan_limits(config),
                     config->options.statement_timeout * kScanPatience)) {}
-
-Capabilities MysqlStore::capabilities() const {
-  return {.shards = kShards,
-          .expiring_leases = true,
-          .row_claims = true,
-          .dialect = Dialect::mysql,
-          .many_processes = true,
-          .total_order = true};
-}
-
-std::string MysqlStore::side_table(std::string_view name) const {
-  return config()->table.qualified(name);
-}
 
 std::unique_ptr<Connection> MysqlStore::connect() {
   return std::make_unique<PooledConnection>(take_for_user());

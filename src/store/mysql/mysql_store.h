@@ -9,7 +9,7 @@
 #include "outbox/admin/schema.h"
 #include "outbox/spi/store.h"
 #include "store/common/database_store.h"
-#include "store/mysql/operators.h"
+#include "store/mysql/admin.h"
 #include "store/mysql/ownership.h"
 #include "store/mysql/reader.h"
 #include "store/mysql/store_config.h"
@@ -20,9 +20,10 @@ namespace outbox::mysql {
 class MysqlInstance;
 
 struct Parts {
+  static constexpr Dialect kDialect = Dialect::mysql;
   using StoreConfigPtr = mysql::StoreConfigPtr;
   using Database = mysql::Database;
-  using Operators = mysql::Operators;
+  using AdminStatements = mysql::AdminStatements;
   using Instance = MysqlInstance;
   using Ownership = mysql::Ownership;
   using Reader = mysql::Reader;
@@ -36,12 +37,10 @@ class MysqlInstance final : public ServerInstance<Parts> {
 };
 
 // Thread-safe.
-class MysqlStore final : public DatabaseStore<Parts> {
+class MysqlStore final : public ServerStore<Parts> {
  public:
   explicit MysqlStore(const StoreConfigPtr& config);
 
-  Capabilities capabilities() const override;
-  std::string side_table(std::string_view name) const override;
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Connection> wrap(ExternalHandle handle) override;
   std::shared_ptr<const ExecutorDialect> executor_dialect() const override;

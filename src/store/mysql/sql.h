@@ -1,5 +1,5 @@
 // The statements that the engine has the store run; those for operators are in
-// operator_sql.h. An Sql is kept prepared; an SqlTemplate, whose shape depends on its
+// admin_sql.h. An Sql is kept prepared; an SqlTemplate, whose shape depends on its
 // values (lists of rows, of shards), is sent as text.
 //
 // `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`; the other names

@@ -1,7 +1,8 @@
 // What statements cost: how many rows the server visits for them, whatever it plans.
 #include "store/mysql/sql.h"
 
-#include "store/mysql/operators.h"
+#include "store/common/database_admin.h"
+#include "store/mysql/admin.h"
 #include "store/mysql/ownership.h"
 #include "store/mysql/reader.h"
 #include "store/mysql/test_support.h"
@@ -149,35 +150,34 @@ TEST_P(MysqlCostTest, UpdatesAndClaimsVisitTheirRowsAlone) {
 }
 
 TEST_P(MysqlCostTest, OperatorsDoNotWalkOverTheDeliveredWhenTheySearchForOthers) {
-  Operators operators(*database_);
-  Cost cost = cost_of([&] { EXPECT_TRUE(operators.has_pending()); });
+  TableAdmin<AdminStatements> admin(*database_);
+  Cost cost = cost_of([&] { EXPECT_TRUE(admin.has_pending()); });
   EXPECT_LT(cost.visited, 20);
-  cost = cost_of([&] { EXPECT_TRUE(operators.find("103")); });
+  cost = cost_of([&] { EXPECT_TRUE(admin.find("103")); });
   EXPECT_LT(cost.visited, 5);
   cost = cost_of([&] {
-    const Counts counts = operators.counts();
+    const Counts counts = admin.counts();
     EXPECT_EQ(counts.pending, 3 * kOfAKind);
     EXPECT_EQ(counts.dead, kOfAKind);
   });
   EXPECT_LT(cost.visited, 6 * kOfAKind);
-  cost = cost_of([&] { EXPECT_EQ(operators.list({.status = {Status::dead}}, 0, 10).size(), 10U); });
+  cost = cost_of([&] { EXPECT_EQ(admin.list({.status = {Status::dead}}, 0, 10).size(), 10U); });
   EXPECT_LT(cost.visited, 30);
   EXPECT_EQ(cost.sorted, 0);
-  cost = cost_of([&] { EXPECT_EQ(operators.count({.status = {Status::dead}}), kOfAKind); });
+  cost = cost_of([&] { EXPECT_EQ(admin.count({.status = {Status::dead}}), kOfAKind); });
   EXPECT_LT(cost.visited, 2 * kOfAKind);
-  cost = cost_of([&] { EXPECT_EQ(operators.dead_groups({}, 10).size(), 1U); });
+  cost = cost_of([&] { EXPECT_EQ(admin.dead_groups({}, 10).size(), 1U); });
   EXPECT_LT(cost.visited, 3 * kOfAKind);
-  cost =
-      cost_of([&] { EXPECT_EQ(operators.list({.status = {Status::pending}}, 0, 10).size(), 10U); });
+  cost = cost_of([&] { EXPECT_EQ(admin.list({.status = {Status::pending}}, 0, 10).size(), 10U); });
   EXPECT_LT(cost.visited, 5 * kOfAKind);
-  cost = cost_of([&] { EXPECT_FALSE(operators.held_aggregates(1'000).empty()); });
+  cost = cost_of([&] { EXPECT_FALSE(admin.held_aggregates(1'000).empty()); });
   EXPECT_LT(cost.visited, 3 * kOfAKind);
-  cost = cost_of([&] { EXPECT_EQ(operators.replay({}, 0, 10).rows, 10); });
+  cost = cost_of([&] { EXPECT_EQ(admin.replay({}, 0, 10).rows, 10); });
   EXPECT_LT(cost.visited, 100);
-  cost = cost_of([&] { EXPECT_EQ(operators.discard({}, 0, 10).rows, 10); });
+  cost = cost_of([&] { EXPECT_EQ(admin.discard({}, 0, 10).rows, 10); });
   EXPECT_LT(cost.visited, 100);
   cost = cost_of([&] {
-    EXPECT_EQ(operators.purge(Purgeable::dead, host_clock().now() + 1h, 0, 10, true).rows, 10);
+    EXPECT_EQ(admin.purge(Purgeable::dead, host_clock().now() + 1h, 0, 10, true).rows, 10);
   });
   EXPECT_LT(cost.visited, 200);
 }

@@ -5,7 +5,6 @@
 #include <string>
 #include <utility>
 
-#include "model/shards.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/postgres.h"
@@ -88,28 +87,15 @@ PostgresInstance::PostgresInstance(const StoreConfigPtr& config, InstanceOptions
 }
 
 PostgresStore::PostgresStore(const StoreConfigPtr& config)
-    : DatabaseStore(config,
-                    make_pool(config, Use::users, users_limits(config, "postgres"),
-                              config->options.statement_timeout, config->options.on_open),
-                    make_pool(config, Use::operators, quick_limits(config),
-                              config->options.statement_timeout),
-                    make_pool(config, Use::operators, scan_limits(config),
-                              config->options.statement_timeout * kScanPatience)),
+    : ServerStore(config,
+                  make_pool(config, Use::users, users_limits(config, "postgres"),
+                            config->options.statement_timeout, config->options.on_open),
+                  make_pool(config, Use::operators, quick_limits(config),
+                            config->options.statement_timeout),
+                  make_pool(config, Use::operators, scan_limits(config),
+                            config->options.statement_timeout * kScanPatience)),
       notifier_(config->options.notify ? std::make_shared<Notifier>(config, config->channel)
                                        : nullptr) {}
-
-Capabilities PostgresStore::capabilities() const {
-  return {.shards = kShards,
-          .expiring_leases = true,
-          .row_claims = true,
-          .dialect = Dialect::postgres,
-          .many_processes = true,
-          .total_order = true};
-}
-
-std::string PostgresStore::side_table(std::string_view name) const {
-  return config()->table.qualified(name);
-}
 
 std::unique_ptr<Connection> PostgresStore::connect() {
   return std::make_unique<PooledConnection>(take_for_user(), notifier_);

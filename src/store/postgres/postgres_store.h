@@ -10,7 +10,7 @@
 #include "outbox/admin/schema.h"
 #include "outbox/spi/store.h"
 #include "store/common/database_store.h"
-#include "store/postgres/operators.h"
+#include "store/postgres/admin.h"
 #include "store/postgres/ownership.h"
 #include "store/postgres/reader.h"
 #include "store/postgres/store_config.h"
@@ -21,9 +21,10 @@ namespace outbox::postgres {
 class PostgresInstance;
 
 struct Parts {
+  static constexpr Dialect kDialect = Dialect::postgres;
   using StoreConfigPtr = postgres::StoreConfigPtr;
   using Database = postgres::Database;
-  using Operators = postgres::Operators;
+  using AdminStatements = postgres::AdminStatements;
   using Instance = PostgresInstance;
   using Ownership = postgres::Ownership;
   using Reader = postgres::Reader;
@@ -37,12 +38,10 @@ class PostgresInstance final : public ServerInstance<Parts> {
 };
 
 // Thread-safe.
-class PostgresStore final : public DatabaseStore<Parts> {
+class PostgresStore final : public ServerStore<Parts> {
  public:
   explicit PostgresStore(const StoreConfigPtr& config);
 
-  Capabilities capabilities() const override;
-  std::string side_table(std::string_view name) const override;
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Connection> wrap(ExternalHandle handle) override;
   std::shared_ptr<const ExecutorDialect> executor_dialect() const override;

@@ -1,5 +1,5 @@
 // Every statement that the engine has the store run, in one place; those for
-// operators are in operator_sql.h.
+// operators are in admin_sql.h.
 //
 // `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`,
 // and `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY,

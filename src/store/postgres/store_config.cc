@@ -4,7 +4,7 @@
 
 #include "base/sql_text.h"
 #include "store/common/store_config.h"
-#include "store/postgres/operator_sql.h"
+#include "store/postgres/admin_sql.h"
 #include "store/postgres/sql.h"
 
 namespace outbox::postgres {

@@ -10,7 +10,7 @@
 #include "base/quote.h"
 #include "base/time_text.h"
 #include "outbox/error.h"
-#include "store/sqlite/operator_sql.h"
+#include "store/sqlite/admin_sql.h"
 #include "store/sqlite/reader.h"
 #include "store/sqlite/sql.h"
 

@@ -1,6 +1,6 @@
 #include "store/sqlite/sql.h"
 
-#include "store/sqlite/operator_sql.h"
+#include "store/sqlite/admin_sql.h"
 #include "store/sqlite/store_config.h"
 #include "store/sqlite/test_support.h"
 

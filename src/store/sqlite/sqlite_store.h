@@ -9,7 +9,7 @@
 #include "outbox/spi/store.h"
 #include "store/common/database_store.h"
 #include "store/common/migrations.h"
-#include "store/sqlite/operators.h"
+#include "store/sqlite/admin.h"
 #include "store/sqlite/ownership.h"
 #include "store/sqlite/reader.h"
 #include "store/sqlite/store_config.h"
@@ -66,7 +66,7 @@ class SqliteInstance final : public Instance {
 struct Parts {
   using StoreConfigPtr = sqlite::StoreConfigPtr;
   using Database = sqlite::Database;
-  using Operators = sqlite::Operators;
+  using AdminStatements = sqlite::AdminStatements;
   using Instance = SqliteInstance;
 };
 

@@ -6,8 +6,7 @@
 #include "base/url.h"
 #include "client/sqlite/database.h"
 #include "store/common/store_config.h"
-#include "store/sqlite/operator_sql.h"
-#include "store/sqlite/operators.h"
+#include "store/sqlite/admin_sql.h"
 #include "store/sqlite/rows.h"
 
 namespace outbox::sqlite {

@@ -16,7 +16,7 @@ std::string describe_database(const std::string& file, const std::string& table)
 
 // Fills in the names that SQL text of the library leaves open: `{table}` is the
 // table's, `{x}` that of `<table>_x`, both quoted; `{columns}` lists what
-// decode_row() reads, `{record}` what decode_record() reads, and `{filter}` is the
+// decode_row() reads, `{record}` what AdminStatements::record() reads, and `{filter}` is the
 // condition that an EventFilter binds to, `{is_broken}` that of rows which contradict
 // themselves.
 std::string expand(std::string_view text, const std::string& table);

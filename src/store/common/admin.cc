@@ -1,4 +1,4 @@
-#include "store/common/operators.h"
+#include "store/common/admin.h"
 
 #include <algorithm>
 

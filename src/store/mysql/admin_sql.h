@@ -3,7 +3,7 @@
 #pragma once
 
 #include "client/mysql/literal.h"
-#include "store/common/operators.h"
+#include "store/common/admin.h"
 
 namespace outbox::mysql::sql {
 
@@ -95,7 +95,7 @@ inline constexpr std::string_view kOccurredBefore = " AND created_at < ?";
 // when it was found is changed.
 
 inline constexpr SqlTemplate kMatchFinished{"look for finished events", R"sql(
-SELECT seq FROM {?among}{?filter} AND seq > ? ORDER BY seq LIMIT ?
+SELECT seq FROM {anywhere}{?filter} AND seq > ? ORDER BY seq LIMIT ?
 )sql"};
 
 inline constexpr SqlTemplate kMatchDead{"look for dead events", R"sql(

@@ -1,6 +1,6 @@
 // The statements behind what operators ask and do; written as in sql.h.
 //
-// `{filter}` stands for kFilter, `{record}` for what decode_record() reads.
+// `{filter}` stands for kFilter, `{record}` for what AdminStatements::record() reads.
 // Searches for dead or unfinished rows go by their own partial indexes, so that
 // millions of delivered events cost them nothing; a test checks it.
 #pragma once
@@ -11,7 +11,7 @@
 
 namespace outbox::postgres {
 
-// What decode_record() reads: `{record}`.
+// What AdminStatements::record() reads: `{record}`.
 inline constexpr std::string_view kRecordColumnNames = "{columns}, last_error, locked_by, done_at";
 
 namespace sql {

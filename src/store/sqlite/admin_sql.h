@@ -1,7 +1,7 @@
 // The statements behind what operators ask and do; written as in sql.h.
 //
 // `{filter}` stands for kFilter, `{is_broken}` for kIsBroken, `{record}` for what
-// decode_record() reads.
+// AdminStatements::record() reads.
 // Searches for dead or unfinished rows go by their own partial indexes, so that
 // millions of delivered events cost them nothing; a test checks it.
 #pragma once
@@ -10,7 +10,12 @@
 
 #include "client/sqlite/statement.h"
 
-namespace outbox::sqlite::sql {
+namespace outbox::sqlite {
+
+// What AdminStatements::record() reads: `{record}`.
+inline constexpr std::string_view kRecordColumnNames = "{columns}, last_error, locked_by, done_at";
+
+namespace sql {
 
 // An EventFilter: fixed text, into which values are bound. NULL matches all; ?12
 // has a bit for each status, none for any. ?1 and ?2 are the statement's own.
@@ -225,4 +230,5 @@ WHERE seq IN (SELECT value FROM json_each(?1))
   AND ((status = ?2 AND done_at < ?3 AND hold IS NULL) OR (?2 IS NULL AND created_at < ?3))
 )sql"};
 
-}  // namespace outbox::sqlite::sql
+}  // namespace sql
+}  // namespace outbox::sqlite

@@ -1,4 +1,4 @@
-#include "store/sqlite/operators.h"
+#include "store/sqlite/admin.h"
 
 #include <atomic>
 #include <thread>

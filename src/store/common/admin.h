@@ -1,14 +1,16 @@
-// What the questions and orders of operators come down to in every database.
+// What the calls of operators come down to in every database.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 #include "outbox/admin/admin.h"
+#include "outbox/clock.h"
 
 namespace outbox {
 
@@ -93,56 +95,43 @@ class HeldAggregates {
   std::size_t lane_ = 0;  // where the aggregates of the present one begin
 };
 
-// --- What the statements of operators return, in a Result with rows and columns ---
-
-// Row `at` of a {record}: `row` is what decode_row() makes of its first columns.
+// The rows of a server's answer, one after the other, as a run of SQLite's gives them. Columns
+// count from 0; views last as long as this.
 template <class Result>
-EventRecord record_in(const Result& result, int at, Row row, int hold_column, int row_columns) {
+class ResultRows {
+ public:
+  explicit ResultRows(Result result) : result_(std::move(result)) {}
+
+  // To the next row; false at the end.
+  bool step() { return ++row_ < result_.rows(); }
+
+  std::int64_t integer(int column) const { return result_.integer(row_, column); }
+  std::optional<std::int64_t> optional_integer(int column) const {
+    return result_.optional_integer(row_, column);
+  }
+  std::string_view text(int column) const { return result_.text(row_, column); }
+  Time time(int column) const { return result_.time(row_, column); }
+  std::optional<Time> optional_time(int column) const {
+    return result_.optional_time(row_, column);
+  }
+
+  const Result& result() const { return result_; }
+  int row() const { return row_; }
+
+ private:
+  Result result_;
+  int row_ = -1;
+};
+
+// What the rows stand on, as an operator sees it: `row` is what decode_row() makes of the first
+// columns of a {record}.
+template <class Found>
+EventRecord record_of(const Found& found, Row row, int hold_column, int row_columns) {
   return {.row = std::move(row),
-          .hold = result.optional_integer(at, hold_column),
-          .last_error = std::string(result.text(at, row_columns)),
-          .locked_by = std::string(result.text(at, row_columns + 1)),
-          .done_at = result.optional_time(at, row_columns + 2)};
-}
-
-template <class Result>
-Counts counts_in(const Result& pending, const Result& dead) {
-  return {.pending = pending.integer(0, 0),
-          .dead = dead.integer(0, 0),
-          .retry = pending.integer(0, 1),
-          .delayed = pending.integer(0, 2),
-          .held = pending.integer(0, 3),
-          .oldest_pending = pending.optional_time(0, 4)};
-}
-
-template <class Result>
-std::vector<DeadGroup> dead_groups_in(const Result& result) {
-  std::vector<DeadGroup> groups;
-  groups.reserve(static_cast<std::size_t>(result.rows()));
-  for (int row = 0; row < result.rows(); ++row) {
-    groups.push_back({.aggregate_type = std::string(result.text(row, 0)),
-                      .type = std::string(result.text(row, 1)),
-                      .error = std::string(result.text(row, 2)),
-                      .count = result.integer(row, 3),
-                      .first = result.time(row, 4),
-                      .last = result.time(row, 5),
-                      .example_id = std::string(result.text(row, 6))});
-  }
-  return groups;
-}
-
-// The rows of one lane.
-template <class Result>
-void add_lane(HeldAggregates& held, const Result& result) {
-  held.begin_lane();
-  for (int row = 0; row < result.rows(); ++row) {
-    held.add({.aggregate_type = std::string(result.text(row, 0)),
-              .aggregate_id = std::string(result.text(row, 1)),
-              .head_id = std::string(result.text(row, 2)),
-              .head_status = static_cast<Status>(result.integer(row, 3)),
-              .attempts = static_cast<int>(result.integer(row, 4)),
-              .last_error = std::string(result.text(row, 5))});
-  }
+          .hold = found.optional_integer(hold_column),
+          .last_error = std::string(found.text(row_columns)),
+          .locked_by = std::string(found.text(row_columns + 1)),
+          .done_at = found.optional_time(row_columns + 2)};
 }
 
 }  // namespace outbox
