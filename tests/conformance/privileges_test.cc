@@ -168,7 +168,7 @@ TEST_P(PrivilegesTest, TheDispatcherMayDeleteWhatIsDeliveredOnlyIfThatIsGranted)
   EXPECT_TRUE(contains(message_of<PermanentError>(finish), "docs/databases.md"));
   run("GRANT DELETE ON {table} TO " + roles_->name("dispatcher"));
   finish();
-  EXPECT_FALSE(owners_->find("e"));
+  EXPECT_FALSE(owners_->admin().find("e"));
 }
 
 TEST_P(PrivilegesTest, AWriterMayBeAllowedToCreateIdempotently) {

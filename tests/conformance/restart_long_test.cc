@@ -6,7 +6,6 @@
 
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
-#include "support/own_server.h"
 #include "support/services.h"
 #include "support/stores.h"
 #ifdef OUTBOX_WITH_MYSQL

@@ -1,7 +1,15 @@
-// Every command once on a server, whichever it is.
+// Every command once on a server, whichever it is, and what only happens on one of them.
 #include "cli_server.h"
 
 #include "support/services.h"
+#ifdef OUTBOX_WITH_MYSQL
+#include "outbox/mysql.h"
+#include "support/mysql.h"
+#endif
+#ifdef OUTBOX_WITH_POSTGRES
+#include "outbox/postgres.h"
+#include "support/postgres.h"
+#endif
 
 namespace outbox::e2e {
 
@@ -242,6 +250,206 @@ TEST_P(EveryServerCli, NeitherHelpNorComplaintsShowThePassword) {
     EXPECT_EQ(run(arguments).code, 64);
   }
 }
+
+#ifdef OUTBOX_WITH_POSTGRES
+// A schema, which the search path of the URL names. The server lets everybody in, with
+// whatever password.
+class PostgresServer final : public Server {
+ public:
+  std::string scheme() const override { return "postgresql"; }
+  std::string product() const override { return "PostgreSQL"; }
+  std::string url() const override {
+    return with_secret(test::postgres_url()) + "?options=-csearch_path%3D" + place();
+  }
+  std::string url_of_no_database() const override {
+    return with_secret(test::postgres_url()) + "_not";
+  }
+  std::string dialect() const override { return "postgresql://"; }
+  std::string place() const override { return schema_.name(); }
+  std::shared_ptr<Store> store() const override { return postgres::open(url()); }
+  void sql(const std::string& statements) const override {
+    test::Sql().execute("SET search_path = " + place() + "; " + statements);
+  }
+  void unchecked_sql(const std::string& statements) const override {
+    sql("DO $$ DECLARE name text; BEGIN FOR name IN SELECT conname FROM pg_constraint WHERE "
+        "conrelid = 'outbox_event'::regclass AND contype = 'c' LOOP EXECUTE format('ALTER TABLE "
+        "outbox_event DROP CONSTRAINT %I', name); END LOOP; END $$");
+    sql(statements);
+  }
+
+ private:
+  const test::Schema schema_;
+};
+
+constexpr ServerKind kPostgres{"OUTBOX_TEST_POSTGRES", []() -> std::unique_ptr<Server> {
+                                 return std::make_unique<PostgresServer>();
+                               }};
+
+INSTANTIATE_TEST_SUITE_P(Postgres, EveryServerCli, ::testing::Values(kPostgres));
+
+class PostgresCli : public ServerCli {
+ protected:
+  PostgresCli() : ServerCli(kPostgres) {}
+};
+
+TEST_F(PostgresCli, DoctorFindsNothingWrong) {
+  publish("A");
+  const Result result = run({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  for (const char* words : {"PostgreSQL 1", "UTF8", "accepts writes", "(LISTEN, NOTIFY) arrive",
+                            "may write, deliver, replay and purge", "one by one", "up to date"}) {
+    EXPECT_TRUE(contains(result.out, words));
+  }
+}
+
+// In microseconds, the last days of its calendar are more than a bigint holds.
+TEST_F(PostgresCli, DoctorRepairsARowThatIsDueAtTheEndOfTime) {
+  const std::string id = publish("A");
+  server().unchecked_sql("UPDATE outbox_event SET hold = NULL, available_at = '294276-12-31'");
+  const Result result = run({"doctor", "--repair"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  EXPECT_EQ(store()->counts().delayed, 1);
+}
+
+// On a large table it took longer than a statement may.
+TEST_F(PostgresCli, DoctorDoesNotReadTheTableThatTheServerHasChecked) {
+  publish("A");
+  server().unchecked_sql("UPDATE outbox_event SET hold = NULL");
+  const auto verdict = [this] { return check(run({"doctor", "--json"}), "rows").first; };
+  EXPECT_EQ(verdict(), "fail");
+  sql("ALTER TABLE outbox_event ADD CONSTRAINT outbox_event_state CHECK (hold IS NOT NULL) NOT "
+      "VALID");
+  EXPECT_EQ(verdict(), "fail");
+  // As if it had looked: nobody else does then.
+  sql("UPDATE pg_constraint SET convalidated = true WHERE conname = 'outbox_event_state' AND "
+      "conrelid = 'outbox_event'::regclass");
+  EXPECT_EQ(verdict(), "ok");
+}
+
+TEST_F(PostgresCli, DoctorFindsNumbersThatDoNotKeepTheOrder) {
+  store();
+  sql("ALTER SEQUENCE outbox_event_sequence CACHE 20");
+  const auto [verdict, says] = check(run({"doctor", "--json"}), "order");
+  EXPECT_EQ(verdict, "warn");
+  EXPECT_TRUE(contains(says, "order is not kept"));
+}
+
+TEST_F(PostgresCli, EverythingWorksBehindAPooler) {
+  OUTBOX_NEEDS_PGBOUNCER();
+  const std::string pooler = with_secret(test::pgbouncer_url());
+  const Arguments table{"--table", server().place() + ".outbox_event"};
+  const auto go = [&](Arguments arguments) {
+    arguments.insert(arguments.end(), table.begin(), table.end());
+    return run_on(pooler, arguments);
+  };
+  EXPECT_EQ(go({"migrate", "up"}).code, 0);
+  EXPECT_EQ(go({"events", "publish", "--type", "A", "--payload", "{}"}).code, 0);
+  EXPECT_EQ(go({"events", "list", "--json"}).json()["type"], "A");
+  EXPECT_EQ(go({"events", "tail", "--after", "0", "--seconds", "0", "--json"}).json()["seq"], 1);
+  EXPECT_EQ(go({"status"}).code, 0);
+  EXPECT_EQ(go({"purge", "--yes"}).code, 0);
+  const Result doctor = go({"doctor", "--json"});
+  EXPECT_EQ(doctor.code, 0) << doctor.out;
+  EXPECT_EQ(check(doctor, "notify").first, "warn");
+}
+#endif
+
+#ifdef OUTBOX_WITH_MYSQL
+// A database, and a user with a password who may do everything in it, and see what
+// others do.
+class MysqlServer final : public Server {
+ public:
+  MysqlServer() {
+    test::Mysql sql;
+    sql.execute("CREATE USER " + place() + " IDENTIFIED BY '" + kSecret + "'");
+    sql.execute("GRANT ALL ON " + place() + ".* TO " + place());
+    sql.execute("GRANT PROCESS ON *.* TO " + place());
+  }
+  ~MysqlServer() override { test::Mysql().execute("DROP USER " + place()); }
+  MysqlServer(const MysqlServer&) = delete;
+  MysqlServer& operator=(const MysqlServer&) = delete;
+
+  std::string scheme() const override { return "mysql"; }
+  std::string product() const override { return "MySQL"; }
+  std::string url() const override {
+    const std::string of_root = database_.url();
+    return with_secret("mysql://" + place() + of_root.substr(of_root.find('@')));
+  }
+  std::string url_of_no_database() const override { return url() + "_not"; }
+  std::string dialect() const override { return mariadb() ? "mariadb://" : "mysql://"; }
+  std::string place() const override { return database_.name(); }
+  std::shared_ptr<Store> store() const override { return mysql::open(url()); }
+  void sql(const std::string& statements) const override {
+    test::Mysql(database_.url()).execute(statements);
+  }
+  void unchecked_sql(const std::string& statements) const override {
+    if (mariadb()) return sql("SET check_constraint_checks = 0; " + statements);
+    const std::string question =
+        "SELECT constraint_name FROM information_schema.table_constraints WHERE table_schema = "
+        "database() AND table_name = 'outbox_event' AND constraint_type = 'CHECK'";
+    for (const test::Row& row : test::Mysql(database_.url()).query(question)) {
+      sql("ALTER TABLE outbox_event DROP CHECK " + row[0].value());
+    }
+    sql(statements);
+  }
+
+ private:
+  static bool mariadb() {
+    return test::Mysql().value("SELECT version()").find("MariaDB") != std::string::npos;
+  }
+
+  const test::Database database_;
+};
+
+constexpr ServerKind kMysql{"OUTBOX_TEST_MYSQL", []() -> std::unique_ptr<Server> {
+                              return std::make_unique<MysqlServer>();
+                            }};
+
+INSTANTIATE_TEST_SUITE_P(Mysql, EveryServerCli, ::testing::Values(kMysql));
+
+class MysqlCli : public ServerCli {
+ protected:
+  MysqlCli() : ServerCli(kMysql) {}
+};
+
+TEST_F(MysqlCli, DoctorFindsNothingWrong) {
+  publish("A");
+  const Result result = run({"doctor"});
+  EXPECT_EQ(result.code, 0) << result.out;
+  for (const char* words :
+       {"accepts writes", "flushed to disk", "max_allowed_packet", "autocommit is on", "one by one",
+        "are free", "all are InnoDB", "all are there", "may write, deliver, replay and purge",
+        "up to date"}) {
+    EXPECT_TRUE(contains(result.out, words));
+  }
+}
+
+TEST_F(MysqlCli, DoctorFindsATableThatWasConverted) {
+  store();
+  sql("ALTER TABLE outbox_event_archive ENGINE = MyISAM");
+  const Result result = run({"doctor", "--json"});
+  EXPECT_EQ(result.code, 1);
+  EXPECT_EQ(check(result, "tables"),
+            std::pair(std::string("fail"),
+                      std::string("the engine of outbox_event_archive is MyISAM, not InnoDB")));
+}
+
+TEST_F(MysqlCli, TakesTheSchemeOfMariaDbAsWell) {
+  const std::string other = "MariaDB" + url().substr(server().scheme().size());
+  EXPECT_EQ(run_on(other, {"migrate", "up"}).code, 0);
+  EXPECT_EQ(run_on(other, {"status"}).code, 0);
+}
+
+TEST_F(MysqlCli, TakesThePasswordFromTheEnvironment) {
+  store();
+  std::string without = url();
+  without.erase(without.find(":" + kSecret), kSecret.size() + 1);
+  EXPECT_EQ(run_on(without, {"status"}).code, 78);
+  const Result result =
+      run({"status"}, {.environment = {{"OUTBOX_DB", without}, {"MYSQL_PWD", kSecret}}});
+  EXPECT_EQ(result.code, 0) << result.err;
+}
+#endif
 
 }  // namespace
 }  // namespace outbox::e2e

@@ -67,6 +67,24 @@ TEST_P(RegressionTest, ADelayedEventOfAClaimerWasLookedForBeforeItWasDue) {
   EXPECT_TRUE(recorder->wait_for(1, 10s));
 }
 
+// Polls without a pause claim retries before the engine hears that their updates are acknowledged.
+TEST_P(RegressionTest, ARetryThatWasClaimedBeforeItsUpdateWasKnownWaitedForTheLockToExpire) {
+  const auto listener =
+      std::make_shared<RecordingListener>([](const Event&, const Delivery& delivery) {
+        if (delivery.attempt < 4) throw RetryAfterError("not yet", 1ms);
+        return Outcome::done();
+      });
+  auto box = open({.mode = Mode::multi_node,
+                   .ordering = Ordering::none,
+                   .poll_interval = 1ms,
+                   .row_claims = true},
+                  listener);
+  box->start();
+  for (int i = 0; i < 50; ++i) write({order_event(std::to_string(i), "1")});
+  EXPECT_TRUE(box->wait_idle(60s));
+  EXPECT_EQ(listener->count(), 200u);
+}
+
 TEST_P(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
   Signal updating;
   Signal both_failed;

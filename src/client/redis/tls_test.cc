@@ -14,7 +14,7 @@
 #include "client/redis/test_support.h"
 #include "outbox/error.h"
 #include "outbox/testing.h"
-#include "support/own_server.h"
+#include "support/services.h"
 #include "support/sockets.h"
 #include "support/tcp_proxy.h"
 #include "support/temporary_directory.h"

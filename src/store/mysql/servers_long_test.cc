@@ -17,7 +17,7 @@
 #include "store/mysql/lock_test_support.h"
 #include "store/mysql/reader.h"
 #include "store/mysql/test_support.h"
-#include "support/own_server.h"
+#include "support/services.h"
 #include "support/tcp_proxy.h"
 
 namespace outbox::mysql {

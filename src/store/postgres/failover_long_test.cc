@@ -2,7 +2,7 @@
 #include "outbox/outbox.h"
 #include "store/postgres/store_config.h"
 #include "store/postgres/test_support.h"
-#include "support/own_server.h"
+#include "support/services.h"
 
 namespace outbox::postgres {
 namespace {

@@ -16,7 +16,6 @@
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
 #include "outbox/testing.h"
-#include "support/own_server.h"
 #include "support/services.h"
 #include "support/stores.h"
 #include "support/tcp_proxy.h"
