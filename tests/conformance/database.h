@@ -79,7 +79,7 @@ struct DatabaseWords {
   std::vector<WrongStatement> wrong_statements{};
 };
 
-// The options of a store that tests ask for.
+// What a test wants of a store that it opens by itself.
 struct Opening {
   std::optional<std::string> table{};  // nullopt: the backend's
   bool migrate = true;
@@ -92,6 +92,18 @@ struct Opening {
   const Clock* clock = nullptr;  // null: the host's
   Logger log{};
 };
+
+template <class Options>
+Options wished(Options options, const Opening& how) {
+  options = wished(std::move(options), Wishes{.remove_done = how.remove_done,
+                                              .connections = how.connections,
+                                              .wait_timeout = how.wait_timeout});
+  if (how.table) options.table = *how.table;
+  options.migrate = how.migrate;
+  options.log = how.log;
+  options.clock = how.clock;
+  return options;
+}
 
 // Nothing is open on it, and it has no tables, until a test makes them.
 class Database {

@@ -97,9 +97,9 @@ class Backend {
   // another clock than Store::clock().
   virtual std::chrono::microseconds clock_error() const { return 0us; }
 
-  // Inserts a row past the store, with an own transaction. False if nobody can:
-  // the tests of such rows are skipped then.
-  virtual bool insert_raw(Store& /*store*/, const RawRow& /*row*/) { return false; }
+  // Inserts a row by plain SQL, with an own transaction. False if there is none: the tests of such
+  // rows are skipped then.
+  bool insert_raw(Store& store, const RawRow& row) const;
 
   // How SQL is to call a table of the user's own, beside the store's.
   virtual std::string user_table(const std::string& name) const { return name; }
@@ -123,6 +123,16 @@ class Backend {
   // Ids and payloads ("id=payload") in the archive, sorted.
   virtual std::vector<std::string> archived(Store& store) = 0;
 };
+
+// The options of a store on a database as a test wishes them.
+template <class Options>
+Options wished(Options options, const Wishes& wishes) {
+  using OnDone = decltype(options.on_done);
+  options.on_done = wishes.remove_done ? OnDone::remove : OnDone::keep;
+  options.connections = wishes.connections;
+  options.wait_timeout = wishes.wait_timeout;
+  return options;
+}
 
 struct Factory {
   std::string name;

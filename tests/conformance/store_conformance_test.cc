@@ -10,6 +10,18 @@
 
 namespace outbox::conformance {
 
+bool Backend::insert_raw(Store& store, const RawRow& row) const {
+  const std::optional<SqlWords> words = sql_words();
+  if (!words) return false;
+  const auto connection = store.connect();
+  connection->begin();
+  connection->execute("INSERT INTO " + words->table +
+                          " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
+                      std::vector<Parameter>{row.id, row.headers ? Value{*row.headers} : nullptr});
+  connection->commit();
+  return true;
+}
+
 Store& StoreTest::open(const Wishes& wishes) {
   if (store_) throw std::logic_error("the test has opened its store already");
   store_ = backend_->open(wishes);

@@ -98,15 +98,8 @@ class MysqlRemote final : public Remote {
   }
 
   std::shared_ptr<Store> open(const std::string& url, const Opening& how) override {
-    mysql::Options options = options_;
-    options.table = how.table.value_or(options.table);
-    options.on_done = how.remove_done ? mysql::OnDone::remove : mysql::OnDone::keep;
-    options.connections = how.connections;
-    options.wait_timeout = how.wait_timeout;
+    mysql::Options options = wished(options_, how);
     options.statement_timeout = how.statement_timeout.value_or(options.statement_timeout);
-    options.migrate = how.migrate;
-    options.log = how.log;
-    options.clock = how.clock;
     if (how.tagged)
       options.on_open = [](st_mysql* handle) { mysql_query(handle, "SET @mine = 1"); };
     return mysql::open(url, std::move(options));
@@ -315,25 +308,9 @@ class MysqlBackend : public Backend {
   }
   Database* database() override { return remote(); }
 
-  bool insert_raw(Store& store, const RawRow& row) override {
-    const auto connection = store.connect();
-    connection->begin();
-    connection->execute(
-        "INSERT INTO " + table_ +
-            " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
-        std::vector<Parameter>{row.id, row.headers ? Value{*row.headers} : nullptr});
-    connection->commit();
-    return true;
-  }
-
  protected:
   virtual mysql::Options options(const Wishes& wishes) const {
-    return {
-        .table = table_,
-        .on_done = wishes.remove_done ? mysql::OnDone::remove : mysql::OnDone::keep,
-        .connections = wishes.connections,
-        .wait_timeout = wishes.wait_timeout,
-    };
+    return wished(mysql::Options{.table = table_}, wishes);
   }
 
  private:

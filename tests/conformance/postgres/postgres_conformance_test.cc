@@ -99,16 +99,9 @@ class PostgresRemote final : public Remote {
   }
 
   std::shared_ptr<Store> open(const std::string& url, const Opening& how) override {
-    postgres::Options options = options_;
-    options.table = how.table.value_or(options.table);
-    options.on_done = how.remove_done ? postgres::OnDone::remove : postgres::OnDone::keep;
-    options.connections = how.connections;
-    options.wait_timeout = how.wait_timeout;
+    postgres::Options options = wished(options_, how);
     options.statement_timeout = how.statement_timeout.value_or(options.statement_timeout);
-    options.migrate = how.migrate;
     options.notify = how.told_of_commits;
-    options.log = how.log;
-    options.clock = how.clock;
     if (how.tagged) {
       options.on_open = [](pg_conn* handle) {
         PQclear(PQexec(handle, "SET application_name = 'mine'"));
@@ -350,25 +343,9 @@ class PostgresBackend : public Backend {
   }
   Database* database() override { return remote(); }
 
-  bool insert_raw(Store& store, const RawRow& row) override {
-    const auto connection = store.connect();
-    connection->begin();
-    connection->execute(
-        "INSERT INTO " + table_ +
-            " (event_id, event_type, headers, payload) VALUES ($1, 'Raw', $2, '{}')",
-        std::vector<Parameter>{row.id, row.headers ? Value{*row.headers} : nullptr});
-    connection->commit();
-    return true;
-  }
-
  protected:
   virtual postgres::Options options(const Wishes& wishes) const {
-    return {
-        .table = table_,
-        .on_done = wishes.remove_done ? postgres::OnDone::remove : postgres::OnDone::keep,
-        .connections = wishes.connections,
-        .wait_timeout = wishes.wait_timeout,
-    };
+    return wished(postgres::Options{.table = table_}, wishes);
   }
 
  private:

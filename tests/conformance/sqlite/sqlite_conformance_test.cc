@@ -55,14 +55,7 @@ class SqliteDatabase final : public Database {
   }
 
   std::shared_ptr<Store> open(const std::string& url, const Opening& how) override {
-    sqlite::Options options = options_;
-    options.table = how.table.value_or(options.table);
-    options.on_done = how.remove_done ? sqlite::OnDone::remove : sqlite::OnDone::keep;
-    options.connections = how.connections;
-    options.wait_timeout = how.wait_timeout;
-    options.migrate = how.migrate;
-    options.log = how.log;
-    options.clock = how.clock;
+    sqlite::Options options = wished(options_, how);
     return sqlite::open(url, std::move(options));
   }
   std::unique_ptr<OwnConnection> connect(const std::string& url) override {
@@ -118,15 +111,9 @@ class SqliteBackend final : public Backend {
   explicit SqliteBackend(std::string table) : table_(std::move(table)) {}
 
   std::shared_ptr<Store> open(const Wishes& wishes) override {
-    return sqlite::open(
-        path_, {
-                   .table = table_,
-                   .on_done = wishes.remove_done ? sqlite::OnDone::remove : sqlite::OnDone::keep,
-                   .durability = sqlite::Durability::normal,
-                   .connections = wishes.connections,
-                   .wait_timeout = wishes.wait_timeout,
-                   .clock = &clock_,
-               });
+    sqlite::Options options = wished(options_, wishes);
+    options.clock = &clock_;
+    return sqlite::open(path_, std::move(options));
   }
 
   void advance(std::chrono::microseconds by) override { clock_.advance(by); }
@@ -159,22 +146,8 @@ class SqliteBackend final : public Backend {
   }
 
   Database* database() override {
-    if (!database_) {
-      database_.emplace(path_,
-                        sqlite::Options{.table = table_, .durability = sqlite::Durability::normal});
-    }
+    if (!database_) database_.emplace(path_, options_);
     return &*database_;
-  }
-
-  bool insert_raw(Store& store, const RawRow& row) override {
-    const auto connection = store.connect();
-    connection->begin();
-    connection->execute(
-        "INSERT INTO " + table_ +
-            " (event_id, event_type, headers, payload) VALUES (?, 'Raw', ?, '{}')",
-        std::vector<Parameter>{row.id, row.headers ? Value{*row.headers} : nullptr});
-    connection->commit();
-    return true;
   }
 
  private:
@@ -182,6 +155,7 @@ class SqliteBackend final : public Backend {
   const test::TemporaryDirectory directory_;
   const std::string path_ = directory_.file("outbox.db");
   const std::string table_;
+  const sqlite::Options options_{.table = table_, .durability = sqlite::Durability::normal};
   std::optional<SqliteDatabase> database_;
   testing::ManualClock clock_;
 };
