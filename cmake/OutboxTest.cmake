@@ -55,7 +55,7 @@ function(_outbox_test_program program timeout test_sources labels)
   foreach(folder IN LISTS ARG_FOLDERS)
     target_compile_options(${program} PRIVATE "SHELL:-iquote ${folder}")
   endforeach()
-  gtest_discover_tests(${program} NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${program} NO_PRETTY_TYPES NO_PRETTY_VALUES DISCOVERY_TIMEOUT 60
                        PROPERTIES TIMEOUT ${timeout} ENVIRONMENT ${OUTBOX_TEST_ENVIRONMENT})
   # Not by PROPERTIES: that keeps only the first label of a list.
   set(labels_file "${CMAKE_CURRENT_BINARY_DIR}/${program}_labels.cmake")
