@@ -65,7 +65,8 @@ TYPED_TEST_P(ClientTest, ErrorsCarryTheServersMessageAndItsState) {
 }
 
 TYPED_TEST_P(ClientTest, AServerThatIsNotThereIsAnError) {
-  EXPECT_THROW(typename TypeParam::Client(TypeParam::elsewhere()), std::runtime_error);
+  const std::string elsewhere = TypeParam::elsewhere();
+  EXPECT_THROW(typename TypeParam::Client{elsewhere}, std::runtime_error);
 }
 
 TYPED_TEST_P(ClientTest, APlaceIsFreshAndGoesWithAllThatIsInIt) {

@@ -219,7 +219,7 @@ TEST(MysqlSettledThrough, ALookThatWasCutVouchesForNothingBeyond) {
   EXPECT_EQ(settled_through(found, {}, true), 0);
 }
 
-// On the tests' usual server, which has a binary log; flush_long_test.cc has the other.
+// On the tests' usual server, which has a binary log; servers_long_test.cc has the other.
 using MysqlFlushTest = MysqlTest;
 
 TEST_F(MysqlFlushTest, WithABinaryLogNothingIsWritten) {
