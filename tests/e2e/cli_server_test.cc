@@ -186,14 +186,14 @@ TEST_P(EveryServerCli, DoctorRepairsRowsThatContradictThemselves) {
   const auto kept = store();
   EXPECT_EQ(kept->counts().pending, 3);
   EXPECT_EQ(kept->counts().delayed, 1) << "the one that is to wait for an hour";
-  EXPECT_LT(kept->find(later)->hold, 0);
-  EXPECT_EQ(kept->find(done)->row.status, Status::done);
-  EXPECT_FALSE(kept->find(done)->hold);
-  EXPECT_TRUE(kept->find(done)->done_at);
-  EXPECT_EQ(kept->find(dead)->row.status, Status::dead);
-  EXPECT_FALSE(kept->find(dead)->hold);
-  EXPECT_EQ(kept->find(unknown)->row.status, Status::dead);
-  EXPECT_TRUE(contains(kept->find(unknown)->last_error, "outbox doctor --repair"));
+  EXPECT_LT(kept->admin().find(later)->hold, 0);
+  EXPECT_EQ(kept->admin().find(done)->row.status, Status::done);
+  EXPECT_FALSE(kept->admin().find(done)->hold);
+  EXPECT_TRUE(kept->admin().find(done)->done_at);
+  EXPECT_EQ(kept->admin().find(dead)->row.status, Status::dead);
+  EXPECT_FALSE(kept->admin().find(dead)->hold);
+  EXPECT_EQ(kept->admin().find(unknown)->row.status, Status::dead);
+  EXPECT_TRUE(contains(kept->admin().find(unknown)->last_error, "outbox doctor --repair"));
   EXPECT_TRUE(contains(run({"doctor", "--repair"}).out, "of each agree"));
 }
 
