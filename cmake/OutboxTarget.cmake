@@ -228,6 +228,10 @@ function(_outbox_own target)
   target_compile_options(${target} PRIVATE ${OUTBOX_TEST_FLAGS})
   # ccache reads the precompiled headers themselves, also for what knows nothing of our libraries.
   target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/include)
+  # What is precompiled includes GoogleTest, and g++ takes it only where its macros are the same.
+  if(OUTBOX_PRECOMPILE AND OUTBOX_BUILD_TESTS)
+    target_compile_definitions(${target} PRIVATE GTEST_HAS_PTHREAD=1)
+  endif()
   _outbox_precompile(${target} outbox_precompiled)
 endfunction()
 
