@@ -175,14 +175,18 @@ Finding check_undo_log(Server& server, const MysqlLimits& limits) {
                  "transactions, and raise innodb_purge_threads");
 }
 
+Finding wrong_engine(const std::string& table, const std::string& engine) {
+  return failure("the engine of " + table + " is " + engine + ", not InnoDB",
+                 "ALTER TABLE " + table + " ENGINE = InnoDB: it must take part in transactions");
+}
+
 Finding check_tables(Server& server) {
   const mysql::Result engines = server.ask_of_tables(mysql_sql::kEngines, true);
   for (int row = 0; row < engines.rows(); ++row) {
     const std::string table(engines.text(row, 0));
     const std::string engine(engines.text(row, 1));
     if (engine == "InnoDB") continue;
-    return failure("the engine of " + table + " is " + engine + ", not InnoDB",
-                   "ALTER TABLE " + table + " ENGINE = InnoDB: it must take part in transactions");
+    return wrong_engine(table, engine);
   }
   const mysql::Result wrong = server.ask_of_tables(mysql_sql::kCollations, true);
   if (wrong.rows() == 0) return fine("all are InnoDB, with a binary collation");
