@@ -12,6 +12,49 @@ namespace outbox {
 class Event;
 class RetryPolicy;
 
+// A span of time among the options: given in any unit, and rounded up to a millisecond. Whatever
+// else is given fails to compile, with a message that names the option: `Field`.
+template <class Field>
+class OptionSpan : public std::chrono::milliseconds {
+ public:
+  constexpr OptionSpan() = default;
+
+  template <class T>
+  constexpr OptionSpan(const T& span)  // NOLINT(google-explicit-constructor)
+      : std::chrono::milliseconds(milliseconds_of(span)) {}
+
+ private:
+  template <class T>
+  static constexpr std::chrono::milliseconds milliseconds_of(const T& span) {
+    constexpr bool kIsSpan = requires { std::chrono::ceil<std::chrono::milliseconds>(span); };
+    static_assert(kIsSpan, "this option takes a span of time, such as 5s or 200ms");
+    if constexpr (kIsSpan) {
+      return std::chrono::ceil<std::chrono::milliseconds>(span);
+    } else {
+      return {};
+    }
+  }
+};
+
+// Their names.
+namespace option {
+struct poll_interval;
+struct skip_recent;
+namespace breaker {
+struct pause;
+struct max_pause;
+}  // namespace breaker
+namespace lease {
+struct duration;
+struct claim;
+}  // namespace lease
+namespace timeouts {
+struct drain;
+struct hung;
+struct stalled;
+}  // namespace timeouts
+}  // namespace option
+
 inline constexpr int kDefaultWorkers = 4;
 inline constexpr std::chrono::milliseconds kDefaultPollInterval{5'000};
 inline constexpr int kDefaultMaxSoloCrashes = 2;
@@ -71,35 +114,35 @@ struct DeadOptions {
 // How long the breaker of an unavailable listener stays open: doubled from the first to the
 // second value while the listener stays unavailable.
 struct BreakerOptions {
-  std::chrono::milliseconds pause{200};
-  std::chrono::milliseconds max_pause{30'000};
+  OptionSpan<option::breaker::pause> pause{std::chrono::milliseconds{200}};
+  OptionSpan<option::breaker::max_pause> max_pause{std::chrono::seconds{30}};
 };
 
 // How long this instance owns events without renewing, by the clock of the store.
 struct LeaseOptions {
   // Of shards: this long after the death of an instance another one takes over.
-  std::chrono::milliseconds duration{15'000};
+  OptionSpan<option::lease::duration> duration{std::chrono::seconds{15}};
 
   // Of a row that is claimed (row_claims).
-  std::chrono::milliseconds claim{300'000};
+  OptionSpan<option::lease::claim> claim{std::chrono::minutes{5}};
 };
 
 // When something that does not end is given up.
 struct TimeoutOptions {
   // close() lets queued events finish for this long. Calls that are running are waited for in
   // any case: a thread cannot be cut off in C++; their Delivery::stop is requested.
-  std::chrono::milliseconds drain{5'000};
+  OptionSpan<option::timeouts::drain> drain{std::chrono::seconds{5}};
 
   // A call that takes longer hangs: it is reported, once, and nobody waits for it any
   // more but its own worker and lane. If its shard is to be given to another instance,
   // that one gets the event postponed by the time the call has taken so far, and then
   // delivers it again. So choose it longer than any call may take.
-  std::chrono::milliseconds hung{30'000};
+  OptionSpan<option::timeouts::hung> hung{std::chrono::seconds{30}};
 
   // If no update has been acknowledged for this long although some wait, if no event could be
   // read, or if every worker hangs and events wait, give up the lease, so that others may
   // deliver, and register again. Doubled each time until an update is acknowledged.
-  std::chrono::milliseconds stalled{60'000};
+  OptionSpan<option::timeouts::stalled> stalled{std::chrono::minutes{1}};
 };
 
 }  // namespace outbox

@@ -54,14 +54,14 @@ struct Options {
   OnUnroutable on_unroutable = OnUnroutable::dead;
 
   // How long to wait after a read that found nothing, unless woken by a commit.
-  std::chrono::milliseconds poll_interval = kDefaultPollInterval;
+  OptionSpan<option::poll_interval> poll_interval = kDefaultPollInterval;
 
   // Own rows one by one instead of whole shards, so that instances share the
   // work without any order: needs Mode::multi_node and Ordering::none. End
   // transactions before close(): a row that is committed after it stays claimed
   // until `lease.claim` has passed. `skip_recent`: leave events alone that are younger.
   bool row_claims = false;
-  std::chrono::milliseconds skip_recent{0};
+  OptionSpan<option::skip_recent> skip_recent{std::chrono::milliseconds{0}};
 
   // See options.h for what is in them.
   QueueOptions queue{};       // capacities and batch

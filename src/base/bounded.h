@@ -8,9 +8,10 @@ namespace outbox::internal {
 
 // A year is as good as for ever; what users write for "never" may be the
 // greatest value there is.
-template <class Duration>
-constexpr Duration bounded(Duration time) {
-  constexpr auto kForEver = std::chrono::duration_cast<Duration>(std::chrono::hours{24 * 365});
+template <class Rep, class Period>
+constexpr std::chrono::duration<Rep, Period> bounded(std::chrono::duration<Rep, Period> time) {
+  constexpr auto kForEver =
+      std::chrono::duration_cast<decltype(time)>(std::chrono::hours{24 * 365});
   return std::min(time, kForEver);
 }
 

@@ -17,11 +17,11 @@ void Breaker::unavailable(Clock::Steady now) {
   --running_;
   if (limit_ == 0) return;  // the calls that were under way say the same
   if (!limit_ && !held_) since_ = now;
-  auto pause = options_.pause;
+  std::chrono::milliseconds pause = options_.pause;
   for (int n = 0; n < pauses_ && pause < options_.max_pause; ++n) pause *= 2;
   ++pauses_;
   limit_ = 0;
-  until_ = now + std::min(pause, options_.max_pause);
+  until_ = now + std::min<std::chrono::milliseconds>(pause, options_.max_pause);
 }
 
 void Breaker::hold(Clock::Steady now) {

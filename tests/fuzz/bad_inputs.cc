@@ -77,11 +77,11 @@ using std::chrono::seconds;
 // Into whatever type the member has.
 template <class T>
 T value_as(std::int64_t value) {
-  return static_cast<T>(value);
-}
-template <>
-milliseconds value_as(std::int64_t value) {
-  return milliseconds{value};
+  if constexpr (std::is_base_of_v<milliseconds, T>) {
+    return milliseconds{value};
+  } else {
+    return static_cast<T>(value);
+  }
 }
 template <>
 seconds value_as(std::int64_t value) {
