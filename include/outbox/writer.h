@@ -153,6 +153,7 @@ class OUTBOX_EXPORT Writer {
 
   // Constant after construction.
   const std::shared_ptr<Store> store_;
+  const Clock& clock_;
   const WriterOptions options_;
   const int pid_;
 };

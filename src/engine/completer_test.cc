@@ -14,7 +14,7 @@ using testing::RecordingLog;
 using testing::Signal;
 
 // Only updates; the hook decides what becomes of them.
-class UpdatingInstance final : public Instance {
+class UpdatingInstance final : public WholeInstance {
  public:
   std::function<UpdateResult(std::span<const StatusUpdate>)> on_update;
   std::mutex mutex;

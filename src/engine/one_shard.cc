@@ -36,7 +36,7 @@ Read as_engine_sees(Read read) {
   return read;
 }
 
-class OneShard final : public Instance {
+class OneShard final : public WholeInstance {
  public:
   OneShard(std::shared_ptr<Instance> instance, int shards)
       : instance_(std::move(instance)), shards_(static_cast<std::size_t>(shards)) {

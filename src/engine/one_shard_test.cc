@@ -99,7 +99,7 @@ TEST_F(OneShardTest, CandidatesOfOwnersThatDiedAreInheritedWithTheShard) {
 }
 
 // A store whose instance has to give up one of its shards.
-class Shrinking final : public Instance {
+class Shrinking final : public WholeInstance {
  public:
   Lease renew() override { return next; }
   std::int64_t epoch() const override { return next.epoch; }

@@ -374,6 +374,11 @@ WriterOptions checked(WriterOptions options) {
   return options;
 }
 
+std::shared_ptr<Store> not_null(std::shared_ptr<Store> store) {
+  if (!store) throw MisuseError("writer: the store is null");
+  return store;
+}
+
 std::vector<Draft> only(Draft draft) {
   std::vector<Draft> drafts;
   drafts.push_back(std::move(draft));
@@ -390,9 +395,10 @@ std::vector<std::string> ids_of(std::span<const Written> events) {
 }  // namespace
 
 Writer::Writer(std::shared_ptr<Store> store, WriterOptions options)
-    : store_(std::move(store)), options_(checked(std::move(options))), pid_(getpid()) {
-  if (!store_) throw MisuseError("writer: the store is null");
-}
+    : store_(not_null(std::move(store))),
+      clock_(store_->clock()),
+      options_(checked(std::move(options))),
+      pid_(getpid()) {}
 
 Writer::~Writer() = default;
 
@@ -468,7 +474,7 @@ std::vector<Event> Writer::events_of(std::vector<Draft> drafts) const {
   for (const auto& hook : options_.hooks) hook->before_write(drafts);
   std::vector<Event> events;
   events.reserve(drafts.size());
-  for (Draft& draft : drafts) events.push_back(make_event(std::move(draft), store_->clock()));
+  for (Draft& draft : drafts) events.push_back(make_event(std::move(draft), clock_));
   return events;
 }
 
@@ -481,7 +487,7 @@ std::vector<Written> Writer::insert(Connection& connection, std::vector<Draft> d
   InsertOptions how;
   if (options_.claim_owner && !own_connection) how.owner = options_.claim_owner();
   const std::vector<RowRef> rows = connection.insert(events, how);
-  const Clock::Steady inserted_at = store_->clock().steady();
+  const Clock::Steady inserted_at = clock_.steady();
   std::vector<Written> written;
   written.reserve(events.size());
   for (std::size_t i = 0; i < events.size(); ++i) {

@@ -25,4 +25,8 @@ InstanceOptions checked(InstanceOptions options) {
   return options;
 }
 
+void require_row_claims(bool row_claims) {
+  if (!row_claims) throw MisuseError("claim() needs InstanceOptions::row_claims");
+}
+
 }  // namespace outbox

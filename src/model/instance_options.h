@@ -9,4 +9,7 @@ namespace outbox {
 // cuts those that would never be over.
 InstanceOptions checked(InstanceOptions options);
 
+// Throws MisuseError for an instance that owns shards: claim() is not for it.
+void require_row_claims(bool row_claims);
+
 }  // namespace outbox

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/mutex.h"
+#include "outbox/spi/store.h"
 
 namespace outbox {
 
@@ -56,6 +57,19 @@ class Registration {
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::string name_ OUTBOX_GUARDED_BY(mutex_);
   std::string place_ OUTBOX_GUARDED_BY(mutex_);
+};
+
+// What is the same wherever an instance owns by being registered on a server: its epoch is that of
+// its registration.
+class RegisteredOwnership : public Instance::Ownership {
+ public:
+  std::int64_t epoch() const final { return registration_.epoch(); }
+
+  // Thread-safe, for connections that are held to it.
+  const Registration& registration() const { return registration_; }
+
+ protected:
+  Registration registration_;
 };
 
 }  // namespace outbox

@@ -43,7 +43,7 @@ class FaultyConnection final : public Connection {
   const std::shared_ptr<FaultState> state_;
 };
 
-class FaultyInstance final : public Instance {
+class FaultyInstance final : public WholeInstance {
  public:
   FaultyInstance(std::shared_ptr<Instance> inner, std::string name,
                  std::shared_ptr<FaultState> state)

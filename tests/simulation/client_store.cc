@@ -200,7 +200,7 @@ class ClientConnection final : public Connection {
 // connection for its lease, one to read and one to update. A renewal that finds another history
 // ends the registration and makes a new one there. Connections that are older than that are not
 // used any more, nor those to another server than the registration's.
-class ClientInstance final : public Instance {
+class ClientInstance final : public WholeInstance {
  public:
   ClientInstance(Server server, InstanceOptions options)
       : server_(std::move(server)), options_(std::move(options)) {

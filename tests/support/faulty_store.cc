@@ -69,7 +69,7 @@ class FaultyConnection final : public Connection {
   const std::shared_ptr<Faults> faults_;
 };
 
-class FaultyInstance final : public Instance {
+class FaultyInstance final : public WholeInstance {
  public:
   FaultyInstance(std::unique_ptr<Instance> to, std::shared_ptr<Faults> faults)
       : to_(std::move(to)), faults_(std::move(faults)) {}

@@ -3,8 +3,8 @@
 // A store keeps one table of events and hands out two things: connections, on
 // which users run their transactions and events are inserted, and instances,
 // through which an engine owns, reads and updates events. To write a store
-// for another database, implement the three classes below and run the
-// conformance suite (tests/conformance) on it; docs/architecture.md argues why
+// for another database, implement Store, Connection and the parts of an Instance below, and run
+// the conformance suite (tests/conformance) on it; docs/architecture.md argues why
 // these promises are enough. That is all it takes to deliver events; what operators
 // ask of a table is a class of its own, and can wait: see admin/admin.h.
 //
@@ -235,92 +235,170 @@ struct InstanceOptions {
   std::chrono::milliseconds lock_timeout = LeaseOptions{}.claim;
 };
 
-// One engine's membership: what it owns, reads and updates.
-//
-// Ownership calls, reads and updates may run at the same time, but each of the
-// three groups from one thread at a time. All throw RetryableError while the
-// database is unreachable, and PermanentError when it can't be used.
+// One engine's membership: what it owns, reads and updates. Each of these three is a part of its
+// own; they may be used at the same time, but each by one thread at a time. All calls throw
+// RetryableError while the database is unreachable, and PermanentError when it can't be used.
 class OUTBOX_EXPORT Instance {
  public:
+  class OUTBOX_EXPORT Ownership {
+   public:
+    virtual ~Ownership() = default;
+
+    // Joins, renews the lease, takes over from the dead, and balances. To be
+    // called well within the lease. With row claims it only registers.
+    virtual Lease renew() = 0;
+
+    // The epoch of its registration, also while renew() has made a new one and not told of it yet,
+    // or failed afterwards; 0 if there is none. Rows are read for the registration that there is
+    // when the read ends, so those that were asked for in another epoch must not be delivered.
+    // Thread-safe.
+    virtual std::int64_t epoch() const = 0;
+
+    // How long a lease lasts from the moment renew() was called; nullopt if it
+    // cannot expire while the process lives.
+    virtual std::optional<std::chrono::milliseconds> lease_duration() const = 0;
+
+    // Gives back a shard that was leaving and has been drained.
+    virtual void release(int shard) = 0;
+
+    // Gives everything back, so that nobody need isolate the events. Idempotent.
+    virtual void leave() = 0;
+
+    // Under which name this instance claims rows.
+    virtual const std::string& owner() const = 0;
+  };
+
+  // Each call sees everything that was committed before it.
+  class OUTBOX_EXPORT Reader {
+   public:
+    virtual ~Reader() = default;
+
+    // Rows that are ready, from the lowest seq on. Rows returned before may be
+    // missing until rewind() is called for them; the store may as well return
+    // them again: the engine knows which ones it has. `in_flight` says how many
+    // it has, so that a store which starts at the lowest row each time can read
+    // past them. Sets `more` if there may be rows beyond.
+    virtual Rows ready(std::span<const int> shards, std::size_t in_flight,
+                       const ReadLimit& limit) = 0;
+
+    // The next ready() starts no later than at this row. 0 means at the lowest.
+    virtual void rewind(Seq seq) = 0;
+
+    virtual DueRows due(std::span<const int> shards, const ReadLimit& limit) = 0;
+
+    // The rows held in these lanes, of one shard each, in one order of seq, from the lowest on;
+    // those that are due only later and DEAD ones that block the lane included. Several only where
+    // the store knows total_order.
+    virtual Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) = 0;
+
+    // The lanes that have rows held, by ascending key, starting after
+    // `after`.
+    virtual std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) = 0;
+
+    // The lanes of these shards in which an operator has replayed or discarded a DEAD
+    // event that was kept in them: by Admin::replay() or Admin::discard(), committed before
+    // this call. At most `limit`; a lane may be returned more than once. What this call
+    // returns is forgotten by the next one. It costs next to nothing, however many lanes
+    // are blocked. A store that keeps no such notes returns none: the engine then looks
+    // at blocked lanes in turns.
+    virtual std::vector<LaneRef> unblocked(std::span<const int> /*shards*/, std::size_t /*limit*/) {
+      return {};
+    }
+  };
+
+  // With row claims, in place of most of Reader, and used by the same thread.
+  class OUTBOX_EXPORT Claims {
+   public:
+    virtual ~Claims() = default;
+
+    // Claims ready and due rows for this instance: free ones, and those whose
+    // lock has expired (`reclaimed`); none that occurred less than `skip_recent` ago. Two
+    // claimers never get the same row and never wait for each other.
+    virtual Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) = 0;
+
+    // Gives claimed rows back; those no longer claimed by this instance are left
+    // alone.
+    virtual void unclaim(std::span<const RowRef> rows) = 0;
+  };
+
+  class OUTBOX_EXPORT Updates {
+   public:
+    virtual ~Updates() = default;
+
+    // Applies the updates in one transaction if this instance still owns the rows:
+    // the epoch, that of the lease in which they were read, is compared under a
+    // lock in the same transaction (with row claims: locked_by of each row).
+    virtual UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) = 0;
+  };
+
   virtual ~Instance() = default;
 
-  // --- Ownership ---
+  Lease renew() { return ownership_->renew(); }
+  std::int64_t epoch() const { return ownership_->epoch(); }
+  std::optional<std::chrono::milliseconds> lease_duration() const {
+    return ownership_->lease_duration();
+  }
+  void release(int shard) { ownership_->release(shard); }
+  void leave() { ownership_->leave(); }
+  const std::string& owner() const { return ownership_->owner(); }
 
-  // Joins, renews the lease, takes over from the dead, and balances. To be
-  // called well within the lease. With row claims it only registers.
-  virtual Lease renew() = 0;
-
-  // The epoch of its registration, also while renew() has made a new one and not told of it yet, or
-  // failed afterwards; 0 if there is none. Rows are read for the registration that there is when
-  // the read ends, so those that were asked for in another epoch must not be delivered.
-  // Thread-safe.
-  virtual std::int64_t epoch() const = 0;
-
-  // How long a lease lasts from the moment renew() was called; nullopt if it
-  // cannot expire while the process lives.
-  virtual std::optional<std::chrono::milliseconds> lease_duration() const = 0;
-
-  // Gives back a shard that was leaving and has been drained.
-  virtual void release(int shard) = 0;
-
-  // Gives everything back, so that nobody need isolate the events. Idempotent.
-  virtual void leave() = 0;
-
-  // --- Reading; each call sees everything that was committed before it ---
-
-  // Rows that are ready, from the lowest seq on. Rows returned before may be
-  // missing until rewind() is called for them; the store may as well return
-  // them again: the engine knows which ones it has. `in_flight` says how many
-  // it has, so that a store which starts at the lowest row each time can read
-  // past them. Sets `more` if there may be rows beyond.
-  virtual Rows ready(std::span<const int> shards, std::size_t in_flight,
-                     const ReadLimit& limit) = 0;
-
-  // The next ready() starts no later than at this row. 0 means at the lowest.
-  virtual void rewind(Seq seq) = 0;
-
-  virtual DueRows due(std::span<const int> shards, const ReadLimit& limit) = 0;
-
-  // The rows held in these lanes, of one shard each, in one order of seq, from the lowest on;
-  // those that are due only later and DEAD ones that block the lane included. Several only where
-  // the store knows total_order.
-  virtual Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) = 0;
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) {
+    return reader_->ready(shards, in_flight, limit);
+  }
+  void rewind(Seq seq) { reader_->rewind(seq); }
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) {
+    return reader_->due(shards, limit);
+  }
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) {
+    return reader_->held(lanes, limit);
+  }
   Rows held(const LaneRef& lane, const ReadLimit& limit) {
     return held(std::span(&lane, 1), limit);
   }
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) {
+    return reader_->held_lanes(shard, after, limit);
+  }
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) {
+    return reader_->unblocked(shards, limit);
+  }
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
+    return claims_->claim(skip_recent, limit);
+  }
+  void unclaim(std::span<const RowRef> rows) { claims_->unclaim(rows); }
 
-  // The lanes that have rows held, by ascending key, starting after
-  // `after`.
-  virtual std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) = 0;
-
-  // The lanes of these shards in which an operator has replayed or discarded a DEAD
-  // event that was kept in them: by Admin::replay() or Admin::discard(), committed before
-  // this call. At most `limit`; a lane may be returned more than once. What this call
-  // returns is forgotten by the next one. It costs next to nothing, however many lanes
-  // are blocked. A store that keeps no such notes returns none: the engine then looks
-  // at blocked lanes in turns.
-  virtual std::vector<LaneRef> unblocked(std::span<const int> /*shards*/, std::size_t /*limit*/) {
-    return {};
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) {
+    return updates_->apply(epoch, updates);
   }
 
-  // Claims ready and due rows for this instance: free ones, and those whose
-  // lock has expired (`reclaimed`); none that occurred less than `skip_recent` ago. Two
-  // claimers never get the same row and never wait for each other.
-  virtual Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) = 0;
+ protected:
+  Instance() = default;
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
 
-  // Gives claimed rows back; those no longer claimed by this instance are left
-  // alone.
-  virtual void unclaim(std::span<const RowRef> rows) = 0;
+  // To be called once, by the constructor of what owns the parts.
+  void be_made_of(Ownership& ownership, Reader& reader, Claims& claims, Updates& updates) {
+    ownership_ = &ownership;
+    reader_ = &reader;
+    claims_ = &claims;
+    updates_ = &updates;
+  }
 
-  // --- Updating ---
+ private:
+  Ownership* ownership_ = nullptr;
+  Reader* reader_ = nullptr;
+  Claims* claims_ = nullptr;
+  Updates* updates_ = nullptr;
+};
 
-  // Applies the updates in one transaction if this instance still owns the rows:
-  // the epoch, that of the lease in which they were read, is compared under a
-  // lock in the same transaction (with row claims: locked_by of each row).
-  virtual UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) = 0;
-
-  // Under which name this instance claims rows.
-  virtual const std::string& owner() const = 0;
+// An instance in one piece, which is all of its parts by itself: for what wraps another one, and
+// for stores whose parts share everything.
+class OUTBOX_EXPORT WholeInstance : public Instance,
+                                    public Instance::Ownership,
+                                    public Instance::Reader,
+                                    public Instance::Claims,
+                                    public Instance::Updates {
+ protected:
+  WholeInstance() { be_made_of(*this, *this, *this, *this); }
 };
 
 struct InsertOptions {

@@ -17,7 +17,6 @@
 #include "base/process.h"
 #include "model/instance_options.h"
 #include "model/shards.h"
-#include "outbox/error.h"
 #include "outbox/spi/store.h"
 #include "store/common/database_admin.h"
 
@@ -28,54 +27,16 @@ namespace outbox {
 // counts as its death. `Parts` names the classes of a store that do the work.
 template <class Parts>
 class ServerInstance : public Instance {
- public:
-  Lease renew() override { return ownership_.renew(); }
-  std::int64_t epoch() const override { return ownership_.epoch(); }
-  std::optional<std::chrono::milliseconds> lease_duration() const override {
-    return options_.lease;
-  }
-  void release(int shard) override { ownership_.release(shard); }
-  void leave() override { ownership_.leave(); }
-
-  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override {
-    return reader_.ready(shards, in_flight, limit);
-  }
-  void rewind(Seq seq) override { reader_.rewind(seq); }
-  DueRows due(std::span<const int> shards, const ReadLimit& limit) override {
-    return reader_.due(shards, limit);
-  }
-  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override {
-    return reader_.held(lanes, limit);
-  }
-  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override {
-    return reader_.held_lanes(shard, after, limit);
-  }
-  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override {
-    return reader_.unblocked(shards, limit);
-  }
-
-  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
-    if (!options_.row_claims) throw MisuseError("claim() needs InstanceOptions::row_claims");
-    return claims_.claim(skip_recent, limit);
-  }
-  void unclaim(std::span<const RowRef> rows) override { claims_.unclaim(rows); }
-
-  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
-    return updates_.apply(updates, epoch);
-  }
-
-  const std::string& owner() const override { return owner_; }
-
  protected:
   ServerInstance(const typename Parts::StoreConfigPtr& config, InstanceOptions options)
       : options_(named(std::move(options))),
-        owner_(unique_owner(options_.name)),
-        ownership_(config, options_, owner_, generations_),
+        ownership_(config, options_, unique_owner(options_.name), generations_),
         reading_(config),
         reader_(reading_, generations_, options_.total_order),
-        claims_(reading_, owner_, options_.lock_timeout),
+        claims_(reading_, ownership_.owner(), options_),
         updating_(config),
-        updates_(updating_, owner_, options_.row_claims) {
+        updates_(updating_, ownership_.owner(), options_.row_claims) {
+    be_made_of(ownership_, reader_, claims_, updates_);
     reading_.limit_calls(kCallLimit);
     updating_.limit_calls(kCallLimit);
   }
@@ -92,7 +53,6 @@ class ServerInstance : public Instance {
 
   // Constant after construction.
   const InstanceOptions options_;
-  const std::string owner_;
 
   ShardGenerations generations_;  // from ownership_ to reader_
   typename Parts::Ownership ownership_;

@@ -6,8 +6,8 @@
 #include <vector>
 
 #include "base/process.h"
+#include "model/instance_options.h"
 #include "model/shards.h"
-#include "outbox/error.h"
 #include "store/memory/database.h"
 
 namespace outbox::memory {
@@ -16,7 +16,7 @@ namespace {
 // Destroyed without leave(), it is dead: its lease runs out, as that of a
 // process that crashed. Ownership calls, reads and updates may run at the same
 // time; the store's mutex guards all.
-class MemoryInstance final : public Instance {
+class MemoryInstance final : public WholeInstance {
  public:
   MemoryInstance(std::shared_ptr<Database> database, MemberId id, InstanceOptions options)
       : keep_(std::move(database)),
@@ -97,7 +97,7 @@ class MemoryInstance final : public Instance {
   }
 
   Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override {
-    require_claims("claim()");
+    require_row_claims(options_.row_claims);
     MutexLock lock(db_.mutex);
     const Time now = db_.now();
     // When they occurred was told by the writer's clock, which may be ahead of this one.
@@ -110,7 +110,6 @@ class MemoryInstance final : public Instance {
   }
 
   void unclaim(std::span<const RowRef> rows) override {
-    require_claims("unclaim()");
     MutexLock lock(db_.mutex);
     db_.table.unclaim(rows, owner_);
   }
@@ -194,12 +193,6 @@ class MemoryInstance final : public Instance {
       if (db_.options.concurrent_transactions) generations_.gained(shard);
     }
     lease_ = lease;
-  }
-
-  void require_claims(const char* call) const {
-    if (!options_.row_claims) {
-      throw MisuseError(std::string(call) + " needs InstanceOptions::row_claims = true");
-    }
   }
 
   const std::shared_ptr<Database> keep_;

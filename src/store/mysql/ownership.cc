@@ -11,6 +11,7 @@
 
 #include "base/process.h"
 #include "client/mysql/database.h"
+#include "model/instance_options.h"
 #include "model/shards.h"
 #include "outbox/error.h"
 #include "store/mysql/connection.h"
@@ -359,6 +360,7 @@ void Ownership::leave() {
 }
 
 Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
+  require_row_claims(row_claims_);
   if (limit.rows == 0) return {};
   const std::vector<Place> places = look_around(skip_recent);
   if (places.empty()) return {};

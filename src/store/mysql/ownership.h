@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "client/mysql/facts.h"
@@ -69,18 +70,18 @@ Changes changes_for(std::int64_t epoch, std::size_t share, const std::vector<Sha
 // ends the epoch: rows that were read may be other events now.
 //
 // Used by one thread at a time.
-class Ownership {
+class Ownership final : public RegisteredOwnership {
  public:
   Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner,
             ShardGenerations& gains);
 
-  Lease renew();
-  void release(int shard);
-  void leave();
-
-  // Thread-safe.
-  const Registration& registration() const { return registration_; }
-  std::int64_t epoch() const { return registration_.epoch(); }
+  Lease renew() override;
+  void release(int shard) override;
+  void leave() override;
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
+    return options_.lease;
+  }
+  const std::string& owner() const override { return owner_; }
 
  private:
   // What the tables say, and where they are.
@@ -115,7 +116,6 @@ class Ownership {
   const std::string stamp_;  // of this process
 
   Database database_;
-  Registration registration_;
   std::int64_t epoch_ = 0;
   std::int64_t highest_epoch_ = 0;  // that this instance has ever had
 
@@ -143,13 +143,16 @@ class Ownership {
 // the order of the index, as many as it claims, and passes over those of others. That
 // takes READ COMMITTED, and one SELECT for each shard and kind: one that sorted would
 // lock all that it sorts.
-class Claims {
+class Claims final : public Instance::Claims {
  public:
-  Claims(Database& database, std::string owner, std::chrono::milliseconds lock_timeout)
-      : database_(database), owner_(std::move(owner)), lock_timeout_(lock_timeout) {}
+  Claims(Database& database, std::string owner, const InstanceOptions& options)
+      : database_(database),
+        owner_(std::move(owner)),
+        row_claims_(options.row_claims),
+        lock_timeout_(options.lock_timeout) {}
 
-  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit);
-  void unclaim(std::span<const RowRef> rows);
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override;
+  void unclaim(std::span<const RowRef> rows) override;
 
  private:
   // Where there is something to claim.
@@ -165,6 +168,7 @@ class Claims {
 
   Database& database_;
   const std::string owner_;
+  const bool row_claims_;
   const std::chrono::milliseconds lock_timeout_;
   int begin_with_ = 0;
 };

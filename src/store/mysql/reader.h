@@ -35,20 +35,20 @@ namespace outbox::mysql {
 // In one order of all shards, a look counts up to the first place where one of them was cut: what
 // lies beyond is looked for again. And it settles a row if it has found nothing new below it in any
 // of them.
-class Reader {
+class Reader final : public Instance::Reader {
  public:
   // `total_order`: see InstanceOptions.
   Reader(Database& database, const ShardGenerations& gains, bool total_order)
       : database_(database), generations_(gains), total_order_(total_order) {}
 
   // It knows what it has returned: what is in flight is among that.
-  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
-  void rewind(Seq seq);
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override;
+  void rewind(Seq seq) override;
 
-  DueRows due(std::span<const int> shards, const ReadLimit& limit);
-  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit);
-  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
-  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override;
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override;
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override;
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override;
 
  private:
   // What is known of a shard from the reads before.

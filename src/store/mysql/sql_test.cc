@@ -126,7 +126,7 @@ TEST_P(MysqlCostTest, UpdatesAndClaimsVisitTheirRowsAlone) {
     std::vector<StatusUpdate> some(all.begin() + static_cast<std::ptrdiff_t>(from),
                                    all.begin() + static_cast<std::ptrdiff_t>(from + number));
     for (StatusUpdate& each : some) each.kind = kind;
-    return cost_of([&] { EXPECT_TRUE(updates.apply(some, lease.epoch).stale.empty()); });
+    return cost_of([&] { EXPECT_TRUE(updates.apply(lease.epoch, some).stale.empty()); });
   };
   for (const Cost& cost :
        {update(0, 1, StatusUpdate::Kind::done), update(1, 19, StatusUpdate::Kind::done),
@@ -135,7 +135,7 @@ TEST_P(MysqlCostTest, UpdatesAndClaimsVisitTheirRowsAlone) {
     EXPECT_EQ(cost.sorted, 0);
   }
 
-  Claims claims(*database_, "me", 1min);
+  Claims claims(*database_, "me", {.row_claims = true, .lock_timeout = 1min});
   std::vector<RowRef> refs;
   Cost cost = cost_of([&] {
     for (const Row& row : claims.claim(0ms, 20).rows) refs.push_back(row.ref);

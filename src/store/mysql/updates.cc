@@ -48,7 +48,7 @@ std::size_t name_bytes(const StatusUpdate& update) {
 
 }  // namespace
 
-UpdateResult Updates::apply(std::span<const StatusUpdate> updates, std::int64_t epoch) {
+UpdateResult Updates::apply(std::int64_t epoch, std::span<const StatusUpdate> updates) {
   if (updates.empty()) return {};
   const std::optional<Fence> fence = fence_for(epoch);
   if (!fence) return {.fenced = true};

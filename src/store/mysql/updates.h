@@ -21,14 +21,14 @@ namespace outbox::mysql {
 // can take over until it is committed; a take-over that was quicker leaves nothing to
 // lock, and nothing is changed. As a rule that is one statement, which the server
 // commits by itself; no statement is longer than the server admits.
-class Updates {
+class Updates final : public Instance::Updates {
  public:
   Updates(Database& database, std::string owner, bool row_claims)
       : database_(database), owner_(std::move(owner)), row_claims_(row_claims) {}
 
   // All in one transaction, in order; but rows that were moved since they were read
   // follow in another one.
-  UpdateResult apply(std::span<const StatusUpdate> updates, std::int64_t epoch);
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override;
 
  private:
   // Where not all updates were applied, those whose rows are not as the updates want them.

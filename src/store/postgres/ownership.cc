@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/process.h"
+#include "model/instance_options.h"
 #include "model/shards.h"
 #include "outbox/error.h"
 #include "store/postgres/connection.h"
@@ -207,6 +208,7 @@ void Ownership::leave() {
 }
 
 Rows Claims::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
+  require_row_claims(row_claims_);
   Rows result;
   if (limit.rows == 0) return result;
   // Each time another shard comes first, or a long one would starve the others.

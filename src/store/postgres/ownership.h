@@ -7,6 +7,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "model/registration.h"
@@ -24,17 +25,18 @@ namespace outbox::postgres {
 // as its own, and are standbys while there is such a one.
 //
 // Used by one thread at a time.
-class Ownership {
+class Ownership final : public RegisteredOwnership {
  public:
   Ownership(StoreConfigPtr config, const InstanceOptions& options, std::string owner,
             ShardGenerations& gains);
 
-  Lease renew();
-  void release(int shard);
-  void leave();
-
-  const Registration& registration() const { return registration_; }
-  std::int64_t epoch() const { return registration_.epoch(); }
+  Lease renew() override;
+  void release(int shard) override;
+  void leave() override;
+  std::optional<std::chrono::milliseconds> lease_duration() const override {
+    return options_.lease;
+  }
+  const std::string& owner() const override { return owner_; }
 
  private:
   // What one renewal was told.
@@ -65,8 +67,7 @@ class Ownership {
   bool registered_ = false;      // or may be, as far as it knows
   OwnedShards owned_;
 
-  // Its place is the server's timeline then; and whether the one of this connection tells.
-  Registration registration_;
+  // The place of the registration is the server's timeline; whether that of this connection tells.
   bool tells_history_ = true;
   std::uint64_t asked_on_ = 0;  // Database::connections()
 
@@ -80,17 +81,21 @@ class Ownership {
 };
 
 // Claims rows and gives them back. Used by one thread at a time.
-class Claims {
+class Claims final : public Instance::Claims {
  public:
-  Claims(Database& database, std::string owner, std::chrono::milliseconds lock_timeout)
-      : database_(database), owner_(std::move(owner)), lock_timeout_(lock_timeout) {}
+  Claims(Database& database, std::string owner, const InstanceOptions& options)
+      : database_(database),
+        owner_(std::move(owner)),
+        row_claims_(options.row_claims),
+        lock_timeout_(options.lock_timeout) {}
 
-  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit);
-  void unclaim(std::span<const RowRef> rows);
+  Rows claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) override;
+  void unclaim(std::span<const RowRef> rows) override;
 
  private:
   Database& database_;
   const std::string owner_;
+  const bool row_claims_;
   const std::chrono::milliseconds lock_timeout_;
   int begin_with_ = 0;
 };

@@ -16,19 +16,19 @@ namespace outbox::postgres {
 
 // Reads the rows that are ready, due or held, each through the index on
 // `hold`: what is finished or waits costs nothing. Used by one thread at a time.
-class Reader {
+class Reader final : public Instance::Reader {
  public:
   // `total_order`: see InstanceOptions.
   Reader(Database& database, const ShardGenerations& gains, bool total_order)
       : database_(database), generations_(gains), total_order_(total_order) {}
 
-  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit);
-  void rewind(Seq seq);
+  Rows ready(std::span<const int> shards, std::size_t in_flight, const ReadLimit& limit) override;
+  void rewind(Seq seq) override;
 
-  DueRows due(std::span<const int> shards, const ReadLimit& limit);
-  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit);
-  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit);
-  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit);
+  DueRows due(std::span<const int> shards, const ReadLimit& limit) override;
+  Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) override;
+  std::vector<HeldLane> held_lanes(int shard, LaneKey after, std::size_t limit) override;
+  std::vector<LaneRef> unblocked(std::span<const int> shards, std::size_t limit) override;
 
  private:
   std::optional<Rows> read(Session& session, std::span<const int> shards, std::size_t in_flight,

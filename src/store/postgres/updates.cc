@@ -58,7 +58,7 @@ Parameters change_parameters(std::span<const StatusUpdate> updates, const std::s
 
 }  // namespace
 
-UpdateResult Updates::apply(std::span<const StatusUpdate> updates, std::int64_t epoch) {
+UpdateResult Updates::apply(std::int64_t epoch, std::span<const StatusUpdate> updates) {
   if (updates.empty()) return {};
   const Fence fence = row_claims_ ? std::nullopt : Fence(epoch);
   std::optional<Indexes> unchanged = write(updates, fence);

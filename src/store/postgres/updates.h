@@ -16,14 +16,14 @@ namespace outbox::postgres {
 
 // Updates rows, fenced by the epoch or, with row claims, by the owner in each row.
 // Used by one thread at a time.
-class Updates {
+class Updates final : public Instance::Updates {
  public:
   Updates(Database& database, std::string owner, bool row_claims)
       : database_(database), owner_(std::move(owner)), row_claims_(row_claims) {}
 
   // All in one transaction, in order; but rows that were moved since they were read
   // (which nobody does as a rule) follow in another one.
-  UpdateResult apply(std::span<const StatusUpdate> updates, std::int64_t epoch);
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override;
 
  private:
   using Fence = std::optional<std::int64_t>;  // absent with row claims

@@ -12,6 +12,7 @@
 #include "client/sqlite/database.h"
 #include "client/sqlite/statement.h"
 #include "model/event_row.h"
+#include "model/instance_options.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/sqlite.h"
@@ -183,9 +184,7 @@ std::vector<LaneRef> SqliteInstance::unblocked(std::span<const int> shards, std:
 
 Rows SqliteInstance::claim(std::chrono::milliseconds skip_recent, const ReadLimit& limit) {
   prepare_to_read();
-  if (!options_.row_claims) {
-    throw MisuseError("claim() needs InstanceOptions::row_claims");
-  }
+  require_row_claims(options_.row_claims);
   return claims_.claim(skip_recent, limit);
 }
 

@@ -20,7 +20,7 @@ namespace outbox::sqlite {
 // Ownership, reading and updating on a connection each, because the three may
 // run at the same time; each of them from one thread at a time. Destroying it
 // without leave() counts as its death.
-class SqliteInstance final : public Instance {
+class SqliteInstance final : public WholeInstance {
  public:
   SqliteInstance(StoreConfigPtr config, InstanceOptions options);
 
@@ -52,15 +52,15 @@ class SqliteInstance final : public Instance {
   const InstanceOptions options_;
   const std::string owner_;
 
-  Ownership ownership_;
+  sqlite::Ownership ownership_;
 
   Database reading_;
-  Reader reader_;
-  Claims claims_;
+  sqlite::Reader reader_;
+  sqlite::Claims claims_;
   Waits waits_;
 
   Database updating_;
-  Updates updates_;
+  sqlite::Updates updates_;
 };
 
 struct Parts {
