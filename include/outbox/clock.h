@@ -22,8 +22,8 @@ class OUTBOX_EXPORT Clock {
   // The time of day, for everything that is stored. It may step.
   virtual Time now() const = 0;
 
-  // For measuring and waiting. It never goes back, and it counts the time that
-  // the machine was suspended, so that a lease does not outlive a nap.
+  // For measuring and waiting. It never goes back, and it also runs while the
+  // machine is suspended, so that a lease does not outlive a suspension.
   virtual Steady steady() const = 0;
 };
 

@@ -2,12 +2,12 @@
 // Boost.MySQL, Drogon, userver, and whatever else can run a statement on PostgreSQL, MariaDB or
 // MySQL. Such a library takes part through an executor: a function that runs one statement.
 //
-// The statements have no parameters. Their values are written into them, so that they are plain
-// ASCII whatever the settings of the connection are, without any character that a library could
-// take for a placeholder of its own (`?`, `:name`, `{}`) inside a literal.
+// The statements have no parameters. Values are written into the text as literals, in plain ASCII
+// whatever the settings of the connection are, and without any character that a library could
+// take for a placeholder of its own (`?`, `:name`, `{}`).
 //
-// Nobody but the library can tell whether a transaction is open, so run the statements in one:
-// outside, each would be committed by itself.
+// Only your library knows whether a transaction is open, so make sure that one is: outside, each
+// statement would be committed on its own.
 //
 // Boost.MySQL, on a connection on which START TRANSACTION was executed:
 //
@@ -22,7 +22,7 @@
 //
 // where to_values() makes an outbox::Value of each field: nullptr, std::int64_t or std::string.
 //
-// userver, where a coroutine waits and no thread does, in a storages::postgres::Transaction:
+// userver, where only a coroutine waits, in a storages::postgres::Transaction:
 //
 //   auto mine = outbox::wrap([&](const std::string& sql) {
 //     auto result = transaction.Execute(storages::postgres::Query{sql});
@@ -61,26 +61,26 @@ namespace outbox {
 
 // What a statement returned.
 struct ExecutorResult {
-  // Numbers may be left as the texts that the server sent.
+  // Numbers may stay in the text form that the server sent.
   std::vector<std::vector<Value>> rows{};
 
-  // The names of the columns; may be left out if nobody asks for them.
+  // The names of the columns; may be left empty if nobody reads columns by name.
   std::vector<std::string> columns{};
 
-  // How many rows an INSERT, UPDATE or DELETE changed. Always fill it in: idempotent consumers
-  // tell by it whether they are the first.
+  // How many rows an INSERT, UPDATE or DELETE changed. Always fill it in: it tells idempotent
+  // consumers whether they are the first.
   std::int64_t changed = 0;
 
-  // On MariaDB and MySQL, the number that an INSERT gave to its first row. Left at 0, hooks do
-  // not learn the numbers of the rows, and all else is the same.
+  // On MariaDB and MySQL, the number that an INSERT gave to its first row. If it is left at 0,
+  // hooks are not told the numbers of the rows; nothing else changes.
   std::int64_t last_insert_id = 0;
 };
 
-// Runs one statement in the open transaction. What it throws goes through to the caller.
+// Runs one statement in the open transaction. Its exceptions reach the caller unchanged.
 using Executor = std::function<ExecutorResult(const std::string& sql)>;
 
-// The same without waiting: begins to run it, and calls `done` once, from whatever thread, with
-// the result or with the error, as soon as there is one. The text lasts as long as the call.
+// The same, asynchronously: starts the statement and later calls `done` once, on any thread, with
+// the result or the error. `sql` is valid during the call only.
 using ExecutorDone = std::function<void(ExecutorResult result, std::exception_ptr error)>;
 using AsyncExecutor = std::function<void(const std::string& sql, ExecutorDone done)>;
 
@@ -90,17 +90,18 @@ using AsyncExecutor = std::function<void(const std::string& sql, ExecutorDone do
 // MySQL.
 //
 // It throws what the executor throws, and MisuseError if the transaction is on another database
-// than the store. Texts of more than ASCII reach the server as UTF-8. Bytes in a result are what
-// the library makes of them.
+// than the store. Non-ASCII text reaches the server as UTF-8. Bytes in a result arrive as your
+// library returns them.
 OUTBOX_EXPORT std::unique_ptr<Connection> wrap(Executor executor, Store& store);
 
-// Writes events without waiting. `done` gets the token, or why nothing was written; it is called
-// once, by the call that brings the last answer, or at once if there is nothing to write. Hooks run
-// as in Writer::write(): before_write here, after_write before `done`, the rest by the token.
+// Writes events asynchronously. `done` gets the token, or the error if nothing was written; it is
+// called once, from the callback of the last statement, or immediately if there is nothing to
+// write. Hooks run as in Writer::write(): before_write here, after_write before `done`, the rest by
+// the token.
 //
-// Throws, as Writer::write() does, what is wrong with the drafts; `done` is not called then. The
-// statements follow each other: until `done` is called, run nothing else in the transaction, and do
-// not end it. After an error roll it back. The writer may be destroyed meanwhile, its store not.
+// Throws for invalid drafts as Writer::write() does, and then does not call `done`. The statements
+// run one after the other: until `done` is called, run nothing else in the transaction, and do not
+// end it. After an error roll it back. The writer may be destroyed meanwhile, its store may not.
 //
 // Thread-safe, if the executor is.
 using WriteDone = std::function<void(std::exception_ptr error, WriteToken token)>;

@@ -25,15 +25,14 @@ namespace outbox {
 //   tx.commit();
 //   token.committed();
 //
-// Inside a pqxx::subtransaction wrap that one; an event written in it is gone if it
-// is aborted. Used while `tx` is open, by one thread at a time.
+// Inside a pqxx::subtransaction, wrap that one; an event written in it is gone if it
+// is aborted. Use it while `tx` is open, from one thread at a time.
 //
-// Throws MisuseError for a pqxx::nontransaction, which commits each statement by
-// itself, and when it is used after the transaction's end. Other errors are pqxx's
-// own, which its users know how to tell apart: pqxx::unique_violation for an id that is
-// taken, pqxx::broken_connection; and pqxx::in_doubt_error, from tx.commit(), for an
-// outcome that is unknown: then leave token.committed() out. The rest is as
-// adapter/executor.h says, because libpqxx hides its PGconn.
+// Throws MisuseError for a pqxx::nontransaction, which commits each statement on its
+// own, and when it is used after the transaction's end. Other errors are pqxx's
+// own: pqxx::unique_violation for an id that is taken, pqxx::broken_connection; and
+// pqxx::in_doubt_error, from tx.commit(), for an unknown outcome: then do not call
+// token.committed(). For the rest see adapter/executor.h, because libpqxx hides its PGconn.
 inline std::unique_ptr<Connection> wrap(pqxx::transaction_base& tx, Store& store) {
   if (dynamic_cast<pqxx::nontransaction*>(&tx) != nullptr) {
     throw MisuseError(
@@ -42,7 +41,7 @@ inline std::unique_ptr<Connection> wrap(pqxx::transaction_base& tx, Store& store
   }
   Executor executor = [&tx](const std::string& sql) {
     try {
-      // Not by parameters: in libpqxx 6 those go past the transaction, which then neither
+      // Not with parameters: in libpqxx 6 those bypass the transaction, which then neither
       // begins nor notices that it has ended.
       const pqxx::result result = tx.exec(sql);
       ExecutorResult answer{.changed = static_cast<std::int64_t>(result.affected_rows())};

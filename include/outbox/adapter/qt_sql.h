@@ -2,9 +2,9 @@
 // QSQLITE.
 //
 // Includes QtSql's headers, and so needs that library; link Qt5::Sql or Qt6::Sql beside the store.
-// Qt's driver must use the client library that the store uses, as the packages of Linux
-// distributions do: libpq, libmariadb, the system's SQLite. Qt's own binaries bring an SQLite of
-// their own, which is another one.
+// Qt's driver must use the same client library as the store, as the packages of Linux
+// distributions do: libpq, libmariadb, the system's SQLite. Qt's own binaries contain a separate
+// SQLite, which does not work.
 #pragma once
 
 #include <QtCore/QVariant>
@@ -27,13 +27,12 @@ namespace outbox {
 //   auto token = writer.write(*mine, {.type = "OrderPlaced", ...});
 //   if (db.commit()) token.committed();
 //
-// Outside a transaction a write throws MisuseError. Qt talks utf8mb3 with MySQL and MariaDB: to
-// give the consumer patterns characters of four bytes, run SET NAMES utf8mb4 first. The rest is as
-// postgres.h, mysql.h and sqlite.h say of wrap(). Used by one thread at a time, the one that Qt
+// Outside a transaction a write throws MisuseError. Qt uses utf8mb3 with MySQL and MariaDB: to
+// pass characters of four bytes to the consumer patterns, run SET NAMES utf8mb4 first. For the rest
+// see wrap() in postgres.h, mysql.h and sqlite.h. Used by one thread at a time, the one that Qt
 // allows.
 //
-// Throws MisuseError if the database is not open, is of another driver, or another one than the
-// store's.
+// Throws MisuseError if the database is not open, has another driver, or is not the store's.
 inline std::unique_ptr<Connection> wrap(const QSqlDatabase& db, Store& store) {
   const auto driver_name = db.driverName().toStdString();
   if (!db.isOpen()) {

@@ -1,8 +1,8 @@
 // Events in transactions of SOCI, 4.0 or later, on its PostgreSQL, MySQL and SQLite backends.
 //
-// Includes <soci/soci.h>, and the headers of those backends whose own headers and those of their
-// client library (libpq-fe.h, mysql.h, sqlite3.h) are in the include path. Link soci_core and the
-// backend beside the store. The backend must use the client library that the store uses: for
+// Includes <soci/soci.h>, and the headers of each backend that is in the include path together with
+// its client library's (libpq-fe.h, mysql.h, sqlite3.h). Link soci_core and the
+// backend beside the store. The backend must use the same client library as the store: for
 // MySQL libmariadb, as Debian's does. SOCI declares SQLite's functions in a namespace of its
 // own; if you call them there, include soci-sqlite3.h before this.
 #pragma once
@@ -19,7 +19,7 @@
 #endif
 #if __has_include(<sqlite3.h>) && __has_include(<soci/sqlite3/soci-sqlite3.h>)
 #ifndef SOCI_SQLITE3_H_INCLUDED
-// So that it does not take <sqlite3.h> away from the rest of the program.
+// So that the rest of the program can still include <sqlite3.h>.
 #include <sqlite3.h>
 namespace sqlite_api {
 using ::sqlite3;
@@ -49,13 +49,13 @@ namespace outbox {
 //   tx.commit();
 //   token.committed();
 //
-// Outside a transaction a write throws MisuseError, also after a deadlock, by which MySQL has
-// rolled it back; after session.reconnect() wrap it again. On SQLite, begin transactions with
-// BEGIN IMMEDIATE where you can: soci::transaction does not. If tx.commit() throws because the
-// connection was lost, the outcome is unknown: leave token.committed() out. The rest is as
-// postgres.h, mysql.h and sqlite.h say of wrap(). Used by one thread at a time.
+// Outside a transaction a write throws MisuseError, also after a deadlock, for which MySQL rolls
+// the transaction back; after session.reconnect() wrap the session again. On SQLite, begin
+// transactions with BEGIN IMMEDIATE where you can: soci::transaction does not. If tx.commit()
+// throws because the connection was lost, the outcome is unknown: do not call token.committed().
+// For the rest see wrap() in postgres.h, mysql.h and sqlite.h. Used by one thread at a time.
 //
-// Throws MisuseError if the session is not connected, is one of another backend, or of another
+// Throws MisuseError if the session is not connected, has another backend, or is on another
 // database than the store.
 inline std::unique_ptr<Connection> wrap(soci::session& session, Store& store) {
   soci::details::session_backend* backend = session.get_backend();
@@ -75,7 +75,7 @@ inline std::unique_ptr<Connection> wrap(soci::session& session, Store& store) {
 #endif
 #ifdef OUTBOX_HAS_SOCI_SQLITE3
   if (name == "sqlite3") {
-    // In a namespace of SOCI's or not, it is the same.
+    // The same type, whether in SOCI's namespace or not.
     void* const db = static_cast<soci::sqlite3_session_backend*>(backend)->conn_;
     return store.wrap(static_cast<struct sqlite3*>(db));
   }

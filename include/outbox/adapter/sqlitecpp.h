@@ -1,7 +1,7 @@
 // Events in transactions of SQLiteCpp, 3.0 or later.
 //
 // Includes <SQLiteCpp/SQLiteCpp.h>, and so needs that library; link it beside outbox::sqlite. It
-// must use the same SQLite: an SQLite compiled into it is another one.
+// must use the same SQLite: one that is compiled into SQLiteCpp does not work.
 #pragma once
 
 #include <SQLiteCpp/SQLiteCpp.h>

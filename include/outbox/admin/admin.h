@@ -1,4 +1,4 @@
-// What operators ask of a table of events, and do to it. A store hands it out:
+// The operators' view of a table of events: searching, replaying, discarding, purging.
 //
 //   outbox::Admin& admin = store->admin();
 //   if (const auto event = admin.find(id); event && event->row.status == outbox::Status::dead) {
@@ -6,9 +6,8 @@
 //     admin.replay(id);
 //   }
 //
-// Most programs call what stands on it: DeadEvents and ScheduledReplay (dead_events.h), which find,
-// list, count, replay and discard, and Purger (purge.h), which purges. The `outbox` binary calls
-// all of it.
+// Most programs use the classes on top of it: DeadEvents and ScheduledReplay (dead_events.h), which
+// find, list, count, replay and discard, and Purger (purge.h). The `outbox` binary uses all of it.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +23,7 @@
 
 namespace outbox {
 
-// A span of time; an end that is left out is open. `from` belongs to it,
-// `until` does not.
+// A range of time: `from` is inclusive, `until` exclusive. An absent end is open.
 struct TimeRange {
   std::optional<Time> from{};
   std::optional<Time> until{};
@@ -33,7 +31,7 @@ struct TimeRange {
   bool bounded() const { return from.has_value() || until.has_value(); }
 };
 
-// Which events an operator means. What is left out matches everything:
+// Which events an operator means. Fields that are not set match everything:
 //
 //   admin.list({.status = {Status::dead}, .type = "OrderPlaced"}, 0, 100);
 struct EventFilter {
@@ -51,14 +49,14 @@ struct EventFilter {
 };
 
 // What one step of a bulk operation did. The next step begins after `through`,
-// so that a walk over all rows ends even if what it changed changes back.
+// so that a walk over all rows ends even if changed rows change back.
 struct Changed {
-  std::int64_t rows = 0;  // that were changed
-  Seq through = 0;        // the last row that was looked at
+  std::int64_t rows = 0;  // how many were changed
+  Seq through = 0;        // the last row that was examined
   bool more = false;      // there may be rows beyond it
 };
 
-// DEAD events that died of the same thing.
+// DEAD events with the same cause.
 struct DeadGroup {
   std::string aggregate_type{};
   std::string type{};
@@ -83,12 +81,12 @@ struct Member {
 
 // What purge() removes.
 enum class Purgeable : std::uint8_t {
-  done,  // what became DONE before the given time
-  dead,  // what became DEAD before the given time and blocks no lane
+  done,  // events that became DONE before the given time
+  dead,  // events that became DEAD before the given time and block no lane
 
-  // What occurred before the given time, whatever its state, delivered or not:
-  // for tables that are only appended to and that nobody updates. If an engine has
-  // such an event in its hands after all, its update will be stale.
+  // Events that occurred before the given time, in whatever state, delivered or not:
+  // for append-only tables that nobody updates. If an engine has such an event in
+  // flight after all, its update will be stale.
   any_age,
 };
 
@@ -114,9 +112,9 @@ struct HeldAggregate {
 
 // The table of one store. Belongs to the store, and must not be used after it. Thread-safe.
 //
-// Delivering events takes none of this, so a store may implement it call by call, or
-// not at all: a call that is left out throws MisuseError, and says which one is missing. What is
-// there keeps the promises below, of which the conformance suite asks.
+// Delivering events needs none of this, so a store may implement it call by call, or
+// not at all: a call that is not implemented throws MisuseError, and says which one is missing. The
+// implemented ones keep the promises below, which the conformance suite checks.
 //
 // All throw RetryableError while the database is unreachable, and PermanentError when it can't be
 // used.
@@ -124,18 +122,18 @@ class OUTBOX_EXPORT Admin {
  public:
   virtual ~Admin() = default;
 
-  // --- Looking ---
+  // --- Searching ---
 
   virtual std::optional<EventRecord> find(std::string_view event_id);
 
-  // The first `limit` events that match, in the order of their rows, beginning
-  // after `after`. What is asked for by status DEAD alone costs a scan of the
-  // dead, by NEW and RETRY one of the unfinished, anything else one of the table.
+  // The first `limit` matching events, in the order of their rows, beginning
+  // after `after`. A filter for DEAD alone costs a scan of the dead events, one for
+  // NEW and RETRY a scan of the unfinished ones, anything else a scan of the table.
   virtual std::vector<EventRecord> list(const EventFilter& filter, Seq after, std::size_t limit);
   virtual std::int64_t count(const EventFilter& filter);
 
-  // DEAD events that match (whatever filter.status says) by what they died of,
-  // the largest groups first.
+  // Matching DEAD events (whatever filter.status says), grouped by the reason they
+  // died, the largest groups first.
   virtual std::vector<DeadGroup> dead_groups(const EventFilter& filter, std::size_t limit);
 
   virtual std::vector<HeldAggregate> held_aggregates(std::size_t limit);
@@ -143,20 +141,20 @@ class OUTBOX_EXPORT Admin {
 
   // --- Replaying and discarding ---
 
-  // Makes a DONE or DEAD event NEW again: attempts and crashes 0, available and
-  // due now, error, lock and done-at cleared, of a DONE one its progress, too; one
+  // Makes a DONE or DEAD event NEW again: attempts and crashes are 0, it is available and
+  // due now; error, lock and done-at are cleared, and the progress of a DONE one, too. An event
   // that blocks its lane keeps its place in it, and the lane's owner is told, see
-  // Instance::unblocked(). False if it is not finished.
+  // Instance::unblocked(). False if the event is not finished.
   virtual bool replay(std::string_view event_id);
 
-  // Deletes a DEAD event; if it blocked its lane, the owner is told likewise. False if
+  // Deletes a DEAD event; if it blocked its lane, the owner is told, too. False if
   // it is not DEAD.
   virtual bool discard(std::string_view event_id);
 
-  // As replay(event_id), for the first `limit` events that match, in the order
+  // As replay(event_id), for the first `limit` matching events, in the order
   // of their rows, beginning after `after`. Without filter.status the DEAD ones;
-  // DONE ones only if it names them; never any others. Looks for the rows first,
-  // then changes them by one statement, so that writers wait only briefly.
+  // DONE ones only if it names them; never any others. Searches for the rows first,
+  // then changes them in one statement, so that writers wait only briefly.
   virtual Changed replay(const EventFilter& filter, Seq after, std::size_t limit);
 
   // Deletes DEAD events (whatever filter.status says) likewise.
@@ -165,7 +163,7 @@ class OUTBOX_EXPORT Admin {
   // --- Purging ---
 
   // Removes the first `limit` such rows beyond `after`, with `archive` into the
-  // archive table, in one transaction. NEW and RETRY go only by `any_age`.
+  // archive table, in one transaction. NEW and RETRY are removed only with `any_age`.
   // Like replay(): first a search that keeps nobody waiting, then, if it found
   // something, one short transaction.
   virtual Changed purge(Purgeable what, Time before, Seq after, std::size_t limit, bool archive);

@@ -1,5 +1,4 @@
-// What to do about events that were given up: look at them, send them once
-// more, or throw them away.
+// What to do about events that were given up: inspect, replay or discard them.
 //
 //   outbox::DeadEvents dead{store};
 //   for (const auto& group : dead.groups()) {
@@ -23,45 +22,45 @@
 
 namespace outbox {
 
-// How to go about many events.
+// How to process many events.
 struct BulkOptions {
-  // Rows that one statement changes; fewer if the rate asks for it.
+  // Rows that one statement changes; fewer if the rate requires it.
   std::size_t batch = 100;
 
-  // Events a second at most, so that the receivers can keep up; 0: as fast as
-  // it goes.
+  // Events per second at most, so that the receivers can keep up; 0: as fast as
+  // possible.
   double rate = 0;
 
-  // At most so many events; 0: all that match.
+  // At most this many events; 0: all that match.
   std::int64_t limit = 0;
 
-  // Called after each batch with the number of events changed so far; false
-  // ends it there.
+  // Called after each batch with the number of events changed so far; return false
+  // to stop there.
   std::function<bool(std::int64_t changed)> progress{};
 
-  // Ends it after the batch under way, and any wait at once.
+  // Ends the operation after the current batch, and any wait immediately.
   std::stop_token stop{};
 };
 
-// Looks at dead events, replays and discards them. A replayed event is NEW, with
-// all its attempts before it, and is delivered as soon as an engine that owns it
-// finds it; the events of one aggregate in their old order.
+// Inspects, replays and discards dead events. A replayed event is NEW, with
+// all its attempts, and is delivered as soon as the engine that owns it
+// finds it; the events of one aggregate keep their order.
 //
-// Bulk operations go over the table once, in batches, each of which is complete
-// or did not happen: they end, even if what was replayed dies again at once. An
-// error of the store reaches the caller; what was changed until then stays so,
-// and repeating the call goes on from there. Thread-safe.
+// Bulk operations go over the table once, in batches, each of which is applied
+// completely or not at all: they end, even if replayed events die again at once. An
+// error of the store reaches the caller; changes made until then stay,
+// and repeating the call continues from there. Thread-safe.
 class OUTBOX_EXPORT DeadEvents {
  public:
   // Throws MisuseError if the store is null.
   explicit DeadEvents(std::shared_ptr<Store> store);
 
-  // These mean DEAD events, whatever filter.status says. A page of them, by the
-  // order of their rows; the next one begins after `back().row.ref.seq`.
+  // Both consider DEAD events only, whatever filter.status says. query() returns a page of
+  // them, in the order of their rows; the next one begins after `back().row.ref.seq`.
   std::vector<EventRecord> query(EventFilter filter = {}, std::size_t limit = 100, Seq after = 0);
   std::int64_t count(EventFilter filter = {});
 
-  // What they died of, the most frequent first.
+  // Grouped by the reason they died, the largest groups first.
   std::vector<DeadGroup> groups(const EventFilter& filter = {}, std::size_t limit = 50);
 
   // False if there is no such event, or it is not DEAD.
@@ -72,26 +71,26 @@ class OUTBOX_EXPORT DeadEvents {
   std::int64_t replay_all(EventFilter filter, const BulkOptions& options = {});
   std::int64_t discard_all(EventFilter filter, const BulkOptions& options = {});
 
-  // Delivers DONE events once more, e.g. after a receiver lost its data. Throws
+  // Delivers DONE events again, e.g. after a receiver lost its data. Throws
   // MisuseError unless the filter names an aggregate id or a bound of a time
-  // range: nobody wants all that ever happened again by mistake.
+  // range, so that nobody replays the whole history by mistake.
   std::int64_t replay_done(EventFilter filter, const BulkOptions& options = {});
 
  private:
   const std::shared_ptr<Store> store_;
 };
 
-// Replays DEAD events again and again.
+// Replays DEAD events at regular intervals.
 struct ReplaySchedule {
   // From the end of one round to the beginning of the next, give or take a
-  // tenth, so that many processes do not all come at once.
+  // tenth, so that many processes do not all run at once.
   std::chrono::milliseconds interval{std::chrono::hours{1}};
 
-  // Name those that time can heal; events that nobody can deliver die again in
+  // Select errors that go away with time; events that nobody can deliver die again in
   // every round.
   EventFilter filter{};
 
-  // Only what has been DEAD for so long.
+  // Only events that have been DEAD for this long.
   std::chrono::milliseconds min_age{std::chrono::minutes{10}};
 
   BulkOptions bulk{};
@@ -99,8 +98,7 @@ struct ReplaySchedule {
   Logger log{};  // empty: standard_error_log()
 };
 
-// Carries a schedule out. A round that fails is logged; the next one comes all
-// the same. Thread-safe.
+// Runs a schedule. A failed round is logged, and does not prevent the next one. Thread-safe.
 class OUTBOX_EXPORT ScheduledReplay {
  public:
   // Throws MisuseError if the store is null or the schedule is invalid.
@@ -109,16 +107,16 @@ class OUTBOX_EXPORT ScheduledReplay {
   ScheduledReplay(const ScheduledReplay&) = delete;
   ScheduledReplay& operator=(const ScheduledReplay&) = delete;
 
-  // Begins with a round at once, on a thread of its own. Throws MisuseError when
-  // called twice or after close().
+  // Starts a thread that runs a round immediately and then at each interval. Throws
+  // MisuseError when called twice or after close().
   void start();
 
-  // Ends the round under way after its batch, and waits for that. Idempotent,
+  // Ends the current round after its batch, and waits for that. Idempotent,
   // and fine without start(). Throws MisuseError in a callback of its own.
   void close();
 
-  // One round, here and now; how many events it replayed. Errors reach the
-  // caller.
+  // Runs one round in this thread and returns how many events it replayed. Errors reach
+  // the caller.
   std::int64_t run_once();
 
  private:

@@ -1,11 +1,11 @@
-// Keeps the table small: removes what has been finished for long enough.
+// Keeps the table small: removes events that finished long enough ago.
 //
 //   outbox::Purger purger{store, {.done_retention = 24h, .archive = true}};
 //   purger.start();          // now, and then every hour
 //   purger.run_once();       // or just this once
 //
-// Events that are delivered need not be kept at all: the stores' `on_done`
-// option deletes them at once, which is cheaper than to purge them later.
+// Delivered events need not be kept at all: the stores' `on_done` option
+// deletes them at once, which is cheaper than purging them later.
 #pragma once
 
 #include <chrono>
@@ -23,14 +23,14 @@ namespace outbox {
 
 struct PurgeOptions {
   // How long events stay after they became DONE, or DEAD; nullopt: for ever.
-  // Events that are NEW or RETRY are never removed, nor DEAD ones for which their
-  // aggregate waits (see OnDead).
+  // Events that are NEW or RETRY are never removed, nor are DEAD ones that block their
+  // aggregate (see OnDead).
   std::optional<std::chrono::seconds> done_retention{std::chrono::hours{7 * 24}};
   std::optional<std::chrono::seconds> dead_retention{std::chrono::hours{30 * 24}};
 
-  // For tables that are only appended to, because something else than an engine
-  // reads them: removes everything that occurred so long ago, delivered or not.
-  // If it is set, the retentions above do not count.
+  // For append-only tables, which something other than an engine reads: removes
+  // everything that occurred this long ago, delivered or not. If it is set, the
+  // retentions above are ignored.
   std::optional<std::chrono::seconds> age{};
 
   // Move rows to the table `<table>_archive` instead of deleting them. Nothing
@@ -38,12 +38,12 @@ struct PurgeOptions {
   bool archive = false;
 
   // Rows that one transaction removes, and how long to leave the database to
-  // the writers before the next one.
+  // its writers before the next one.
   std::size_t batch = 500;
   std::chrono::milliseconds pause{0};
 
   // From the end of one round to the beginning of the next, give or take a
-  // tenth, so that many processes do not all come at once.
+  // tenth, so that many processes do not all run at once.
   std::chrono::milliseconds interval{std::chrono::hours{1}};
 
   Logger log{};  // empty: standard_error_log()
@@ -69,19 +69,19 @@ class OUTBOX_EXPORT Purger {
   Purger(const Purger&) = delete;
   Purger& operator=(const Purger&) = delete;
 
-  // One round, here and now. Errors of the store reach the caller; the batches
-  // before are done. A stop ends it after the batch under way.
+  // Runs one round in this thread. Errors of the store reach the caller; earlier
+  // batches stay removed. A stop request ends the round after the current batch.
   Purged run_once(std::stop_token stop = {});
 
   // What run_once() would remove now.
   Purged preview();
 
-  // Begins with a round at once, on a thread of its own; rounds that fail are
-  // logged, and the next one comes all the same. Throws MisuseError when called
+  // Starts a thread that runs a round immediately and then at each interval. A failed
+  // round is logged, and does not prevent the next one. Throws MisuseError when called
   // twice or after close().
   void start();
 
-  // Ends the round under way after its batch, and waits for that. Idempotent,
+  // Ends the current round after its batch, and waits for that. Idempotent,
   // and fine without start(). Throws MisuseError in a callback of its own.
   void close();
 

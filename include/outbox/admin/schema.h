@@ -1,4 +1,4 @@
-// Where the tables of a store stand. Every database has the same two calls in
+// Which schema version a store's tables have. Every database has the same two calls in
 // its own header:
 //
 //   outbox::SchemaStatus now = outbox::sqlite::schema_status("shop.db");
@@ -24,13 +24,13 @@ struct SchemaStatus {
   int present = 0;  // the version of the tables; 0: there are none
   int latest = 0;   // the version that this library works with
 
-  // By version: those that this library knows, and those that a newer one has
-  // applied.
+  // In the order of their versions: those that this library knows, and those that a
+  // newer one has applied.
   std::vector<SchemaStep> steps{};
 
   bool up_to_date() const noexcept { return present == latest; }
 
-  // Made by a newer library, which this one must not touch.
+  // Made by a newer library; this one must not touch the tables.
   bool newer() const noexcept { return present > latest; }
 };
 
