@@ -1,8 +1,8 @@
-// A request that creates something, made safe to repeat.
+// Idempotent create: a request that creates something, made safe to repeat.
 //
 // A client that got no answer sends its request again, with the same key. The
 // creation runs once, in one transaction with its events and with the record of its
-// result; every repetition gets that result:
+// result; every repeat gets that result:
 //
 //   outbox::IdempotentCreate create{box.writer()};
 //   const auto order = create.run(
@@ -50,7 +50,7 @@ inline constexpr std::size_t kMaxRequestHashLength = 64;
 inline constexpr std::size_t kMaxResultLength = 255;
 inline constexpr std::size_t kMaxPublicIdPrefixLength = 32;
 
-// The key was used before, by a request with another body: a mistake of the client's
+// The key was used before, by a request with another body: a bug in the client
 // (HTTP: 422).
 class OUTBOX_EXPORT KeyReusedError final : public Error {
  public:
@@ -60,25 +60,25 @@ class OUTBOX_EXPORT KeyReusedError final : public Error {
 struct CreateRequest {
   std::string tenant_id{};  // may be empty
 
-  // Of the client's choice, unique for the tenant. If clients choose it for each kind of
-  // thing separately, put the kind before it: "order:7f3a...", and see that something follows.
+  // Chosen by the client, unique for the tenant. If clients number each kind of thing
+  // separately, prefix it with the kind: "order:7f3a...", and make sure that something follows.
   std::string key{};
 
-  // Two requests with one key must be equal: give the body (an empty one is a body, too),
+  // Two requests with one key must be equal: pass the body (an empty one is a body, too),
   // or a hash of your own (at most 64 characters) if not every byte of it counts.
   // Exactly one of the two.
   std::optional<std::string> body{};
   std::string hash{};
 };
 
-// What a creation is given. Both stay the same when it is tried again.
+// The ids for a creation. Both stay the same when it is retried.
 struct NewIds {
-  std::string internal_id{};  // a ULID: for keys, in the order of time
-  std::string public_id{};    // for others to see: tells neither time nor number
+  std::string internal_id{};  // a ULID: for keys, ordered by time
+  std::string public_id{};    // for others to see: reveals neither time nor number
 };
 
 // How the result of a creation is recorded: as text of at most 255 characters, because it is
-// a reference by which the caller finds the thing again, not the thing. Here for text and
+// a reference to the thing created, not the thing. Provided for text and
 // integers; specialise it for a type of your own, such as an id:
 //
 //   template <>
@@ -111,12 +111,12 @@ requires(!std::same_as<T, bool>) struct ResultText<T> {
   }
 };
 
-// What came of a request, but for its result.
+// What became of a request, without its result.
 struct CreationStatus {
   enum class State : std::uint8_t {
     created,      // by this call
     repeated,     // by an earlier one
-    in_progress,  // another call is at it and did not end in time
+    in_progress,  // another call is running and did not end in time
   };
   State state = State::created;
   NewIds ids{};
@@ -127,7 +127,7 @@ struct CreationStatus {
   bool in_progress() const noexcept { return state == State::in_progress; }
 };
 
-// What came of a request. T is what its work returns.
+// What became of a request. T is what its work returns.
 template <class T = std::string>
 struct Creation : CreationStatus {
   std::optional<T> result{};  // nullopt while it is in progress
@@ -138,15 +138,15 @@ struct CreateOptions {
   // digits, "-" and "_".
   std::string public_id_prefix{};
 
-  // A call that has not ended by then is considered dead, and the next one takes
-  // over; if it lives after all, its transaction is rolled back.
+  // A call that has not ended by then is declared dead, and the next one takes
+  // over; if it is alive after all, its transaction is rolled back.
   std::chrono::milliseconds lease{30'000};
 
-  // How long a second run() waits for the first one's result before it is told
-  // "in progress"; 0: not at all.
+  // How long a second run() waits for the first one's result before it returns
+  // in_progress; 0: not at all.
   std::chrono::milliseconds wait{0};
 
-  // How long results are remembered, and the purge as in InboxOptions.
+  // How long results are kept, and the purge as in InboxOptions.
   std::chrono::seconds retention{std::chrono::hours{7 * 24}};
   std::chrono::milliseconds purge_interval{std::chrono::hours{1}};
   std::size_t purge_batch = 500;
@@ -157,43 +157,43 @@ struct CreateOptions {
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT IdempotentCreate {
  public:
-  // The writer must outlive it. Throws MisuseError if its store speaks no SQL or the
+  // The writer must outlive it. Throws MisuseError if its store has no SQL or the
   // options are invalid.
   explicit IdempotentCreate(Writer& writer, CreateOptions options = {});
   ~IdempotentCreate();  // closes
   IdempotentCreate(const IdempotentCreate&) = delete;
   IdempotentCreate& operator=(const IdempotentCreate&) = delete;
 
-  // `work` is called as work(Transaction& tx, const NewIds& ids): it creates, and returns the
-  // result, by which the caller finds it again: mostly the public id, or the number that the
-  // database gave (see ResultText). What it throws rolls everything back and goes on to the
+  // `work` is called as work(Transaction& tx, const NewIds& ids): it creates the thing and
+  // returns a reference to it as the result: mostly the public id, or the number that the
+  // database assigned (see ResultText). An exception rolls everything back and reaches the
   // caller. It must not end the transaction.
   //
-  // In a transaction of its own, also if this thread has another one open (on SQLite,
+  // Runs in a transaction of its own, even if this thread has another one open (on SQLite,
   // which has one writer at a time, that throws MisuseError). A claim is committed
-  // first, so that others see at once that the request is in progress and can take it
+  // first, so that other calls see at once that the request is in progress and can take it
   // over after a crash. A failure is recorded after the rollback, in a transaction of
   // its own, and the next call tries again.
   //
   // Throws KeyReusedError; MisuseError for an invalid request; RetryableError
   // if this call lost its claim to another; OutcomeUnknownError as Transaction::commit()
-  // does: repeat the request, and it will tell.
+  // does: repeat the request to find out.
   template <class F>
   auto run(const CreateRequest& request, F work) {
     using T = ResultOf<F, Transaction&, const NewIds&>;
     return typed<T>(run_recorded(request, recorded<Work, T>(std::move(work))));
   }
 
-  // In the caller's transaction, of the same writer (of another database: MisuseError), which
-  // decides about it all: nothing is recorded unless it commits. A second join() with the
+  // Takes part in the caller's transaction, of the same writer (of another database: MisuseError):
+  // nothing is recorded unless that commits. A second join() with the
   // same key waits until that transaction has ended, so it never sees "in progress" from
-  // another such call; a run() waits likewise. A thread cannot wait for itself: run(), or
+  // another such call; a run() waits, too. A thread cannot wait for itself: run(), or
   // join() in another transaction, with a key that it has joined and not committed throws
-  // MisuseError. While a run() is at it, join() says so at once, whatever the option `wait`
-  // is: end the transaction then, because on some databases the other's commit waits for it.
+  // MisuseError. While a run() is running, join() returns in_progress at once, whatever the option
+  // `wait` is: end the transaction then, because on some databases the other's commit waits for it.
   //
   // If the work throws, the transaction is rolled back and over, and the failure is
-  // recorded in one of its own. All other errors leave the transaction to the caller:
+  // recorded in a transaction of its own. All other errors leave the transaction to the caller:
   // KeyReusedError, MisuseError, and RetryableError for a deadlock or, where its isolation
   // is stricter than READ COMMITTED, a change that it cannot see.
   template <class F>
@@ -202,12 +202,12 @@ class OUTBOX_EXPORT IdempotentCreate {
     return typed<T>(join_recorded(tx, request, recorded<Work, T>(std::move(work))));
   }
 
-  // The same in a transaction of the user's own (see outbox::wrap() in postgres.h and its likes),
-  // on the writer's database. Whatever it throws, what the work throws included, roll that
-  // transaction back: nothing is recorded then, and the next call may create, with other ids. If it
-  // was committed nevertheless, the request stays in progress until its lease is over. That this
-  // thread has joined a key there is not known: a second call with it waits for its own thread,
-  // until the database gives up.
+  // The same in a transaction of your own (see outbox::wrap() in postgres.h and the like),
+  // on the writer's database. If it throws, also for an exception of the work, roll that
+  // transaction back: nothing is recorded then, and the next call may create, with new ids. If you
+  // commit nevertheless, the request stays in progress until its lease expires. This library does
+  // not know that the thread has joined a key there: a second call with the key waits for its own
+  // thread, until the database gives up.
   //
   // Throws MisuseError if no transaction is open, as far as the connection can tell.
   //
@@ -218,10 +218,10 @@ class OUTBOX_EXPORT IdempotentCreate {
     return typed<T>(join_recorded(own, request, recorded<OwnWork, T>(std::move(work))));
   }
 
-  // The same without waiting, by an executor (adapter/executor.h). If the request is this call's to
-  // create, `work` is called with the ids, and calls `finish`, once, with what it failed of or with
-  // the result as it is recorded. `done` is called once, with the error, after which the
-  // transaction is to be rolled back, or with what came of the request. This object must live until
+  // The same, asynchronously, by an executor (adapter/executor.h). If this call is the one that
+  // creates, `work` is called with the ids, and calls `finish`, once, with its error or with
+  // the result in its recorded form. `done` is called once, with the error, after which you must
+  // roll the transaction back, or with what became of the request. This object must live until
   // then.
   using Finish = std::function<void(std::exception_ptr error, std::string result)>;
   using AsyncWork = std::function<void(const NewIds& ids, Finish finish)>;
@@ -229,8 +229,8 @@ class OUTBOX_EXPORT IdempotentCreate {
   void join_async(AsyncExecutor executor, const CreateRequest& request, AsyncWork work,
                   CreateDone done);
 
-  // As Inbox::purge() and its likes. Requests in progress are kept until their lease
-  // is over.
+  // As Inbox::purge(), start() and close(). Requests in progress are kept until their lease
+  // expires.
   std::int64_t purge(std::stop_token stop = {});
   void start();
   void close();
@@ -238,7 +238,7 @@ class OUTBOX_EXPORT IdempotentCreate {
  private:
   class Impl;
 
-  // With the result as it is recorded.
+  // With the result in its recorded form.
   using Work = std::function<std::string(Transaction& tx, const NewIds& ids)>;
   Creation<> run_recorded(const CreateRequest& request, const Work& work);
   using OwnWork = std::function<std::string(const NewIds& ids)>;

@@ -1,8 +1,8 @@
-// Consumers that do a thing once, however often they are told.
+// Idempotent consumers whose effect is in a database.
 //
-// An outbox delivers at least once: after a crash an event may come again. A
-// consumer whose effect is in a database keeps a record of the events it has had,
-// in the same transaction as their effect:
+// An outbox delivers at least once: after a crash an event may come again. The
+// consumer records the events it has processed, in the same transaction as their
+// effect:
 //
 //   outbox::Inbox inbox{store};                       // the consumer's own database
 //   outbox::Writer writer{store};
@@ -49,7 +49,7 @@ inline constexpr std::size_t kMaxConsumerLength = 64;
 inline constexpr std::size_t kMaxConsumedIdLength = 128;
 
 struct InboxOptions {
-  // How long records are kept after the effect. A repetition that comes later than
+  // How long records are kept after the effect. A repeat that comes later than
   // that has its effect a second time: keep them longer than any sender retries.
   std::chrono::seconds retention{std::chrono::hours{14 * 24}};
 
@@ -66,31 +66,31 @@ struct InboxOptions {
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Inbox {
  public:
-  // Throws MisuseError if the store is null or speaks no SQL, or the options are
+  // Throws MisuseError if the store is null or has no SQL, or the options are
   // invalid.
   explicit Inbox(std::shared_ptr<Store> store, InboxOptions options = {});
   ~Inbox();  // closes
   Inbox(const Inbox&) = delete;
   Inbox& operator=(const Inbox&) = delete;
 
-  // Calls `effect` unless this group of consumers has had the event; whether it was
-  // called. Record and effect are committed together, or not at all. If another
+  // Calls `effect` unless this group of consumers has processed the event; returns whether it
+  // was called. Record and effect are committed together, or not at all. If another
   // transaction is about to record the same event, waits until that has ended; throws
   // RetryableError if that takes too long, or if the database lets only one of them go on:
   // start over then.
   //
   // If the effect throws, the transaction is rolled back and over, so that nobody can
-  // commit the record without its effect; the error goes on to the caller.
+  // commit the record without its effect; the error reaches the caller.
   template <std::invocable Effect>
   bool once(Transaction& tx, std::string_view group, std::string_view event_id, Effect&& effect);
 
-  // The same in a transaction of the user's own (see outbox::wrap() in postgres.h and its
-  // likes): true the first time, when the effect is up to the caller. If the effect
+  // The same in a transaction of your own (see outbox::wrap() in postgres.h and the like):
+  // true the first time, when the effect is up to you. If the effect
   // fails, roll back. Throws MisuseError if no transaction is open.
   [[nodiscard]] bool first(Connection& own, std::string_view group, std::string_view event_id);
 
-  // The same without waiting, by an executor (adapter/executor.h): `done` is called once, when the
-  // database has answered, with what failed, or with whether this is the first time. The inbox must
+  // The same, asynchronously, by an executor (adapter/executor.h): `done` is called once, when the
+  // database has answered, with the error, or with whether this is the first time. The inbox must
   // live until then.
   using Answered = std::function<void(std::exception_ptr error, bool first)>;
   void first_async(AsyncExecutor executor, std::string_view group, std::string_view event_id,
@@ -108,8 +108,8 @@ class OUTBOX_EXPORT Inbox {
   // is no record of it. For operators.
   bool forget(std::string_view group, std::string_view event_id);
 
-  // Removes the records that are older than the retention, in batches; how many. A
-  // stop ends it after the batch under way. start() does so now and then, on a thread of
+  // Removes the records that are older than the retention, in batches, and returns how many. A
+  // stop request ends it after the current batch. start() does so regularly, on a thread of
   // its own; close() ends that.
   std::int64_t purge(std::stop_token stop = {});
   void start();
@@ -118,31 +118,31 @@ class OUTBOX_EXPORT Inbox {
  private:
   class Impl;
 
-  // Whatever has become of it.
+  // Rolls back, in whatever state it is.
   static void give_up(Transaction& tx) noexcept;
 
   std::unique_ptr<Impl> impl_;
 };
 
-// Lets events through in the order of their versions only: one that is not newer than
-// what the group has seen of its aggregate is ignored. For consumers that hold a copy of
-// the aggregate's state, where late news is no news.
+// Lets only newer versions through: an event that is not newer than everything the group
+// has seen of its aggregate is ignored. For consumers that hold a copy of
+// the aggregate's state and must not go back in time.
 //
 //   if (guard.advance(tx, "search", "Article", id, version)) { ...replace the copy... }
 //
 // Keeps one row for each aggregate and group, for ever. Thread-safe.
 class OUTBOX_EXPORT VersionGuard {
  public:
-  // Throws MisuseError if the store is null or speaks no SQL.
+  // Throws MisuseError if the store is null or has no SQL.
   explicit VersionGuard(std::shared_ptr<Store> store);
   ~VersionGuard();
   VersionGuard(const VersionGuard&) = delete;
   VersionGuard& operator=(const VersionGuard&) = delete;
 
-  // Whether the version is greater than all that were seen, in which case it is the one
-  // seen now, once the transaction commits. Two transactions with the same aggregate wait
+  // Whether the version is greater than all seen before. If so, it is recorded, once
+  // the transaction commits. Two transactions with the same aggregate wait
   // for each other; RetryableError as in Inbox::once(). `own`: a connection with a
-  // transaction of the user's own. Any version but the lowest there is will do.
+  // transaction of your own. Any version but the lowest std::int64_t is valid.
   [[nodiscard]] bool advance(Transaction& tx, std::string_view group,
                              std::string_view aggregate_type, std::string_view aggregate_id,
                              std::int64_t version);
@@ -150,7 +150,7 @@ class OUTBOX_EXPORT VersionGuard {
                              std::string_view aggregate_type, std::string_view aggregate_id,
                              std::int64_t version);
 
-  // The same without waiting, as Inbox::first_async().
+  // The same, asynchronously, as Inbox::first_async().
   using Answered = std::function<void(std::exception_ptr error, bool newer)>;
   void advance_async(AsyncExecutor executor, std::string_view group,
                      std::string_view aggregate_type, std::string_view aggregate_id,

@@ -1,4 +1,4 @@
-// What is kept in Redis 5 or later, or in Valkey. Needs outbox::redis.
+// A consumption tracker in Redis 5 or later, or in Valkey. Needs outbox::redis.
 #pragma once
 
 #include <chrono>
@@ -14,21 +14,21 @@ namespace outbox::redis {
 
 // For a server at rediss://. Files are PEM, and read once, by tracker().
 struct Tls {
-  // Who may sign the server's certificate. Empty: whom the system trusts.
+  // The authorities that may sign the server's certificate. Empty: those that the system trusts.
   std::string ca_file{};
 
-  // Of this client, for a server that asks for it, with its chain; both or none. The key
-  // has no password.
+  // The client's certificate, with its chain, and its key without a password, for a server that
+  // asks for them; both or neither.
   std::string certificate_file{};
   std::string key_file{};
 
-  // Off, anybody on the way can pass for the server, and gets the password.
+  // If off, anybody on the network can impersonate the server, and gets the password.
   bool verify = true;
 };
 
 struct Options {
-  // Every key begins so: 1 to 64 letters, digits, `_`, `-`, `.`, `:` and `/`. Those who share
-  // a server without sharing records need different ones.
+  // Every key begins with it: 1 to 64 letters, digits, `_`, `-`, `.`, `:` and `/`. Applications
+  // that share a server without sharing records need different ones.
   std::string prefix = "outbox";
 
   // How many calls talk to the server at once, and how long others wait for their turn.
@@ -54,17 +54,17 @@ struct Options {
 // server's certificate must be for the host of the URL. Without it, keep to a network that
 // you trust.
 //
-// Every call is one script, which runs as a whole, by the server's clock. It is as safe
-// as the server's memory: what that loses is done again. A server without persistence
-// loses everything with a restart, one with `appendfsync everysec` a second, and a
-// failover what the replica had not received yet. So does one that evicts keys to make
-// room: set `maxmemory-policy noeviction`. Fences grow nevertheless, as long as the clocks
-// of the servers agree.
+// Every call is one script, which runs atomically, by the server's clock. Records are as safe
+// as the server's memory: effects whose records it loses are repeated. A server without
+// persistence loses everything with a restart, one with `appendfsync everysec` up to a second, and
+// a failover loses what the replica had not received yet. A server that evicts keys to make
+// room loses records, too: set `maxmemory-policy noeviction`. Fences grow nevertheless, as long as
+// the clocks of the servers agree.
 //
-// Connects when it is used first, and again whenever the connection was lost. Throws
+// Connects on first use, and again whenever the connection was lost. Throws
 // MisuseError for a URL or invalid options. The tracker throws UnavailableError
 // while the server is unreachable, loading, out of memory or read-only, and PermanentError if it
-// refuses the login, if one end does not accept the other's certificate, or if it is a node of a
+// refuses the login, if either side rejects the other's certificate, or if it is a node of a
 // Redis Cluster. No message ever shows a password.
 //
 // Thread-safe. After fork() the child must not use it.
