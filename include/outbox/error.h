@@ -1,4 +1,4 @@
-// What can go wrong, sorted by what the caller can do about it.
+// Errors, sorted by what the caller can do about them.
 #pragma once
 
 #include <chrono>
@@ -32,8 +32,8 @@ class OUTBOX_EXPORT RetryableError : public Error {
   using Error::Error;
 };
 
-// Like RetryableError, and the one who throws it knows when to come back. A
-// listener throws it to replace the retry policy's delay by its own.
+// Like RetryableError, with a delay. A listener throws it to replace the retry
+// policy's delay with its own.
 class OUTBOX_EXPORT RetryAfterError final : public RetryableError {
  public:
   RetryAfterError(const std::string& what, std::chrono::milliseconds delay)
@@ -45,9 +45,9 @@ class OUTBOX_EXPORT RetryAfterError final : public RetryableError {
   std::chrono::milliseconds delay_;
 };
 
-// The other side is unavailable: a broker that is down, a host that does not answer.
+// The receiver is unavailable: a broker that is down, a host that does not answer.
 // A listener throws it to say that the event is not to blame: no attempt is
-// spent, and the listener is left alone until it is likely to be back.
+// spent, and the listener's breaker opens until the receiver is likely to be back.
 class OUTBOX_EXPORT UnavailableError final : public RetryableError {
  public:
   using RetryableError::RetryableError;
@@ -60,16 +60,16 @@ class OUTBOX_EXPORT OutcomeUnknownError final : public Error {
   using Error::Error;
 };
 
-// Will fail again however often it is tried; a listener throws it to send its
-// event straight to the dead ones. The stores throw it for a database that
-// cannot be used as it is: corrupt, read-only, of a newer schema.
+// Will fail again however often it is tried; a listener throws it to make its
+// event DEAD at once. The stores throw it for a database that cannot be used as
+// it is: corrupt, read-only, with a newer schema.
 class OUTBOX_EXPORT PermanentError final : public Error {
  public:
   using Error::Error;
 };
 
-// The database refused a statement of your own, given to execute() or query(), or, at the
-// commit, a constraint that had been deferred to then. The same kinds on every database:
+// The database refused a statement of your own, passed to execute() or query(), or a deferred
+// constraint failed at the commit. The kinds are the same on every database:
 //
 //   try {
 //     tx.execute("INSERT INTO customers(email) VALUES (?)", email);
@@ -78,9 +78,9 @@ class OUTBOX_EXPORT PermanentError final : public Error {
 //     return Answer::email_taken;
 //   }
 //
-// What passes by itself (a deadlock, a lost connection) is a RetryableError instead. A listener
-// that lets it through has failed an ordinary attempt. PostgreSQL refuses whatever else the
-// transaction does after it: use a savepoint to go on.
+// Transient failures (a deadlock, a lost connection) are a RetryableError instead. If it escapes a
+// listener, that is an ordinary failed attempt. PostgreSQL refuses everything else in the
+// transaction after it: to go on, set a savepoint first.
 class OUTBOX_EXPORT DatabaseError final : public Error {
  public:
   enum class Kind : std::uint8_t {
@@ -90,12 +90,12 @@ class OUTBOX_EXPORT DatabaseError final : public Error {
     check_violation,
     invalid_data,       // a value is too long, out of range, or of another type
     syntax_error,       // the statement itself is wrong
-    undefined_object,   // it names a table, a column or a function that is not there
+    undefined_object,   // it names a table, a column or a function that does not exist
     permission_denied,  // the user may not do that
     other,
   };
 
-  // What the database said; what it does not say is empty or 0.
+  // What the database reported; the rest is empty or 0.
   struct Details {
     Kind kind = Kind::other;
     std::string sqlstate{};
@@ -114,7 +114,7 @@ class OUTBOX_EXPORT DatabaseError final : public Error {
   // SQLite's extended result code, MySQL's error number; PostgreSQL has none.
   int native_code() const noexcept { return details_.native_code; }
 
-  // The name of the constraint or unique key that is violated; of a NOT NULL that of the
+  // The name of the violated constraint or unique key; for NOT NULL, of the
   // column. SQLite names the columns of a key ("orders.id") and no foreign keys.
   const std::string& constraint() const noexcept { return details_.constraint; }
 

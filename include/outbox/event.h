@@ -20,7 +20,7 @@
 namespace outbox {
 
 // An enum that names events or aggregates. Describe it once, in its own
-// namespace, and use its values wherever a name is taken:
+// namespace, and use its values wherever a name is expected:
 //
 //   enum class OrderEvent { placed, shipped };
 //   std::string_view outbox_name(OrderEvent e) {
@@ -67,7 +67,7 @@ inline constexpr std::size_t kMaxContentTypeLength = 128;
 using Headers = std::map<std::string, std::string, std::less<>>;
 
 // What an event carries: JSON text or bytes, never both. Made by json() and
-// bytes(); a default-made one is refused when the event is written.
+// bytes(); a default-constructed one is refused when the event is written.
 class Payload {
  public:
   enum class Kind : std::uint8_t { none, json, bytes };
@@ -99,8 +99,8 @@ OUTBOX_EXPORT Payload bytes(std::string data,
 OUTBOX_EXPORT Payload bytes(std::span<const std::byte> data,
                             std::string content_type = "application/octet-stream");
 
-// The fields of a Draft. Each takes whatever can be meant by it; anything else fails to compile,
-// with the field's name.
+// The fields of a Draft. Each takes every type that is meaningful for it; anything else fails to
+// compile, with an error that names the field.
 namespace draft_field {
 
 template <class T>
@@ -109,7 +109,7 @@ template <class T>
 concept TextLike =
     !std::is_null_pointer_v<T> && std::constructible_from<std::string, T> &&
     (std::convertible_to<T, std::string> || std::convertible_to<T, std::string_view>);
-// No bool and no character: they would become text that nobody expects.
+// Neither bool nor characters: they would become unexpected text.
 template <class T>
 concept IntegerLike = std::integral<T> && !std::same_as<T, bool> && !std::same_as<T, char> &&
                       !std::same_as<T, wchar_t> && !std::same_as<T, char8_t> &&
@@ -131,8 +131,8 @@ std::string text_of(T value) {
   return {};
 }
 
-// Up to a whole microsecond, so that nothing comes early; or down. What no calendar has is cut
-// off at the end of the range, and refused when the event is made.
+// Up to a whole microsecond, so that nothing comes early; or down. Times out of range are clamped,
+// and refused when the event is made.
 enum class Round : std::uint8_t { up, down };
 
 template <Round round, class Rep, class Period>
@@ -310,24 +310,24 @@ struct Draft {
   Payload payload{};
   Headers headers{};
 
-  // Passed through to the listener; no part of the routing or of the order.
+  // Passed through to the listener; plays no part in routing or order.
   draft_field::TenantId tenant_id{};
 
-  // Not delivered before: a time of std::chrono::system_clock, or a span from now on, of any
+  // Not delivered before this: a time of std::chrono::system_clock, or a delay from now, in any
   // unit. At most one of the two; neither means at once. A delayed event does not hold back its
-  // aggregate. Whose clock counts is said in docs/databases.md ("Clocks").
+  // aggregate. docs/databases.md ("Clocks") says whose clock counts.
   draft_field::DeliverAt deliver_at{};
   draft_field::DeliverAfter deliver_after{};
 
-  // Unique in the table. Absent: a ULID that is greater than all that this
-  // process made before.
+  // Unique in the table. Absent: a ULID that is greater than all made by this process
+  // before.
   draft_field::Id id{};
 
   // Absent: now.
   draft_field::OccurredAt occurred_at{};
 };
 
-// A Draft, call by call; made by event(). Each call says what a field of Draft does.
+// Builds a Draft call by call; made by event(). Each call sets the field of Draft of that name.
 class DraftBuilder {
  public:
   explicit DraftBuilder(draft_field::Type type) { draft_.type = std::move(type); }
@@ -343,7 +343,7 @@ class DraftBuilder {
     draft_.payload = std::move(payload);
     return *this;
   }
-  // The last one of a key counts.
+  // The last value of a key wins.
   DraftBuilder& header(std::string key, std::string value) & {
     draft_.headers.insert_or_assign(std::move(key), std::move(value));
     return *this;
@@ -369,7 +369,7 @@ class DraftBuilder {
     return *this;
   }
 
-  // The same for a temporary, which is not copied on the way.
+  // The same for a temporary, without a copy.
   DraftBuilder aggregate(draft_field::AggregateType type, draft_field::AggregateId id) && {
     return std::move(aggregate(std::move(type), std::move(id)));
   }
@@ -396,14 +396,14 @@ class DraftBuilder {
   Draft draft_;
 };
 
-// The beginning of a Draft:
+// Begins a Draft:
 //
 //   tx.write(outbox::event("OrderPlaced").aggregate("Order", 42).json(R"({"cents":1999})"));
 //
 // (With a type in angle brackets it describes a struct instead: typed/describe.h.)
 inline DraftBuilder event(draft_field::Type type) { return DraftBuilder(std::move(type)); }
 
-// Everything an event holds; how stores take one apart and put it together.
+// Everything an event holds; stores read and restore events by it.
 struct EventFields {
   std::string id{};
   std::string type{};
@@ -415,8 +415,8 @@ struct EventFields {
   Time occurred_at{};
   Time available_at{};
 
-  // Of an event that is to be written with deliver_after: the store counts it from the moment
-  // of the INSERT, by the store's clock. Absent in events that were read.
+  // Of an event written with deliver_after: the store counts it from the INSERT on, by the
+  // store's clock. Absent in events that were read.
   std::optional<std::chrono::microseconds> delay{};
 };
 
@@ -448,8 +448,8 @@ class OUTBOX_EXPORT Event {
   std::shared_ptr<const EventFields> fields_;
 };
 
-// Checks a draft, fills in what it leaves open, and makes the event. Throws
-// MisuseError that names the field and the value if anything is wrong with it.
+// Checks a draft, fills in the defaults, and makes the event. Throws a MisuseError
+// that names the field and the value if anything is wrong with it.
 OUTBOX_EXPORT Event make_event(Draft draft, const Clock& clock = host_clock());
 
 // A new id: a ULID, strictly greater than every one made before in this

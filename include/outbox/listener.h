@@ -29,8 +29,8 @@ namespace outbox {
 struct Delivery {
   int attempt = 1;  // 1 for the first
 
-  // Grow with every event, and with every change of ownership. A receiver that
-  // remembers the highest epoch can refuse a sender that was considered dead.
+  // `seq` grows with every event, `epoch` with every change of owner. A receiver that
+  // remembers the highest epoch can refuse a sender that was declared dead.
   Seq seq = 0;  // 0 if it is not known yet
   std::int64_t epoch = 0;
 
@@ -38,7 +38,7 @@ struct Delivery {
   std::stop_token stop{};
 };
 
-// What a listener says about an event. Most listeners just return (done) or
+// The outcome of a delivery. Most listeners just return (done) or
 // throw; see error.h for what each kind of error does.
 class Outcome {
  public:
@@ -51,7 +51,7 @@ class Outcome {
     return Outcome(Kind::retry_after, delay, {});
   }
 
-  // As if it had thrown; batch listeners need these to speak of one event.
+  // As if the listener had thrown; batch listeners need these to report on single events.
   static Outcome failed(std::string error) { return Outcome(Kind::failed, {}, std::move(error)); }
   static Outcome failed(std::string error, std::chrono::milliseconds delay) {
     return Outcome(Kind::failed, delay, std::move(error));
@@ -84,10 +84,10 @@ class OUTBOX_EXPORT Listener {
   virtual Outcome on_event(const Event& event, const Delivery& delivery) = 0;
 };
 
-// Receives events in batches, in the order in which they are to be delivered;
-// thread-safe likewise. Answers with one outcome each. If an event fails, the
-// later ones of its aggregate in the batch must not be delivered: give them
-// retry_after(0). Throwing counts for the whole batch.
+// Receives events in batches, in the order of delivery, and returns one outcome
+// for each; must be thread-safe, too. If an event fails, the later ones of its
+// aggregate in the batch must not be delivered: return retry_after(0) for them.
+// An exception counts for the whole batch.
 class OUTBOX_EXPORT BatchListener {
  public:
   virtual ~BatchListener() = default;
@@ -104,15 +104,15 @@ class OUTBOX_EXPORT BatchListener {
 enum class Ordering { per_aggregate, none, total };
 
 struct ListenerOptions {
-  // Absent: as the dispatcher's.
+  // Absent: the dispatcher's.
   std::shared_ptr<const RetryPolicy> retry{};
   std::optional<int> max_attempts{};
 
-  // `none` lets the events of this listener overtake each other. (`total` is
-  // a matter of the whole dispatcher, and refused here.)
+  // `none` lets the events of this listener overtake each other. (`total` can only be
+  // set for the whole dispatcher, and is refused here.)
   Ordering ordering = Ordering::per_aggregate;
 
-  // Batch listeners: up to this many events a call.
+  // Batch listeners: up to this many events per call.
   std::size_t max_batch = 100;
 };
 
@@ -133,7 +133,7 @@ struct Route {
 };
 
 // Makes a listener from a function that takes (event) or (event, delivery) and
-// returns nothing or an Outcome. Null if the function is.
+// returns nothing or an Outcome. Null if the function is null.
 template <class F>
 std::shared_ptr<Listener> listener(F function);
 
@@ -150,7 +150,7 @@ Handler handler(std::string name, F function) {
 //   on.fan_out("Order", "OrderShipped", {outbox::handler("mail", mail),
 //                                        outbox::handler("stock", stock)});
 //
-// Filled before it is given to a dispatcher, which keeps its own copy; the
+// Fill it before you pass it to a dispatcher, which keeps its own copy; the
 // listeners themselves are shared. Not thread-safe while it is being filled.
 class OUTBOX_EXPORT Listeners {
  public:
@@ -175,17 +175,17 @@ class OUTBOX_EXPORT Listeners {
                      {.batch = std::move(listener), .options = std::move(options)});
   }
 
-  // DONE when all have it; a retry calls only those that have it not. Two handlers of one
-  // consumer group (inbox.h, consumption.h) are refused: one would never have an event.
+  // The event is DONE when all handlers have succeeded; a retry calls only the others. Two handlers
+  // of one consumer group (inbox.h, consumption.h) are refused: one would never get an event.
   Listeners& fan_out(const Name& aggregate_type, const Name& type, std::vector<Handler> handlers,
                      ListenerOptions options = {}) {
     return add_route(aggregate_type, type,
                      {.fan_out = std::move(handlers), .options = std::move(options)});
   }
 
-  // For the events that nobody else here listens to: those of one aggregate type, or all. A
-  // listener of the pair goes before one of the aggregate type, and that before this one; each
-  // event goes to exactly one of them. Then no event is unroutable.
+  // A catch-all for events that nobody else here listens to: those of one aggregate type, or all.
+  // A listener of the pair takes precedence over one of the aggregate type, and that over this one;
+  // each event goes to exactly one of them. With a catch-all for all, no event is unroutable.
   //
   //   on.otherwise([](const outbox::Event& event) { archive(event); });
   template <class F>
@@ -199,7 +199,7 @@ class OUTBOX_EXPORT Listeners {
         aggregate_type, {.listener = listener(std::move(function)), .options = std::move(options)});
   }
 
-  // For events that are described (describe.h): the pair of names is that of T. Include
+  // For described events (describe.h): T's description names the pair. Include
   // domain_event.h, which defines them. `function` takes (const T&), (const T&, const Event&) or
   // (const T&, const Event&, const Delivery&), or is a shared_ptr<Listener>.
   //
@@ -210,12 +210,12 @@ class OUTBOX_EXPORT Listeners {
   template <class T>
   Listeners& fan_out(std::vector<Handler> handlers, ListenerOptions options = {});
 
-  // Who gets the events of that pair. Null if nobody listens. Valid as long as this object is.
+  // Who gets the events of that pair. Null if nobody listens. Valid as long as this object.
   const Route* find(std::string_view aggregate_type, std::string_view type) const;
 
   bool empty() const noexcept { return routes_.empty(); }
 
-  // All routes, in no particular order. Valid as long as this object is.
+  // All routes, in no particular order. Valid as long as this object.
   std::vector<const Route*> routes() const {
     std::vector<const Route*> all;
     for (const auto& [key, route] : routes_) all.push_back(&route);
@@ -252,7 +252,7 @@ class OUTBOX_EXPORT Listeners {
   std::unordered_map<Key, Route, Hash, Equal> routes_;
 };
 
-// Wraps every delivery: audit, tracing, timing. May be shared by several
+// Wraps every delivery, for audit, tracing or timing. May be shared by several
 // dispatchers; called from many workers, so it must be thread-safe. before()
 // and after() of one delivery run on the same thread.
 class OUTBOX_EXPORT Interceptor {
@@ -262,12 +262,12 @@ class OUTBOX_EXPORT Interceptor {
   // In the order of registration. Throwing counts as a failed attempt.
   virtual void before(const Event& /*event*/) {}
 
-  // For those who want to know which attempt it is: called instead of before(),
-  // which it calls unless it is overridden.
+  // Override this one to know which attempt it is: it is called instead of before(),
+  // and calls that by default.
   virtual void before_delivery(const Event& event, const Delivery& /*delivery*/) { before(event); }
 
   // In reverse order, for those whose before() returned. `error` is null on
-  // success. What it throws is logged.
+  // success. Exceptions are logged.
   virtual void after(const Event& /*event*/, const std::exception_ptr& /*error*/) {}
 };
 
@@ -279,7 +279,7 @@ OUTBOX_EXPORT std::shared_ptr<Interceptor> after(
 
 namespace internal {
 
-// What a function has to say that returns an Outcome, or nothing.
+// The outcome of a function that returns an Outcome, or nothing.
 template <class Call>
 Outcome outcome_of_call(Call call) {
   if constexpr (std::is_void_v<decltype(call())>) {

@@ -1,4 +1,4 @@
-// How the library speaks to an operator.
+// Log records, and where they go.
 #pragma once
 
 #include <concepts>
@@ -39,7 +39,7 @@ struct LogField {
   Value value;
 };
 
-// One thing that happened. Valid during the call of the logger only.
+// One event in the log. Valid only during the call of the logger.
 struct LogRecord {
   LogRecord(LogLevel how, std::string_view what, std::string_view text,
             std::initializer_list<LogField> values = {})
@@ -47,28 +47,27 @@ struct LogRecord {
 
   LogLevel level;
 
-  // What happened, in a form that does not change: "lease_lost". To alert on and to count;
+  // What happened, as a stable code such as "lease_lost": to alert on and to count.
   // docs/operations.md lists them.
   std::string_view code;
 
-  // The same for people, in one sentence, the fields' values included. It may be worded
-  // differently in the next release.
+  // The same for people, in one sentence, with the fields' values. The wording may change in
+  // the next release.
   std::string_view message;
 
-  // What it is about.
+  // The values in the message.
   std::span<const LogField> fields;
 };
 
 // Called from any thread; must be thread-safe, must not throw, and must not call
-// the object that it logs for. Payloads, header values and secrets are never
-// passed to it.
+// the object that it logs for. It never gets payloads, header values or secrets.
 //
 //   options.log = [](const outbox::LogRecord& record) {
 //     spdlog::log(level_of(record.level), "[{}] {}", record.code, record.message);
 //   };
 using Logger = std::function<void(const LogRecord& record)>;
 
-// Writes warnings and errors to standard error, a line each with a UTC time.
+// Writes warnings and errors to standard error, one line each with a UTC time.
 OUTBOX_EXPORT Logger standard_error_log(LogLevel least = LogLevel::warning);
 
 }  // namespace outbox

@@ -1,4 +1,4 @@
-// A store in memory: for tests, and for what need not outlive the process.
+// The in-memory store: for tests, and for events that need not outlive the process.
 #pragma once
 
 #include <chrono>
@@ -18,12 +18,12 @@ enum class OnDone { keep, remove };
 struct Options {
   OnDone on_done = OnDone::keep;
 
-  // As in a database server: instances lease shards of the aggregates. At most 16 with concurrent
+  // Instances lease shards of the aggregates, as on a database server. At most 16 with concurrent
   // transactions.
   int shards = 16;
 
-  // As in a database server: transactions run at the same time, and commit in another order than
-  // they began. Otherwise one waits for the end of the other.
+  // Transactions run concurrently, and may commit in another order than they began, as on a
+  // database server. Otherwise each waits for the end of the one before.
   bool concurrent_transactions = false;
 
   std::size_t connections = 8;
@@ -31,12 +31,12 @@ struct Options {
   const Clock* clock = nullptr;  // null: host_clock()
 };
 
-// Everything a database store does, leases and take-overs included, so that
+// Does everything a database store does, leases and take-overs included, so that
 // several engines of one process can share it.
-// It knows no SQL: execute() and query() throw MisuseError.
+// It has no SQL: execute() and query() throw MisuseError.
 OUTBOX_EXPORT std::shared_ptr<Store> open(Options options = {});
 
-// What purge() put into the archive, in that order: where a database has its
+// The events that purge() has archived, in that order, in place of a database's
 // archive table. Throws MisuseError for another kind of store.
 OUTBOX_EXPORT std::vector<EventRecord> archived(Store& store);
 

@@ -22,12 +22,12 @@ struct Scheme;  // open.h
 
 namespace outbox::mysql {
 
-// What is left of an event that was delivered.
+// Whether a delivered event stays in the table.
 enum class OnDone { keep, remove };
 
 struct Options {
-  // `[A-Za-z_][A-Za-z0-9_]*`, at most 48 characters, optionally behind `database.`;
-  // the side tables are named after it. Without a database that of the URL is meant.
+  // `[A-Za-z_][A-Za-z0-9_]*`, at most 48 characters, optionally qualified by `database.`;
+  // the side tables are named after it. By default it is in the URL's database.
   std::string table = "outbox_event";
 
   OnDone on_done = OnDone::keep;
@@ -39,11 +39,11 @@ struct Options {
   // How long a transaction waits for a connection.
   std::chrono::milliseconds wait_timeout{5'000};
 
-  // How long a statement of a transaction may take, its COMMIT included, and a call of an
-  // operator; ten times that for searches and purges. Then the connection is given up:
+  // How long a statement of a transaction may take, its COMMIT included, and an operator's
+  // call; ten times that for searches and purges. Then the connection is given up:
   // RetryableError, or for a COMMIT OutcomeUnknownError. So nobody waits for ever for a
-  // server that is frozen. 0: no limit. In whole seconds, two at least;
-  // read_timeout in the URL wins.
+  // frozen server. 0: no limit. In whole seconds, two at least;
+  // read_timeout in the URL takes precedence.
   std::chrono::milliseconds statement_timeout{30'000};
 
   // Create the tables or bring them up to date. Without it, open() refuses a
@@ -54,8 +54,8 @@ struct Options {
   // shares connections (ProxySQL with multiplexing), which loses them.
   bool prepare = true;
 
-  // Called with each new connection that transactions run on, before they do: to set
-  // a time zone, an isolation level, an SQL mode. They are the server's otherwise;
+  // Called with each new connection for transactions before it is used: to set
+  // a time zone, an isolation level, an SQL mode. By default they are the server's;
   // only autocommit is switched on, text is utf8mb4, and an UPDATE counts the rows that
   // it matched, changed or not.
   std::function<void(st_mysql*)> on_open{};
@@ -64,7 +64,7 @@ struct Options {
   Logger log{};                              // empty: standard_error_log()
 
   // For local waiting, and for the times of events. Leases, delays and retries
-  // are judged by the server's clock.
+  // go by the server's clock.
   const Clock* clock = nullptr;  // null: host_clock()
 };
 
@@ -86,20 +86,19 @@ OUTBOX_EXPORT Scheme scheme(Options options = {});
 // Their collations have different names.
 enum class Server { mariadb, mysql };
 
-// The schema that open() migrates to, as SQL text; for those who apply it by
-// other means.
+// The schema that open() migrates to, as SQL text, for a migration tool of your own.
 OUTBOX_EXPORT std::string schema_sql(Server server, const std::string& table = "outbox_event");
 
-// Where the tables stand; version 0 if there are none. Changes nothing.
+// The schema version of the tables; 0 if there are none. Changes nothing.
 OUTBOX_EXPORT SchemaStatus schema_status(const std::string& url,
                                          const std::string& table = "outbox_event");
 
-// Creates the tables, or brings them up to date, as open() does with
-// Options::migrate; where they stand now. Safe while others use or migrate them.
+// Creates the tables, or brings them up to date, as open() does with Options::migrate, and
+// returns their status. Safe while others use or migrate them.
 OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
                                    const std::string& table = "outbox_event");
 
-// The handle under a pooled connection of a MySQL store (tx.connection()), for calling
+// The handle of a pooled connection of a MySQL store (tx.connection()), for calling
 // libmariadb inside the transaction. Throws MisuseError for connections of other stores.
 OUTBOX_EXPORT st_mysql* handle(Connection& connection);
 
@@ -115,12 +114,12 @@ namespace outbox {
 //   mysql_commit(conn);
 //   token.committed();
 //
-// Leaves the connection's settings alone, whatever its character set, SQL mode and time
-// zone are, and nothing behind on it. Used by one thread at a time.
+// Changes none of the connection's settings, whatever its character set, SQL mode and time
+// zone are, and leaves nothing behind on it. Used by one thread at a time.
 //
-// Throws MisuseError if `conn` is no open connection, or `store` is not a MySQL store; a write
-// throws it outside a transaction, or if the connection leads to another server. A connection of
-// Oracle's client library is none of libmariadb's: use an executor (adapter/executor.h).
+// Throws MisuseError if `conn` is not an open connection, or `store` is not a MySQL store; a write
+// throws it outside a transaction, or if the connection leads to another server. It cannot wrap
+// connections of Oracle's client library: use an executor (adapter/executor.h).
 inline std::unique_ptr<Connection> wrap(st_mysql* conn, Store& store) { return store.wrap(conn); }
 
 }  // namespace outbox

@@ -1,9 +1,9 @@
-// A store by its URL, for programs that are told where it is when they start:
+// Opens a store by its URL, for programs that choose their database at startup:
 //
 //   auto store = outbox::open(url, {outbox::sqlite::scheme(), outbox::postgres::scheme()});
 //
-// Only what is passed is known, and only that need be linked. A store of your own
-// takes part with a scheme of its own:
+// Only the schemes passed are known, and only their libraries are linked. A store of your own
+// needs a scheme of its own:
 //
 //   outbox::open(url, {outbox::sqlite::scheme(),
 //                      {.names = {"mine"}, .open = [](const std::string& u) { return ...; }}});
@@ -21,17 +21,17 @@
 
 namespace outbox {
 
-// One kind of store, known by what URLs begin with.
+// One kind of store, and the URL schemes that name it.
 struct Scheme {
   std::vector<std::string> names{};  // without the colon: "sqlite"; case does not matter
 
-  // Is given the whole URL, the scheme in lower case.
+  // Gets the whole URL, with the scheme in lower case.
   std::function<std::shared_ptr<Store>(const std::string& url)> open{};
 };
 
-// Opens the store with the scheme that the URL names, and throws what that throws;
-// MisuseError if there is no such scheme among these, or more than one. Its message
-// shows nothing of the URL but the scheme: the rest may hold a password.
+// Opens the store with the scheme that the URL names, and passes its exceptions on. Throws
+// MisuseError if none of these schemes, or more than one, matches. Its message
+// shows only the scheme of the URL: the rest may hold a password.
 OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, std::span<const Scheme> schemes);
 
 inline std::shared_ptr<Store> open(const std::string& url, std::initializer_list<Scheme> schemes) {

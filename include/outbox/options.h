@@ -1,4 +1,4 @@
-// The options of an outbox that belong together. Each default stands here and nowhere else.
+// Groups of options of an outbox. Each default is defined here and nowhere else.
 #pragma once
 
 #include <chrono>
@@ -59,22 +59,22 @@ inline constexpr int kDefaultWorkers = 4;
 inline constexpr std::chrono::milliseconds kDefaultPollInterval{5'000};
 inline constexpr int kDefaultMaxSoloCrashes = 2;
 
-// What becomes of the later events of an aggregate when one is DEAD.
+// What happens to the later events of an aggregate when one is DEAD.
 enum class OnDead {
   skip,   // they go on
   block,  // they wait until an operator has replayed or discarded it
-  park,   // they become DEAD too, to be replayed in order (of a long lane, the
-          // first `queue.cold_capacity / 4`; the others are held and follow those)
+  park,   // they become DEAD too, to be replayed in order (in a long lane, the first
+          // `queue.cold_capacity / 4` do; the others are held, and follow those)
 };
 
-// What becomes of an event that has no listener in this instance.
+// What happens to an event that has no listener in this instance.
 enum class OnUnroutable {
   dead,  // it is DEAD at once, with the reason
 
-  // It stays pending, and so do the later events of its aggregate, until an instance
-  // delivers that has a listener for it. No attempt is spent. For rolling deployments:
+  // It stays pending, and so do the later events of its aggregate, until an instance that
+  // has a listener delivers it. No attempt is spent. For rolling deployments:
   // instances of the old release leave events of a new type to those of the new one. It
-  // is looked at again after 1 to 60 seconds, the longer the older it is.
+  // is checked again after 1 to 60 seconds, the longer the older it is.
   wait,
 };
 
@@ -86,18 +86,18 @@ struct QueueOptions {
   std::size_t cold_capacity = 1000;
   std::size_t capacity_bytes = std::size_t{64} * 1024 * 1024;
 
-  // Up to this many rows a read.
+  // Up to this many rows per read.
   std::size_t batch = 50;
 };
 
-// When an event is delivered again, and how often. A listener may have a policy and a number
+// When a failed event is retried, and how often. A listener may have a policy and a number
 // of its own (ListenerOptions).
 struct RetryOptions {
   std::shared_ptr<const RetryPolicy> policy{};  // empty: ExponentialBackoff{}
   int max_attempts = 10;
 };
 
-// What follows when an event is given up.
+// What happens when an event is given up.
 struct DeadOptions {
   // For the later events of its aggregate.
   OnDead then = OnDead::skip;
@@ -105,9 +105,9 @@ struct DeadOptions {
   // Called after an event has become DEAD, with the reason. Exceptions are logged.
   std::function<void(const Event&, std::string_view error)> on_event{};
 
-  // The dead letter: called before an event becomes DEAD, with the reason, e.g. to write it
-  // to a place of its own. If it throws, the event is not DEAD yet: its last attempt is
-  // repeated later. (Events that are parked behind a dead one are no dead letters.)
+  // The dead letter: called before an event becomes DEAD, with the reason, e.g. to copy it
+  // to a dead letter queue. If it throws, the event is not DEAD yet: its last attempt is
+  // repeated later. (Not called for events that are parked behind a dead one.)
   std::function<void(const Event&, std::string_view error)> letter{};
 };
 
@@ -120,27 +120,27 @@ struct BreakerOptions {
 
 // How long this instance owns events without renewing, by the clock of the store.
 struct LeaseOptions {
-  // Of shards: this long after the death of an instance another one takes over.
+  // For shards: this long after the death of an instance another one takes over.
   OptionSpan<option::lease::duration> duration{std::chrono::seconds{15}};
 
-  // Of a row that is claimed (row_claims).
+  // For a claimed row (row_claims).
   OptionSpan<option::lease::claim> claim{std::chrono::minutes{5}};
 };
 
-// When something that does not end is given up.
+// How long to wait for something that does not end.
 struct TimeoutOptions {
-  // close() lets queued events finish for this long. Calls that are running are waited for in
-  // any case: a thread cannot be cut off in C++; their Delivery::stop is requested.
+  // close() lets queued events finish for this long. Running calls are waited for in
+  // any case, because C++ cannot stop a thread; their Delivery::stop is requested.
   OptionSpan<option::timeouts::drain> drain{std::chrono::seconds{5}};
 
-  // A call that takes longer hangs: it is reported, once, and nobody waits for it any
-  // more but its own worker and lane. If its shard is to be given to another instance,
+  // A call that takes longer hangs: it is reported, once, and only its own worker and lane
+  // still wait for it. If its shard moves to another instance,
   // that one gets the event postponed by the time the call has taken so far, and then
   // delivers it again. So choose it longer than any call may take.
   OptionSpan<option::timeouts::hung> hung{std::chrono::seconds{30}};
 
-  // If no update has been acknowledged for this long although some wait, if no event could be
-  // read, or if every worker hangs and events wait, give up the lease, so that others may
+  // If no status update has been acknowledged for this long although some are pending, if no event
+  // could be read, or if every worker hangs and events wait, give up the lease, so that others may
   // deliver, and register again. Doubled each time until an update is acknowledged.
   OptionSpan<option::timeouts::stalled> stalled{std::chrono::minutes{1}};
 };

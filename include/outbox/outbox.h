@@ -1,4 +1,4 @@
-// The facade an application includes: writes, reads and delivers events.
+// The facade for applications: writes, reads and delivers events.
 #pragma once
 
 #include <chrono>
@@ -26,7 +26,7 @@ namespace outbox {
 // Who delivers the events of a table.
 enum class Mode {
   // One instance delivers everything; others are standbys and take over when it
-  // leaves or dies.
+  // shuts down or dies.
   single_node,
 
   // Instances share the work: by shards, or row by row with `row_claims`. (On a
@@ -34,13 +34,13 @@ enum class Mode {
   // the others are standbys.)
   multi_node,
 
-  // As single_node, and all events one after the other, whatever their aggregate: if a
-  // transaction committed before another one wrote its first event, its events come first.
-  // (For transactions that overlap, and instances in another mode beside it, see
+  // As single_node, but all events are delivered one after the other, whatever their aggregate: if
+  // a transaction committed before another one wrote its first event, its events come first.
+  // (For overlapping transactions, and instances in another mode beside this one, see
   // docs/architecture.md, "One order of all events".)
   ordered,
 
-  // Nothing is delivered here: another program, a relay or CDC does it.
+  // Nothing is delivered here: another program does it, such as a relay or CDC.
   writer_only,
 };
 
@@ -59,15 +59,15 @@ struct Options {
   // Own rows one by one instead of whole shards, so that instances share the
   // work without any order: needs Mode::multi_node and Ordering::none. End
   // transactions before close(): a row that is committed after it stays claimed
-  // until `lease.claim` has passed. `skip_recent`: leave events alone that are younger.
+  // until `lease.claim` has passed. `skip_recent`: do not claim events younger than this.
   bool row_claims = false;
   OptionSpan<option::skip_recent> skip_recent{std::chrono::milliseconds{0}};
 
-  // See options.h for what is in them.
+  // See options.h for their members.
   QueueOptions queue{};       // capacities and batch
   RetryOptions retry{};       // policy and max_attempts
   DeadOptions dead{};         // what follows a dead event; dead letters
-  BreakerOptions breaker{};   // how long an unavailable listener is left alone
+  BreakerOptions breaker{};   // how long the breaker of an unavailable listener stays open
   LeaseOptions lease{};       // how long this instance owns what it delivers
   TimeoutOptions timeouts{};  // draining, calls that hang, an engine that stalls
 
@@ -88,17 +88,17 @@ struct Options {
   std::shared_ptr<Metrics> metrics{};
 };
 
-// How an outbox is doing, for probes and for people.
+// The health of an outbox, for probes and for people.
 struct Health {
-  // False: nothing but a restart of the process helps, because every worker is
+  // False: only a restart of the process helps, because every worker is
   // inside a call that does not return.
   bool live = true;
 
-  // False: it does not deliver, or could not update what it delivers: not started,
+  // False: it cannot deliver, or cannot store status updates: not started,
   // closed, or the database is unreachable.
   bool ready = true;
 
-  // Why, and what else is not as usual (paused, standing by, a listener that is
+  // Why, and what else is unusual (paused, a standby, a listener that is
   // unavailable, hangs or is missing), one sentence each.
   std::vector<std::string> reasons{};
 };
@@ -118,20 +118,20 @@ struct Health {
 //   tx.commit();  // delivered microseconds later
 //
 // Thread-safe. After fork() the child must not use it. Transactions must be over
-// before it is destroyed. A listener or any other callback that it calls must neither
-// destroy it, which ends the program, nor close it nor wait for it: close() and
+// before it is destroyed. Its listeners and other callbacks must not destroy it, which
+// ends the program, nor close it or wait for it: close() and
 // wait_idle() throw MisuseError there, and change nothing.
 class OUTBOX_EXPORT Outbox {
  public:
-  // Throws MisuseError for invalid options or that the store cannot
-  // serve, and without any listener, because every event would then be DEAD: what only
-  // writes says so with Mode::writer_only.
+  // Throws MisuseError for invalid options, or options that the store does not
+  // support, and without any listener, because every event would then be DEAD: to write
+  // only, set Mode::writer_only.
   Outbox(std::shared_ptr<Store> store, Listeners listeners, Options options = {});
   ~Outbox();  // closes
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
-  // Starts delivering. Writing works without it. Throws MisuseError after
+  // Starts delivery. Writing works without it. Throws MisuseError after
   // close().
   void start();
 
@@ -141,11 +141,11 @@ class OUTBOX_EXPORT Outbox {
   // wait_idle(), wake(), pause() and resume() throw MisuseError with
   // Mode::writer_only.
 
-  // Waits until no event is pending, delayed and retrying ones included; false
-  // if the time ran out first. Throws RetryableError while the database is unreachable.
+  // Waits until no event is pending, not even a delayed or retrying one; false
+  // on timeout. Throws RetryableError while the database is unreachable.
   bool wait_idle(std::chrono::milliseconds timeout);
 
-  // Looks for events now, e.g. because another program wrote some.
+  // Polls for events now, e.g. because another program wrote some.
   void wake();
 
   // Whether this instance owns (part of) the table, or is the standby of another.
@@ -155,8 +155,8 @@ class OUTBOX_EXPORT Outbox {
 
   // Deliver nothing, or nothing to one listener, until resume(). Calls that are
   // running, or about to, end as usual; other events of the same aggregates
-  // wait. What is queued stays owned by this instance. Pausing twice is as good
-  // as once. Throws MisuseError if nobody listens to the pair.
+  // wait. Queued events stay owned by this instance. Pausing is idempotent.
+  // Throws MisuseError if nobody listens to the pair.
   void pause();
   void resume();
   void pause(const Name& aggregate_type, const Name& type);
@@ -167,7 +167,7 @@ class OUTBOX_EXPORT Outbox {
 
   // Graceful shutdown: takes no more events, delivers queued ones within timeouts.drain,
   // stores their outcomes, and releases its lease. Events that were not begun stay
-  // pending. Calls that are running are waited for in any case. Idempotent.
+  // pending. Running calls are waited for in any case. Idempotent.
   void close();
 
   // The same, with another limit for queued events, such as the time between
