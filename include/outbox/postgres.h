@@ -22,13 +22,13 @@ struct Scheme;  // open.h
 
 namespace outbox::postgres {
 
-// What is left of an event that was delivered.
+// Whether a delivered event stays in the table.
 enum class OnDone { keep, remove };
 
 struct Options {
-  // `[A-Za-z_][A-Za-z0-9_]*`, at most 48 characters, optionally behind `schema.`;
-  // the side tables are named after it. Without a schema the first one of the
-  // connection's search path is meant.
+  // `[A-Za-z_][A-Za-z0-9_]*`, at most 48 characters, optionally qualified by `schema.`;
+  // the side tables are named after it. By default it is in the first schema of the
+  // connection's search path.
   std::string table = "outbox_event";
 
   OnDone on_done = OnDone::keep;
@@ -40,11 +40,10 @@ struct Options {
   // How long a transaction waits for a connection.
   std::chrono::milliseconds wait_timeout{5'000};
 
-  // How long a statement of a transaction may take, its COMMIT included, and a call of an
-  // operator; ten times that for searches and purges. Then the connection is given up:
+  // How long a statement of a transaction may take, its COMMIT included, and an operator's
+  // call; ten times that for searches and purges. Then the connection is given up:
   // RetryableError, or for a COMMIT OutcomeUnknownError. So nobody waits for ever for a
-  // server that is frozen. 0: no limit. What is called on
-  // postgres::handle() has none.
+  // frozen server. 0: no limit. Your own calls on postgres::handle() have no limit.
   std::chrono::milliseconds statement_timeout{30'000};
 
   // Create the tables or bring them up to date. Without it, open() refuses a
@@ -52,7 +51,7 @@ struct Options {
   bool migrate = true;
 
   // Keep statements prepared on each connection. Switch it off behind PgBouncer
-  // in transaction mode, which gives every transaction another connection.
+  // in transaction mode, which may give every transaction another connection.
   bool prepare = true;
 
   // Send events together with the COMMIT, in one round trip, instead of when they are
@@ -60,12 +59,12 @@ struct Options {
   // database refuses (its id is taken) fails the commit.
   bool insert_at_commit = false;
 
-  // Tell the other processes of commits by NOTIFY (from a connection of its own,
-  // many commits together), and listen for theirs. Without it they are found by
+  // Notify other processes of commits with NOTIFY (on a connection of its own,
+  // many commits at a time), and listen for theirs. Without it they are found by
   // polling.
   bool notify = true;
 
-  // Called with each new connection that transactions run on, before they do:
+  // Called with each new connection for transactions before it is used:
   // to set a search path, a role, a statement timeout.
   std::function<void(pg_conn*)> on_open{};
 
@@ -73,15 +72,15 @@ struct Options {
   Logger log{};                              // empty: standard_error_log()
 
   // For local waiting, and for the times of events. Leases, delays and retries
-  // are judged by the server's clock.
+  // go by the server's clock.
   const Clock* clock = nullptr;  // null: host_clock()
 };
 
-// Connects to the database. `url` is what libpq takes: a URL
+// Connects to the database. `url` is whatever libpq takes: a URL
 // (postgresql://user@host1,host2/shop?sslmode=verify-full) or a list of settings
-// (host=... dbname=...), with TLS, several hosts and target_session_attrs; what it
-// leaves out comes from the environment (PGHOST, PGPASSFILE, ...) as usual. Of
-// several hosts the one that takes writes is meant, unless the URL says otherwise.
+// (host=... dbname=...), with TLS, several hosts and target_session_attrs. Missing
+// settings come from the environment (PGHOST, PGPASSFILE, ...) as usual. Of
+// several hosts the one that takes writes is used, unless the URL says otherwise.
 //
 // Throws RetryableError while the server is unreachable, PermanentError if the database
 // can't be used (refused login, not UTF-8, a schema newer than this library, a
@@ -92,20 +91,20 @@ OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options option
 // For outbox::open() of open.h: `postgresql://...` and `postgres://...`.
 OUTBOX_EXPORT Scheme scheme(Options options = {});
 
-// The schema that open() migrates to, as SQL text; for those who apply it by
-// other means. Tables of an older version are brought up to date by it.
+// The schema that open() migrates to, as SQL text, for a migration tool of your own. It
+// also brings tables of an older version up to date.
 OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event");
 
-// Where the tables stand; version 0 if there are none. Changes nothing.
+// The schema version of the tables; 0 if there are none. Changes nothing.
 OUTBOX_EXPORT SchemaStatus schema_status(const std::string& url,
                                          const std::string& table = "outbox_event");
 
-// Creates the tables, or brings them up to date, as open() does with
-// Options::migrate; where they stand now. Safe while others use or migrate them.
+// Creates the tables, or brings them up to date, as open() does with Options::migrate, and
+// returns their status. Safe while others use or migrate them.
 OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
                                    const std::string& table = "outbox_event");
 
-// The handle under a pooled connection of a PostgreSQL store (tx.connection()),
+// The handle of a pooled connection of a PostgreSQL store (tx.connection()),
 // for calling libpq inside the transaction. Throws MisuseError for connections
 // of other stores.
 OUTBOX_EXPORT pg_conn* handle(Connection& connection);
@@ -122,11 +121,11 @@ namespace outbox {
 //   PQexec(conn, "COMMIT");
 //   token.committed();
 //
-// Leaves the connection's settings alone, and nothing behind on it but a prepared
+// Changes none of the connection's settings, and leaves nothing behind on it but a prepared
 // statement (none with Options::prepare off). Used by one thread at a time.
 //
-// Throws MisuseError if `conn` is no open connection, or `store` is not a PostgreSQL store; a write
-// throws it outside a transaction, or if the connection leads to another database.
+// Throws MisuseError if `conn` is not an open connection, or `store` is not a PostgreSQL store; a
+// write throws it outside a transaction, or if the connection leads to another database.
 inline std::unique_ptr<Connection> wrap(pg_conn* conn, Store& store) { return store.wrap(conn); }
 
 }  // namespace outbox

@@ -1,4 +1,4 @@
-// What a statement is given, and what a query returns.
+// Parameters of statements, and rows of results.
 #pragma once
 
 #include <concepts>
@@ -19,13 +19,13 @@
 
 namespace outbox {
 
-// Bytes, where a std::string is text.
+// Bytes, as opposed to a std::string, which is text.
 struct Blob {
   std::string data{};
   friend bool operator==(const Blob&, const Blob&) = default;
 };
 
-// A value as a row holds it; nullptr is NULL.
+// A value in a row; nullptr is NULL.
 using Value = std::variant<std::nullptr_t, std::int64_t, double, std::string, Blob>;
 
 namespace internal {
@@ -35,9 +35,9 @@ template <class T>
 struct IsOptional<std::optional<T>> : std::true_type {};
 }  // namespace internal
 
-// What a statement is given for one placeholder: a number, text, bytes (Blob or a span of
+// The value for one placeholder of a statement: a number, text, bytes (Blob or a span of
 // std::byte), nullptr, a Value, or an optional of one of these. Text and bytes are not copied:
-// they must outlive the call that this is given to.
+// they must outlive the call that takes the Parameter.
 class Parameter {
  public:
   using Bytes = std::span<const std::byte>;
@@ -65,11 +65,11 @@ class Parameter {
 //   }
 //
 // get() gives integers, floating-point numbers, bool, std::string, Blob, Value, and optionals of
-// them, which are empty for NULL. Numbers are also read from texts that are nothing else: some
-// databases return sums and decimals as such. Throws MisuseError, with the column and the value,
-// for what is missing or is something else.
+// them, which are empty for NULL. Numbers are also read from text that holds nothing else: some
+// databases return sums and decimals that way. Throws a MisuseError that names the column and the
+// value if the column is missing or its value has another type.
 //
-// Copies share the names of the columns. Thread-safe, as nothing changes it.
+// Copies share the names of the columns. Immutable, and so thread-safe.
 class OUTBOX_EXPORT ResultRow {
  public:
   using Columns = std::vector<std::string>;
@@ -78,7 +78,7 @@ class OUTBOX_EXPORT ResultRow {
 
   std::size_t size() const noexcept { return values_.size(); }
 
-  // Columns count from 0, or go by their name in the result.
+  // By index, counting from 0, or by the column's name in the result.
   template <class T>
   T get(std::size_t column) const;
   template <class T>
@@ -94,7 +94,7 @@ class OUTBOX_EXPORT ResultRow {
   const Columns& columns() const noexcept { return *columns_; }
 
  private:
-  // Within the limits of a type, which is called `type` in errors.
+  // Within the limits of a type, which errors call `type`.
   std::int64_t integer(std::size_t column, std::int64_t least, std::int64_t most,
                        const char* type) const;
   std::uint64_t unsigned_integer(std::size_t column) const;

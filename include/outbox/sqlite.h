@@ -22,7 +22,7 @@ struct Scheme;  // open.h
 
 namespace outbox::sqlite {
 
-// What is left of an event that was delivered.
+// Whether a delivered event stays in the table.
 enum class OnDone { keep, remove };
 
 // PRAGMA synchronous: `full` survives a power cut, `normal` may lose the last
@@ -38,7 +38,7 @@ struct Options {
   Durability durability = Durability::full;
 
   // How many transactions may be open at once. SQLite runs one writer at a
-  // time; the others wait in line.
+  // time; the others wait their turn.
   std::size_t connections = 8;
 
   // How long a transaction waits for a connection, and for the other writers.
@@ -48,7 +48,7 @@ struct Options {
   // database that is not up to date.
   bool migrate = true;
 
-  // Called with each new connection that transactions run on, before they do:
+  // Called with each new connection for transactions before it is used:
   // to switch foreign keys on, to register functions.
   std::function<void(sqlite3*)> on_open{};
 
@@ -57,7 +57,7 @@ struct Options {
   const Clock* clock = nullptr;              // null: host_clock()
 };
 
-// Opens the database file, creating it if need be, in WAL mode. Throws
+// Opens the database file, creating it if necessary, in WAL mode. Throws
 // PermanentError if it can't be used (not a database, not writable, a schema
 // newer than this library) and MisuseError for invalid options.
 OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& path, Options options = {});
@@ -66,22 +66,21 @@ OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& path, Options optio
 // `file:...?...`.
 OUTBOX_EXPORT Scheme scheme(Options options = {});
 
-// The schema that open() migrates to, as SQL text; for those who apply it by
-// other means.
+// The schema that open() migrates to, as SQL text, for a migration tool of your own.
 OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event");
 
-// Where the tables stand. Changes nothing and makes no file: version 0 if there
-// is none. Throws PermanentError if the file can't be read or is no database.
+// The schema version of the tables. Changes nothing and creates no file: version 0 if
+// there is none. Throws PermanentError if the file can't be read or is not a database.
 OUTBOX_EXPORT SchemaStatus schema_status(const std::string& path,
                                          const std::string& table = "outbox_event");
 
-// Creates the file and the tables, or brings them up to date, as open() does
-// with Options::migrate; where they stand now. Safe while others use or migrate
-// them. Throws as open() does.
+// Creates the file and the tables, or brings them up to date, as open() does with
+// Options::migrate, and returns their status. Safe while others use or migrate them.
+// Throws as open() does.
 OUTBOX_EXPORT SchemaStatus migrate(const std::string& path,
                                    const std::string& table = "outbox_event");
 
-// The handle under a pooled connection of an SQLite store (tx.connection()),
+// The handle of a pooled connection of an SQLite store (tx.connection()),
 // for calling SQLite's own API inside the transaction. Throws MisuseError for
 // connections of other stores.
 OUTBOX_EXPORT sqlite3* handle(Connection& connection);
@@ -98,7 +97,7 @@ namespace outbox {
 //   sqlite3_exec(db, "COMMIT", ...);
 //   token.committed();
 //
-// Keeps a prepared statement: destroy it before sqlite3_close(). Touches no
+// Keeps a prepared statement: destroy it before sqlite3_close(). Changes no
 // setting and no hook of the connection. Used by one thread at a time.
 //
 // Throws MisuseError if `db` has not opened the store's database, or `store`

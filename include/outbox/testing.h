@@ -1,4 +1,4 @@
-// For the tests of those who use the library, and for its own.
+// Test support, for your tests and the library's own.
 #pragma once
 
 #include <chrono>
@@ -19,8 +19,8 @@
 
 namespace outbox::testing {
 
-// Stands still until it is told to move. Wake what waits for the time after
-// moving it: `clock.advance(1min); box.wake();`. Thread-safe.
+// Stands still until you move it. After that, wake whatever waits for the time:
+// `clock.advance(1min); box.wake();`. Thread-safe.
 class OUTBOX_EXPORT ManualClock final : public Clock {
  public:
   explicit ManualClock(Time start = Time{std::chrono::seconds{1'700'000'000}});
@@ -31,7 +31,7 @@ class OUTBOX_EXPORT ManualClock final : public Clock {
   // Moves both clocks.
   void advance(std::chrono::microseconds by);
 
-  // Moves the time of day only, back as well, as an operator would.
+  // Moves only the time of day, forward or back, as an operator would.
   void step(std::chrono::microseconds by);
 
  private:
@@ -40,8 +40,7 @@ class OUTBOX_EXPORT ManualClock final : public Clock {
   Steady steady_{};
 };
 
-// Something that a test waits for, instead of sleeping. Counts how often it was
-// raised. Thread-safe.
+// Lets a test wait instead of sleeping. Counts how often it was raised. Thread-safe.
 class OUTBOX_EXPORT Signal {
  public:
   void raise();
@@ -57,7 +56,7 @@ class OUTBOX_EXPORT Signal {
   std::size_t count_ = 0;
 };
 
-// Remembers what it received. Give it an answer to fail or to wait. Thread-safe.
+// Records what it received. Give it an answer to fail or to wait. Thread-safe.
 class OUTBOX_EXPORT RecordingListener final : public Listener {
  public:
   struct Call {
@@ -85,8 +84,8 @@ class OUTBOX_EXPORT RecordingListener final : public Listener {
   std::vector<Call> calls_;
 };
 
-// A new folder among the system's temporary ones, for the databases of a test. Removed at
-// the end with everything in it.
+// A new temporary folder for the databases of a test. Removed with everything in it when
+// it is destroyed.
 class OUTBOX_EXPORT TemporaryFolder {
  public:
   TemporaryFolder();
@@ -101,7 +100,7 @@ class OUTBOX_EXPORT TemporaryFolder {
   const std::filesystem::path path_;
 };
 
-// Keeps what was logged. Copies of log() may outlive it. Thread-safe.
+// Records what was logged. Copies of log() may outlive it. Thread-safe.
 class OUTBOX_EXPORT RecordingLog {
  public:
   RecordingLog();

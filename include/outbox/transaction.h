@@ -1,4 +1,4 @@
-// A database transaction that events are written in.
+// A database transaction in which events are written.
 #pragma once
 
 #include <array>
@@ -39,7 +39,7 @@ struct Selected<T> {
 };
 }  // namespace internal
 
-// Part of a transaction that can be undone alone; rolled back unless released.
+// Part of a transaction that can be rolled back alone; rolled back unless released.
 class [[nodiscard]] OUTBOX_EXPORT Savepoint {
  public:
   Savepoint(Savepoint&& other) noexcept;
@@ -65,18 +65,18 @@ class [[nodiscard]] OUTBOX_EXPORT Savepoint {
 //   tx.commit();
 //
 // Not thread-safe, but not bound to a thread: any thread may use it, end it or destroy it
-// (which rolls it back), one at a time, with its savepoints; what is registered by
-// after_commit() runs on the thread that commits. Only Writer::write() without a transaction, and
-// the rule that a thread has one open at a time, go by the thread: that which began it, until it is
-// over or detach() is called.
+// (which rolls it back), one at a time, with its savepoints; callbacks of after_commit() run on the
+// thread that commits. Only Writer::write() without a transaction, and the rule that a thread has
+// one open at a time, depend on the thread: the one that began it, until it is over or detach() is
+// called.
 class [[nodiscard]] OUTBOX_EXPORT Transaction {
  public:
   Transaction(Transaction&& other) noexcept;
   Transaction& operator=(Transaction&&) = delete;
   ~Transaction();
 
-  // Runs one statement with a value for each `?` (on PostgreSQL `?` or $1, $2, ...); how many
-  // rows it changed. See Parameter for what a value can be; texts and bytes are not copied.
+  // Runs one statement with a value for each `?` (on PostgreSQL `?` or $1, $2, ...) and returns how
+  // many rows it changed. See Parameter for what a value can be; text and bytes are not copied.
   // Throws DatabaseError if the database refuses the statement.
   template <class... Args>
   std::int64_t execute(std::string_view sql, const Args&... args) {
@@ -84,15 +84,15 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
     return connection().execute(sql, parameters);
   }
 
-  // The rows that it returns.
+  // Runs a query and returns its rows.
   template <class... Args>
   std::vector<ResultRow> query(std::string_view sql, const Args&... args) {
     const std::array<Parameter, sizeof...(Args)> parameters{Parameter(args)...};
     return connection().query(sql, parameters);
   }
 
-  // The one row that it returns, as a value or, of several columns, a tuple; see
-  // ResultRow::get() for the types. Throws MisuseError if there are more rows, or none.
+  // Runs a query for exactly one row, and returns that as a value or, for several columns, a tuple;
+  // see ResultRow::get() for the types. Throws MisuseError if there are more rows, or none.
   //
   //   const auto count = tx.query_one<int>("SELECT count(*) FROM orders");
   //   const auto [id, note] = tx.query_one<int, std::string>("SELECT id, note FROM orders");
@@ -103,7 +103,7 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
     return selected<T...>(row, std::index_sequence_for<T...>());
   }
 
-  // The same, and nullopt if there is no row.
+  // The same, but nullopt if there is no row.
   template <class... T, class... Args>
   requires(sizeof...(T) > 0) auto query_optional(std::string_view sql, const Args&... args) {
     const std::vector<ResultRow> rows = query(sql, args...);
@@ -119,18 +119,18 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
 
   Savepoint savepoint();
 
-  // Run once, in order, after the transaction (or the savepoint that was open
-  // when they were registered) has certainly ended so; all run even when one
-  // throws, which is logged. After an unknown outcome neither runs.
+  // Callbacks run once, in order, when the transaction (or the savepoint that was open
+  // when they were registered) is known to have ended that way; all run even if one
+  // throws, which is logged. After an unknown outcome none runs.
   void after_commit(std::function<void()> callback);
   void after_rollback(std::function<void()> callback);
 
-  // Throws OutcomeUnknownError if nobody can tell whether it happened.
+  // Throws OutcomeUnknownError if nobody can tell whether the commit happened.
   void commit();
   void rollback();
 
-  // Takes it off the thread that began it, before it travels on to another one: the thread may
-  // begin its next one at once, and Writer::write() there does not find this one any more.
+  // Detaches it from the thread that began it, before it moves to another one: the thread may
+  // begin its next one at once, and Writer::write() there no longer finds this one.
   void detach();
 
   // Neither committed nor rolled back yet.
@@ -139,7 +139,7 @@ class [[nodiscard]] OUTBOX_EXPORT Transaction {
   // The connection it runs on. Do not begin or end transactions on it.
   Connection& connection();
 
-  // Its writer's, also once it is over.
+  // Its writer's store, even once it is over.
   Store& store() const;
 
  private:

@@ -1,4 +1,4 @@
-// Which version of the library this is. docs/compatibility.md says what the
+// The version of the library. docs/compatibility.md says what the
 // numbers promise.
 #pragma once
 

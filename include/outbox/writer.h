@@ -1,4 +1,4 @@
-// Writes events in the transaction that they belong to.
+// Writes events in the transaction of the change that they report.
 #pragma once
 
 #include <functional>
@@ -25,14 +25,14 @@ struct Written {
   Event event;
   RowRef row{};
 
-  // Written on a connection of the user's own: its commit may never be told.
+  // Written on a connection of the user's own: its commit may never be reported.
   bool own_connection = false;
 
   // With row claims: the row was inserted as claimed by the instance that wrote
   // it.
   bool claimed = false;
 
-  // When the row was in the table: its delay is over by then plus the delay.
+  // When the INSERT had returned: a delay ends no later than this plus the delay.
   Clock::Steady inserted_at{};
 };
 
@@ -45,21 +45,21 @@ class OUTBOX_EXPORT WriterHook {
   // May change, add or remove drafts. Throwing aborts the write.
   virtual void before_write(std::vector<Draft>& /*drafts*/) {}
 
-  // What these three throw is logged and goes no further.
+  // Exceptions from the functions below are logged and swallowed.
   virtual void after_write(std::span<const Written> /*events*/) {}
   virtual void after_commit(std::span<const Written> /*events*/) {}
 
-  // After a rollback, or of a savepoint; never after an unknown outcome: then
-  // outcome_unknown() is called.
+  // After a rollback of the transaction or a savepoint. After an unknown outcome,
+  // outcome_unknown() is called instead.
   virtual void after_rollback(std::span<const Written> /*events*/) {}
   virtual void outcome_unknown(std::span<const Written> /*events*/) {}
 };
 
-// What write() on a connection of the user's own gives: the library cannot see how that
-// transaction ends, so tell it. Saying nothing means that nobody knows, and is safe: if the rows
-// exist, the reader finds them a little later. Hooks hear of an end only by these calls.
+// Returned by write() on a connection of your own: the library cannot see how that
+// transaction ends, so tell it. If you don't, the outcome counts as unknown, which is safe: if the
+// rows exist, the poller finds them a little later. Only these calls tell hooks how it ended.
 //
-// Copies tell of the same events: use one. Not thread-safe, but free to travel.
+// Copies stand for the same events: use one. Not thread-safe, but may move between threads.
 class OUTBOX_EXPORT WriteToken {
  public:
   WriteToken(std::vector<Written> events, std::vector<std::shared_ptr<WriterHook>> hooks,
@@ -68,13 +68,13 @@ class OUTBOX_EXPORT WriteToken {
   const std::vector<std::string>& ids() const noexcept { return ids_; }
 
   // Call after COMMIT has returned: delivery starts at once, and WriterHook::after_commit() is
-  // called. If it has failed and nobody can tell whether it happened, call neither.
+  // called. If COMMIT failed and its outcome is unknown, call neither.
   void committed();
 
   // Call after a rollback, of the transaction or of the savepoint that the events were written in:
   // WriterHook::after_rollback() is called.
   //
-  // Of several calls the first one counts.
+  // Only the first call counts.
   void rolled_back();
 
  private:
@@ -87,11 +87,11 @@ class OUTBOX_EXPORT WriteToken {
 };
 
 struct WriterOptions {
-  // Called in this order (after_commit and the like too).
+  // Called in this order (after_commit and the like, too).
   std::vector<std::shared_ptr<WriterHook>> hooks{};
 
-  // With row claims: who the rows are inserted as claimed by; an empty name,
-  // or none at all, leaves them free.
+  // With row claims: the owner that the rows are inserted as claimed by. An empty function,
+  // or an empty name, leaves them free.
   std::function<std::string()> claim_owner{};
 
   // Empty: standard_error_log().
@@ -99,8 +99,8 @@ struct WriterOptions {
 };
 
 // Begins transactions and writes events in them. It knows the open transaction
-// of each thread, so that code deep below begin() need not be handed it. Programs whose work
-// moves between threads (Asio, thread pools) hand the Transaction on instead, see there.
+// of each thread, so you need not pass it down the call stack. Programs whose work
+// moves between threads (Asio, thread pools) pass the Transaction on instead, see there.
 //
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Writer {
@@ -113,24 +113,24 @@ class OUTBOX_EXPORT Writer {
   // Throws MisuseError if this thread has an open transaction already.
   Transaction begin();
 
-  // A transaction of its own, also if this thread has others open: the innermost is the
+  // A separate transaction, even if this thread has others open: the innermost is the
   // thread's open one until it ends, then the one around it again. It takes a connection
-  // of its own, sees nothing of the others, and must not need what they have locked: it
+  // of its own, sees no changes of the others, and must not need their locks: it
   // would wait for its own thread. Throws MisuseError if one is open and the store has one
-  // writer at a time, as SQLite has.
+  // writer at a time, as SQLite does.
   Transaction begin_new();
 
   bool in_transaction() const;
 
   // Write in this thread's open transaction and return the ids, in order.
-  // Throw MisuseError at once if there is none (also for an empty list) or if
-  // a draft is wrong; nothing is written then. If a hook removes the event,
+  // Throw MisuseError if there is none (even for an empty list) or if
+  // a draft is invalid; nothing is written then. If a hook removes the event,
   // write() returns an empty id.
   std::string write(Draft draft);
   std::string write(const Name& type, std::string json_payload);
   std::vector<std::string> write_all(std::vector<Draft> drafts);
 
-  // The same in a transaction on a connection of the user's own, which this never begins or ends:
+  // The same in a transaction on a connection of your own, which the library never begins or ends:
   // see outbox::wrap() in postgres.h, mysql.h, sqlite.h and the headers of adapter/, and
   // write_async() in adapter/executor.h.
   WriteToken write(Connection& own, Draft draft);
@@ -143,7 +143,7 @@ class OUTBOX_EXPORT Writer {
   friend class internal::AsyncWrite;
   friend class Transaction;
 
-  // What is left of the drafts by the hooks.
+  // The drafts as the hooks leave them, as events.
   std::vector<Event> events_of(std::vector<Draft> drafts) const;
   std::vector<Written> insert(Connection& connection, std::vector<Draft> drafts,
                               bool own_connection);

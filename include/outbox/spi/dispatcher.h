@@ -1,5 +1,5 @@
-// Workers, queues and lanes: brings events to their listeners and their updates
-// back to the store.
+// Workers, queues and lanes: delivers events to their listeners, and their status
+// updates back to the store.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@
 
 namespace outbox {
 
-// Knows which events are being worked on, so that none is taken twice.
+// Knows which events are in flight, so that none is taken twice.
 //
 // Implementations must be thread-safe.
 class OUTBOX_EXPORT InFlightTracker {
@@ -36,12 +36,12 @@ class OUTBOX_EXPORT InFlightTracker {
   virtual void release(std::string_view event_id) = 0;
 };
 
-// A tracker that forgets an event after `time_to_live`, for those who feed a
-// dispatcher by their own means and fear stuck entries more than duplicates.
+// A tracker that forgets an event after `time_to_live`, if you feed a dispatcher
+// yourself and fear stuck entries more than duplicates.
 OUTBOX_EXPORT std::shared_ptr<InFlightTracker> timed_tracker(std::chrono::milliseconds time_to_live,
                                                              const Clock& clock = host_clock());
 
-// As those of the same names in outbox.h.
+// Members are as those of the same name in outbox.h.
 struct DispatcherOptions {
   int workers = kDefaultWorkers;
   Ordering ordering = Ordering::per_aggregate;
@@ -56,8 +56,8 @@ struct DispatcherOptions {
   // In order: the first one wraps all others.
   std::vector<std::shared_ptr<Interceptor>> interceptors{};
 
-  // With row claims: how long a claim lasts. An event is not delivered on a
-  // claim that may have expired.
+  // With row claims: how long a claim lasts. An event whose claim may have expired is
+  // not delivered.
   std::optional<std::chrono::milliseconds> lock_timeout{};
 
   std::shared_ptr<InFlightTracker> tracker{};  // empty: exact, no time-to-live
@@ -66,8 +66,8 @@ struct DispatcherOptions {
   const Clock* clock = nullptr;  // null: host_clock()
 };
 
-// Delivers what it is given. The facade in outbox.h wires one with a writer
-// and a reader; use it alone to feed it by other means, e.g. from a CDC stream.
+// Delivers the events that it is given. The facade in outbox.h wires one with a writer
+// and a poller; use it alone to feed it yourself, e.g. from a CDC stream.
 //
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Dispatcher {
@@ -94,27 +94,27 @@ class OUTBOX_EXPORT Dispatcher {
   std::size_t cold_room() const;
   std::size_t in_flight() const;
 
-  // For a Poller: rows go to the cold queue. Ask for it before start(): the
-  // poller then keeps the lease, which the dispatcher does by itself otherwise.
+  // For a Poller: rows go to the cold queue. Call it before start(): the
+  // poller then keeps the lease, which the dispatcher otherwise does itself.
   std::shared_ptr<PollHandler> poll_handler();
 
   // For a Writer, among WriterOptions::hooks: with Ordering::none its events go straight from
   // memory into the hot queue when their transaction commits, and nobody else takes them from the
-  // table. With order only a reader may admit them, and for what finds no room it is needed as
-  // well: `wake` is called, on the committing thread, when it should read, e.g. Poller::wake().
+  // table. Ordered events, and those that find no room, must be read by a poller:
+  // `wake` is called, on the committing thread, when it should read, e.g. Poller::wake().
   // The hook may outlive the dispatcher; then, and before start(), it does nothing.
   //
   //   Dispatcher dispatcher(instance, listeners, {.ordering = Ordering::none});
   //   Writer writer(store, {.hooks = {dispatcher.writer_hook()}});
   std::shared_ptr<WriterHook> writer_hook(std::function<void()> wake = {});
 
+  // Graceful shutdown: stops accepting, delivers queued events within timeouts.drain, flushes
+  // the status updates and returns. Events not started are pending in the store as
+  // before. Idempotent; fine without start().
+  //
   // Throws MisuseError, and changes nothing, in a listener or another callback of its
   // own, which it would wait for. With a Poller, close the dispatcher first: the poller
-  // gives back what both own.
-  //
-  // Stops accepting, delivers queued events within timeouts.drain, flushes
-  // the updates and returns. Events not started are pending in the store as
-  // before. Idempotent; fine without start().
+  // releases what both own.
   void close();
 
  private:

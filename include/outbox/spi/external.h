@@ -1,4 +1,4 @@
-// What a store implements to take part in transactions of other client libraries, by executors
+// Implemented by stores that take part in transactions of other client libraries, by executors
 // (adapter/executor.h).
 #pragma once
 
@@ -17,8 +17,8 @@
 
 namespace outbox {
 
-// An INSERT of events as statements to be run one after the other, each when the one before has
-// been answered. Used by one thread at a time.
+// An INSERT of events as a sequence of statements, each run when the one before has returned. Used
+// by one thread at a time.
 class OUTBOX_EXPORT InsertPlan {
  public:
   virtual ~InsertPlan() = default;
@@ -26,7 +26,7 @@ class OUTBOX_EXPORT InsertPlan {
   // The next statement; empty when all is done.
   virtual std::string next() = 0;
 
-  // How it ended. Both throw if that ends the plan: what there was to clean up has been
+  // How the statement ended. Both throw if that ends the plan; cleaning up has been
   // done by then.
   virtual void answered(const ExecutorResult& result) = 0;
   virtual void failed(std::exception_ptr error) = 0;
@@ -44,8 +44,8 @@ class OUTBOX_EXPORT ExecutorDialect {
   virtual std::unique_ptr<InsertPlan> plan_insert(std::span<const Event> events,
                                                   const InsertOptions& options) const = 0;
 
-  // A statement with its values in the place of its placeholders. Throws MisuseError if they do
-  // not go together.
+  // A statement with its values in place of its placeholders. Throws MisuseError if their
+  // numbers differ.
   virtual std::string written(std::string_view sql, std::span<const Parameter> values) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// How headers become text in the table and come back.
+// How headers are stored as text in the table.
 #pragma once
 
 #include <memory>
@@ -18,12 +18,12 @@ class OUTBOX_EXPORT JsonCodec {
  public:
   virtual ~JsonCodec() = default;
 
-  // No headers become an empty text, which is stored as NULL.
+  // Returns empty text for no headers, which is stored as NULL.
   virtual std::string encode(const Headers& headers) const = 0;
 
-  // Blank text and `null` mean no headers. Throws PermanentError that says
-  // what is wrong and at which byte if the text is anything else than one
-  // object of strings.
+  // Blank text and `null` mean no headers. If the text is anything other than one
+  // object of strings, throws a PermanentError that says what is wrong and at which
+  // byte.
   virtual Headers decode(std::string_view text) const = 0;
 };
 

@@ -1,4 +1,4 @@
-// Reads events from a store and hands them on.
+// Reads events from a store and passes them to a handler.
 #pragma once
 
 #include <chrono>
@@ -13,8 +13,8 @@
 
 namespace outbox {
 
-// Takes what a poller reads. One thread at a time calls these. One of your own keeps what is read
-// where you want it, e.g. in a queue of another program's; a Dispatcher has one as well.
+// Takes the events that a poller reads. Called by one thread at a time. Implement it to put them
+// where you want, e.g. into another program's queue; a Dispatcher has one, too.
 class OUTBOX_EXPORT PollHandler {
  public:
   virtual ~PollHandler() = default;
@@ -26,22 +26,22 @@ class OUTBOX_EXPORT PollHandler {
   virtual std::size_t room_bytes() { return std::numeric_limits<std::size_t>::max(); }
 
   // How many events it has taken whose update has not been acknowledged, or keeps for itself: a
-  // read may meet their rows.
+  // read may return their rows again.
   virtual std::size_t in_flight() = 0;
 
-  // Takes a row, or recognises one that it has already. False: no room after
+  // Takes a row, or recognises one that it already has. False: no room after
   // all; the round ends, and this row and the rest are given back.
   virtual bool handle(Row row) = 0;
 };
 
 struct PollerOptions {
-  // Up to this many rows a read. A full one is followed by the next at once.
+  // Up to this many rows per read. A full read is followed by the next at once.
   std::size_t batch = QueueOptions{}.batch;
 
-  // How long to wait after an empty one (with jitter), unless woken.
+  // How long to wait after an empty read (with jitter), unless woken.
   std::chrono::milliseconds interval = kDefaultPollInterval;
 
-  // Leave events alone that are younger than this. It keeps no order.
+  // Do not read events younger than this. It keeps no order.
   std::chrono::milliseconds skip_recent{0};
 
   // As the instance was joined.
@@ -59,8 +59,8 @@ struct PollerOptions {
   const Clock* clock = nullptr;  // null: host_clock()
 };
 
-// Polls on a thread of its own, for those who bring their own handler; the
-// facade in outbox.h reads by its idle workers instead.
+// Polls on a thread of its own, for a handler of your own; in the
+// facade in outbox.h the idle workers read instead.
 //
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Poller {
@@ -75,7 +75,7 @@ class OUTBOX_EXPORT Poller {
   // close().
   void start();
 
-  // Runs one round in this thread and says whether there may be more at once.
+  // Runs one round in this thread and returns whether there may be more to read now.
   // Errors of the store reach the caller. poll() and close() throw MisuseError, and
   // change nothing, in a call of the handler, which they would wait for.
   bool poll();
@@ -83,7 +83,7 @@ class OUTBOX_EXPORT Poller {
   // Something was committed: poll now.
   void wake();
 
-  // Stops polling and gives back what the instance owns. Idempotent; fine
+  // Stops polling and releases what the instance owns. Idempotent; fine
   // without start().
   void close();
 

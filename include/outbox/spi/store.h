@@ -5,8 +5,8 @@
 // through which an engine owns, reads and updates events. To write a store
 // for another database, implement Store, Connection and the parts of an Instance below, and run
 // the conformance suite (tests/conformance) on it; docs/architecture.md argues why
-// these promises are enough. That is all it takes to deliver events; what operators
-// ask of a table is a class of its own, and can wait: see admin/admin.h.
+// these promises are enough. That is all it takes to deliver events; the operators'
+// calls are a class of their own, and can come later: see admin/admin.h.
 //
 // A row's life, and the column `hold`
 //
@@ -17,10 +17,10 @@
 //           < 0   minus the microseconds since 1970 at which it is due
 //           NULL  finished
 //
-// Rows that other programs insert by plain SQL get hold 0 and are served like
+// Rows that other programs insert by plain SQL get hold 0 and are delivered like
 // any other. `seq` is assigned by the database and grows with every insert; if
 // a transaction committed before another one took its seq, the first one's seq
-// is lower, and every read that shows the second shows the first.
+// is lower, and every read that sees the second sees the first.
 #pragma once
 
 #include <chrono>
@@ -69,8 +69,8 @@ struct RowRef {
   Seq seq = 0;
   int shard = 0;
 
-  // For an engine that reads all shards as one, which is shard 0 to it: the row's own. Stores
-  // leave it alone.
+  // The row's own shard, for an engine that reads all shards as one, its shard 0. Stores
+  // do not use it.
   int stored_in = 0;
 
   std::int64_t hold = 0;
@@ -81,20 +81,20 @@ struct Row {
   RowRef ref{};
   Event event;
   Status status = Status::pending;
-  int attempts = 0;  // that failed
-  int crashes = 0;   // deaths of the process that this event is isolated of
+  int attempts = 0;  // failed ones
+  int crashes = 0;   // deaths of a process while this event was a poison candidate
 
-  // Which handlers of a fan-out have the event: their names, joined by commas.
+  // Which handlers of a fan-out have succeeded: their names, joined by commas.
   std::string progress{};
 
-  // Until the event is available, by the database's clock; not positive: now.
+  // How long until the event is available, by the database's clock; not positive: now.
   // At most a year, so that it can be added to the time of any clock.
   std::chrono::microseconds available_in{0};
 
-  // Claimed from an owner whose lock had expired: it may have died of this event.
+  // Claimed from an owner whose lock had expired: this event may have killed it.
   bool reclaimed = false;
 
-  // Not empty: the row cannot be decoded, and why. `event` then holds what
+  // Not empty: the row cannot be decoded, and why. `event` then holds the parts that
   // could be read; its id and the address are right.
   std::string defect{};
 
@@ -112,8 +112,8 @@ struct ReadLimit {
 
   std::size_t rows = 0;
 
-  // Of payloads. The row that reaches it is the last: at least one is returned, however
-  // large it is. What lies beyond is not fetched from the database.
+  // Bytes of payloads. The row that reaches the limit is the last: at least one is returned,
+  // however large it is. Rows beyond it are not fetched from the database.
   std::size_t bytes = std::numeric_limits<std::size_t>::max();
 
   // Whether the engine has this event already. If so, its bytes do not count, and the
@@ -136,7 +136,7 @@ struct DueRows {
   std::optional<std::chrono::microseconds> next_in{};
 };
 
-// A lane with rows held: what stands first in it.
+// A lane with held rows, and its first row.
 struct HeldLane {
   LaneKey key = kNoLane;
   int shard = 0;
@@ -152,7 +152,7 @@ struct LaneRef {
   friend bool operator==(const LaneRef&, const LaneRef&) = default;
 };
 
-// What became of an event. All values are absolute, so that repeating an update
+// A change of an event's status. All values are absolute, so that repeating an update
 // whose outcome is unknown does no harm.
 struct StatusUpdate {
   enum class Kind : std::uint8_t {
@@ -169,14 +169,14 @@ struct StatusUpdate {
   std::string event_id{};
   Kind kind = Kind::done;
 
-  // retry, defer: the lane that waits with it, or kNoLane to wait alone.
+  // retry, defer: the lane that waits with the event, or kNoLane if it waits alone.
   // dead: the lane that it blocks, or kNoLane. hold: see there.
   LaneKey lane = kNoLane;
 
   int attempts = 0;
   int crashes = 0;
   std::chrono::microseconds delay{0};
-  std::string error{};     // already cut to 4,000 characters of valid UTF-8
+  std::string error{};     // already truncated to 4,000 characters of valid UTF-8
   std::string progress{};  // retry, defer, dead
 };
 
@@ -185,22 +185,22 @@ struct UpdateResult {
   bool fenced = false;
 
   // Indexes of updates that changed nothing because the row is no longer NEW or
-  // RETRY (`unblock`: DEAD), or belongs to somebody else. An update that finds its own work done
-  // already (a repeat) is not stale.
+  // RETRY (`unblock`: DEAD), or belongs to somebody else. A repeat, whose change was made
+  // before, is not stale.
   std::vector<std::size_t> stale{};
 };
 
 // What an instance owns, as of one renewal.
 struct Lease {
-  // Grows with every take-over; 0 while the instance owns nothing and stands
-  // by. Another epoch than last time: whatever was owned before is lost.
+  // Grows with every take-over; 0 while the instance is a standby and owns nothing. If
+  // the epoch has changed, everything owned before is lost.
   std::int64_t epoch = 0;
 
-  std::vector<int> shards{};    // to be read
-  std::vector<int> draining{};  // to be drained, then given back by release()
+  std::vector<int> shards{};    // to read from
+  std::vector<int> draining{};  // to drain, then to give back with release()
 
   // Shards gained since the last renewal from an owner that died, and how many
-  // events it may have been working on.
+  // events it may have had in flight.
   struct Inherited {
     int shard = 0;
     std::size_t candidates = 0;
@@ -212,22 +212,21 @@ struct InstanceOptions {
   // Shown to operators. Empty: host name and process id.
   std::string name{};
 
-  // How many events this instance may hold at once, for the one that takes
+  // How many events this instance may have in flight, for the one that takes
   // over after its death.
   std::size_t capacity = 1000;
 
-  // Without a renewal for this long, others may take over. Stores that tell
-  // death otherwise ignore it.
+  // Without a renewal for this long, others may take over. Stores that detect
+  // death in another way ignore it.
   std::chrono::milliseconds lease = LeaseOptions{}.duration;
 
-  // Own all shards or none: of the instances that ask for it the oldest gets
-  // everything, and all others are standbys until it has left or died. It may own some
-  // of them for a while, until instances that do not ask for it have drained theirs.
+  // Own all shards or none: of the exclusive instances the oldest gets
+  // everything, and all others are standbys until it has left or died. It may own only some
+  // shards for a while, until instances that are not exclusive have drained theirs.
   bool exclusive = false;
 
-  // ready() returns rows in one order of seq over all the shards that it is given: a row only
-  // with all those before it that are ready and that this read sees, but for those returned before.
-  // See Capabilities.
+  // ready() returns rows in one order of seq over all the shards that it is given: with each row
+  // all ready rows before it that this read sees, except those returned before. See Capabilities.
   bool total_order = false;
 
   // Own rows by claiming each (locked_by, locked_at) instead of whole shards.
@@ -244,13 +243,13 @@ class OUTBOX_EXPORT Instance {
    public:
     virtual ~Ownership() = default;
 
-    // Joins, renews the lease, takes over from the dead, and balances. To be
-    // called well within the lease. With row claims it only registers.
+    // Joins, renews the lease, takes over from dead instances, and balances. Call it
+    // well within the lease. With row claims it only registers.
     virtual Lease renew() = 0;
 
-    // The epoch of its registration, also while renew() has made a new one and not told of it yet,
-    // or failed afterwards; 0 if there is none. Rows are read for the registration that there is
-    // when the read ends, so those that were asked for in another epoch must not be delivered.
+    // The epoch of its registration, even if renew() has made a new one and not returned yet, or
+    // failed afterwards; 0 if there is none. Rows belong to the registration that exists when
+    // the read ends, so do not deliver them if the read began in another epoch.
     // Thread-safe.
     virtual std::int64_t epoch() const = 0;
 
@@ -258,13 +257,13 @@ class OUTBOX_EXPORT Instance {
     // cannot expire while the process lives.
     virtual std::optional<std::chrono::milliseconds> lease_duration() const = 0;
 
-    // Gives back a shard that was leaving and has been drained.
+    // Gives back a draining shard that has been drained.
     virtual void release(int shard) = 0;
 
-    // Gives everything back, so that nobody need isolate the events. Idempotent.
+    // Gives everything back, so that no event becomes a poison candidate. Idempotent.
     virtual void leave() = 0;
 
-    // Under which name this instance claims rows.
+    // The name under which this instance claims rows.
     virtual const std::string& owner() const = 0;
   };
 
@@ -274,10 +273,10 @@ class OUTBOX_EXPORT Instance {
     virtual ~Reader() = default;
 
     // Rows that are ready, from the lowest seq on. Rows returned before may be
-    // missing until rewind() is called for them; the store may as well return
+    // missing until rewind() is called for them; the store may also return
     // them again: the engine knows which ones it has. `in_flight` says how many
-    // it has, so that a store which starts at the lowest row each time can read
-    // past them. Sets `more` if there may be rows beyond.
+    // it has, so that a store that starts at the lowest row each time can read
+    // past them. Sets `more` if there may be further rows.
     virtual Rows ready(std::span<const int> shards, std::size_t in_flight,
                        const ReadLimit& limit) = 0;
 
@@ -286,9 +285,9 @@ class OUTBOX_EXPORT Instance {
 
     virtual DueRows due(std::span<const int> shards, const ReadLimit& limit) = 0;
 
-    // The rows held in these lanes, of one shard each, in one order of seq, from the lowest on;
-    // those that are due only later and DEAD ones that block the lane included. Several only where
-    // the store knows total_order.
+    // The rows held in these lanes, of one shard each, in one order of seq, from the lowest on,
+    // including those due only later and DEAD ones that block the lane. Several lanes only if
+    // the store supports total_order.
     virtual Rows held(std::span<const LaneRef> lanes, const ReadLimit& limit) = 0;
 
     // The lanes that have rows held, by ascending key, starting after
@@ -297,10 +296,10 @@ class OUTBOX_EXPORT Instance {
 
     // The lanes of these shards in which an operator has replayed or discarded a DEAD
     // event that was kept in them: by Admin::replay() or Admin::discard(), committed before
-    // this call. At most `limit`; a lane may be returned more than once. What this call
-    // returns is forgotten by the next one. It costs next to nothing, however many lanes
-    // are blocked. A store that keeps no such notes returns none: the engine then looks
-    // at blocked lanes in turns.
+    // this call. At most `limit`; a lane may be returned more than once. The next call
+    // forgets the lanes that this one returned. It costs next to nothing, however many lanes
+    // are blocked. A store that keeps no such notes returns none: the engine then checks
+    // blocked lanes in turn.
     virtual std::vector<LaneRef> unblocked(std::span<const int> /*shards*/, std::size_t /*limit*/) {
       return {};
     }
@@ -402,14 +401,14 @@ class OUTBOX_EXPORT WholeInstance : public Instance,
 };
 
 struct InsertOptions {
-  // Not empty: the rows are inserted as claimed by this owner; those that are
-  // not yet available are not, because nobody would deliver them in its name.
+  // Not empty: the rows are inserted as claimed by this owner, except those not yet
+  // available, which it would not deliver.
   std::string owner{};
 };
 
-// A connection to the store's database, used by one thread at a time. Comes
+// A connection to the store's database, used by one thread at a time. It comes
 // from the store's pool and goes back to it when destroyed, rolled back if
-// need be; or wraps one of the user's own.
+// necessary; or it wraps one of the user's own.
 class OUTBOX_EXPORT Connection {
  public:
   virtual ~Connection() = default;
@@ -417,7 +416,7 @@ class OUTBOX_EXPORT Connection {
   virtual void begin() = 0;
 
   // Throws OutcomeUnknownError if the answer was lost, any other Error if the
-  // transaction certainly did not happen; it is over either way.
+  // transaction certainly did not commit; it is over either way.
   virtual void commit() = 0;
 
   virtual void rollback() = 0;
@@ -427,15 +426,15 @@ class OUTBOX_EXPORT Connection {
   virtual void release(const std::string& name) = 0;
   virtual void rollback_to(const std::string& name) = 0;
 
-  // Runs one statement with `?` (or the database's own) placeholders; the
-  // number of rows it changed, or the rows it returned.
+  // Runs one statement with `?` (or the database's own) placeholders. Returns the
+  // number of rows it changed, or the rows of its result.
   virtual std::int64_t execute(std::string_view sql, std::span<const Parameter> values) = 0;
   virtual std::vector<ResultRow> query(std::string_view sql, std::span<const Parameter> values) = 0;
 
   // Inserts the events in the open transaction with as few statements as the
-  // database allows; their addresses, in order. An event that is not yet
-  // available by the store's clock gets a negative hold. A store that was opened
-  // so may put the insert off to the commit: seq and shard are 0 until then.
+  // database allows. Returns their addresses, in order. An event that is not yet
+  // available by the store's clock gets a negative hold. A store may be opened to
+  // defer the insert to the commit: seq and shard are 0 until then.
   virtual std::vector<RowRef> insert(std::span<const Event> events,
                                      const InsertOptions& options) = 0;
 
@@ -445,40 +444,39 @@ class OUTBOX_EXPORT Connection {
 };
 
 // How many rows are in which state. Metrics show `pending`, `dead` and `oldest_pending`; operators
-// see all of it.
+// see them all.
 struct Counts {
   std::int64_t pending = 0;  // NEW and RETRY
   std::int64_t dead = 0;
 
-  // Rows that contradict themselves: an unknown status, or a hold that does not go with it.
+  // Rows that contradict themselves: an unknown status, or a hold that contradicts it.
   // They are not delivered. Counted where the store can do so cheaply.
   std::int64_t broken = 0;
 
   // Of the pending ones; a row may be in several of these.
   std::int64_t retry = 0;    // failed before
-  std::int64_t delayed = 0;  // wait alone for a time that has not come
+  std::int64_t delayed = 0;  // wait alone until they are due
   std::int64_t held = 0;     // wait in their lane
 
-  // When the oldest of those occurred that could be delivered now (neither
-  // delayed nor held); nullopt if there is none.
+  // When the oldest event that could be delivered now (neither delayed nor held)
+  // occurred; nullopt if there is none.
   std::optional<Time> oldest_pending{};
 };
 
-// Whose SQL a store speaks: that execute() and query() take.
+// The SQL dialect of a store, for execute() and query().
 enum class Dialect : std::uint8_t { none, sqlite, postgres, mysql };
 
-// What a store can do; the conformance suite tests what is set, and the engine
-// refuses options that need what is not.
+// What a store can do; the conformance suite tests the capabilities that are set, and the
+// engine refuses options that need others.
 struct Capabilities {
   int shards = 1;
-  bool expiring_leases = false;  // lease is judged by time
+  bool expiring_leases = false;  // a lease expires by time
   bool row_claims = false;
   Dialect dialect = Dialect::none;  // none: execute() and query() throw
   bool many_processes = false;
   bool one_writer = false;  // a transaction waits until the one before it has ended
 
-  // InstanceOptions::total_order, and several lanes at once. With a single shard there is nothing
-  // to it.
+  // InstanceOptions::total_order, and several lanes at once. Trivial with a single shard.
   bool total_order = false;
 };
 
@@ -502,45 +500,45 @@ class OUTBOX_EXPORT Store {
   virtual Capabilities capabilities() const = 0;
   virtual const Clock& clock() const = 0;
 
-  // The quoted name of the table `<table>_<name>` that stands beside the events', for SQL.
-  // Throws MisuseError if the store speaks none.
+  // The quoted name of the side table `<table>_<name>`, for SQL. Throws MisuseError if the
+  // store has no SQL.
   virtual std::string side_table(std::string_view name) const = 0;
 
   // A connection from the pool. Waits while all are in use, up to a deadline;
-  // then throws RetryableError that says which limit was hit.
+  // then throws a RetryableError that says which limit was hit.
   virtual std::unique_ptr<Connection> connect() = 0;
 
-  // The user's own connection as one of ours, to write events in its transactions; see
-  // outbox::wrap() in postgres.h and its likes. Throws MisuseError if it is not open, or not one of
-  // this store's database.
+  // Wraps the user's own connection, to write events in its transactions; see
+  // outbox::wrap() in postgres.h and the like. Throws MisuseError if it is not open, or leads to
+  // another database than this store's.
   virtual std::unique_ptr<Connection> wrap(ExternalHandle handle);
 
-  // Makes statements for client libraries that are used by an executor; null if the store takes
-  // none. See external.h.
+  // Makes statements for client libraries that are used through an executor; null if the store
+  // supports none. See external.h.
   virtual std::shared_ptr<const ExecutorDialect> executor_dialect() const { return nullptr; }
 
   virtual std::unique_ptr<Instance> join(InstanceOptions options) = 0;
 
   // Calls `on_commit` (from another thread, with no lock held) soon after
-  // anybody may have committed events, this process included. Null if the
+  // any process, including this one, may have committed events. Null if the
   // database cannot tell: the engine then relies on polling.
   virtual std::unique_ptr<Watch> watch(std::function<void()> on_commit) = 0;
 
-  // --- What the outbox asks of the whole table ---
+  // --- Queries about the whole table ---
 
-  // Whether any event is NEW or RETRY, at whatever time it is due. Outbox::wait_idle() asks again
-  // and again: it must be cheap.
+  // Whether any event is NEW or RETRY, whenever it is due. Outbox::wait_idle() calls it
+  // repeatedly: it must be cheap.
   virtual bool has_pending() = 0;
 
-  // For the gauges of Metrics, and for operators. Costs a scan of what is unfinished and of what
-  // is dead.
+  // For the gauges of Metrics, and for operators. Costs a scan of the unfinished and the dead
+  // events.
   virtual Counts counts() = 0;
 
-  // --- What operators ask ---
+  // --- Operators' calls ---
 
-  // Belongs to the store, lives as long as it does, and is thread-safe, too. Delivering takes none
-  // of it: a store that does not answer operators yet hands out a plain Admin, which refuses every
-  // call. One that wraps another store may hand out that one's.
+  // Belongs to the store, lives as long as it does, and is thread-safe, too. Delivering needs none
+  // of it: a store that does not support operators yet returns a plain Admin, which refuses every
+  // call. A store that wraps another one may return that one's.
   virtual Admin& admin() = 0;
 };
 

@@ -1,4 +1,4 @@
-// What the engine counts, for a monitoring system of the user's choice.
+// The engine's metrics, for a monitoring system of your choice.
 #pragma once
 
 #include <chrono>
@@ -11,15 +11,15 @@ namespace outbox {
 
 enum class Counter {
   hot_enqueued,         // straight from a commit into the hot queue
-  hot_dropped,          // hot queue full or closing: left to the reader
-  hot_skipped_delayed,  // not yet available: left to the reader
-  cold_enqueued,        // found by the reader
+  hot_dropped,          // hot queue full or closing: left to the poller
+  hot_skipped_delayed,  // not yet available: left to the poller
+  cold_enqueued,        // found by the poller
   success,              // became DONE
   failure,              // attempts that failed and will be repeated
   deferred,             // retry_after, or a listener that is unavailable
   dead,                 // became DEAD
   stale_updates,        // updates that came too late and changed nothing
-  hung_calls,           // listener calls that passed their limit
+  hung_calls,           // listener calls that exceeded timeouts.hung
   unroutable,           // events deferred for lack of a listener (OnUnroutable::wait)
 };
 
@@ -29,7 +29,7 @@ enum class Gauge {
   in_flight,    // events taken from the store and not yet acknowledged
   pending,      // rows that are neither DONE nor DEAD
   dead_events,  // rows that are DEAD
-  oldest_lag,   // seconds since the oldest event occurred that could be delivered now
+  oldest_lag,   // age in seconds of the oldest event that could be delivered now
 };
 
 enum class Timing {

@@ -27,24 +27,24 @@ struct Options {
   std::string service_name = "unknown_service";
   std::map<std::string, std::string> resource{};
 
-  // Spans that wait to be sent; those that find no room are dropped and counted.
+  // How many spans can be queued; when the queue is full, spans are dropped and counted.
   std::size_t capacity = 4'096;
 
-  // A request takes up to this many, and is sent when there are as many, or so
-  // long after the first of them.
+  // A request takes up to this many spans, and is sent when this many are queued, or
+  // this long after the first.
   std::size_t batch = 512;
   std::chrono::milliseconds interval{1'000};
 
   std::chrono::milliseconds timeout{10'000};  // of one request
 
-  // A collector that is unreachable or overloaded (429, 502, 503, 504) is asked again,
-  // after a pause that doubles from the first to the second value or is what
-  // its Retry-After says. A batch is given up after the third.
+  // If the collector is unreachable or overloaded (429, 502, 503, 504), the request is
+  // retried after a pause that doubles from the first to the second value, or after its
+  // Retry-After. A batch is dropped after the third.
   std::chrono::milliseconds pause{1'000};
   std::chrono::milliseconds max_pause{30'000};
   std::chrono::milliseconds give_up_after{120'000};
 
-  // How long the destructor goes on trying.
+  // How long the destructor keeps trying.
   std::chrono::milliseconds close_timeout{5'000};
 
   Logger log{};  // empty: standard_error_log()
@@ -54,17 +54,17 @@ struct Options {
 struct Counts {
   std::uint64_t sent = 0;     // the collector took them
   std::uint64_t dropped = 0;  // no room, or closed already
-  std::uint64_t failed = 0;   // the collector refused them, or stayed away
+  std::uint64_t failed = 0;   // the collector refused them, or stayed unreachable
 };
 
-// A sink with a thread of its own, which nobody who writes or delivers waits for.
+// A sink with a thread of its own: writing and delivering never wait for it.
 //
 //   auto exporter = std::make_shared<outbox::otlp::Exporter>(
 //       outbox::otlp::Options{.service_name = "shop"});
 //   auto tracing = std::make_shared<outbox::Tracing>(exporter);
 //
-// Certificates are verified as libcurl does by default; redirects are not
-// followed; the proxy variables of the environment are.
+// Certificates are verified as libcurl does by default, redirects are not
+// followed, and the environment's proxy variables are honoured.
 //
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Exporter final : public SpanSink {
@@ -78,11 +78,11 @@ class OUTBOX_EXPORT Exporter final : public SpanSink {
   void record(Span span) noexcept override;
 
   // Sends all spans recorded before this call without waiting for a full batch.
-  // False if that was not over in time.
+  // False if the time ran out first.
   bool flush(std::chrono::milliseconds timeout);
 
-  // Takes no more spans, sends what is left, and gives up what is not sent when
-  // the time is over. False if anything was. Idempotent.
+  // Takes no more spans, sends the remaining ones, and drops those not sent within
+  // the timeout. False if any were dropped. Idempotent.
   bool close(std::chrono::milliseconds timeout);
 
   Counts counts() const;

@@ -11,14 +11,14 @@
 namespace outbox::prometheus {
 
 struct StackOptions {
-  // Every name begins so: letters, digits and `_`, no digit first.
+  // Prefix of every name: letters, digits and `_`, no digit first.
   std::string prefix = "outbox_";
 
   // On every value, e.g. {{"database", "shop"}}.
   std::map<std::string, std::string> labels{};
 };
 
-// The metrics of one stack or of several.
+// The metrics of one outbox or of several.
 //
 //   outbox::prometheus::Registry registry;
 //   outbox::Outbox box{db, on, {.metrics = registry.stack()}};
@@ -33,9 +33,9 @@ class OUTBOX_EXPORT Registry {
   Registry(const Registry&) = delete;
   Registry& operator=(const Registry&) = delete;
 
-  // What to give to a stack. Several of them need different prefixes or labels;
-  // throws MisuseError if these are in use, or cannot be used. When a stack is
-  // gone its values stay, and the next one with the same names counts on.
+  // The Metrics of one outbox. Several of them need different prefixes or labels;
+  // throws MisuseError if these are in use, or invalid. When an outbox is
+  // gone its values stay, and the next one with the same names continues them.
   //
   // It may outlive the registry.
   std::shared_ptr<Metrics> stack(StackOptions options = {});

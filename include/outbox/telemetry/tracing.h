@@ -34,7 +34,7 @@ using SpanId = std::array<std::uint8_t, 8>;
 OUTBOX_EXPORT std::string to_string(const TraceId& id);
 OUTBOX_EXPORT std::string to_string(const SpanId& id);
 
-// A place in a trace. All zero, as default-made: in no trace.
+// A place in a trace. All zero, the default: in no trace.
 struct OUTBOX_EXPORT TraceContext {
   TraceId trace_id{};
   SpanId span_id{};
@@ -50,25 +50,25 @@ struct OUTBOX_EXPORT TraceContext {
   friend bool operator==(const TraceContext&, const TraceContext&) = default;
 };
 
-// Reads the two headers, strictly. Nothing if `traceparent` is not valid; of a
-// later version, what level 1 knows is read. A `tracestate` that is not valid
-// is dropped and does no harm to the rest.
+// Parses the two headers, strictly. Returns nullopt if `traceparent` is not valid; in a
+// later version, the fields of level 1 are read. An invalid `tracestate` is dropped
+// without affecting the rest.
 OUTBOX_EXPORT std::optional<TraceContext> parse_trace(std::string_view traceparent,
                                                       std::string_view tracestate = {});
 
-// What the calling thread works for; nothing if it is in no trace.
+// The trace that the calling thread works for; nullopt if there is none.
 OUTBOX_EXPORT std::optional<TraceContext> current_trace();
 
 // Makes a context the current one of this thread until the end of the scope,
-// where the one before returns. Use it where your program takes part in a trace
-// of its own, so that the events it writes continue that:
+// which restores the previous one. Use it where your program takes part in a trace
+// of its own, so that the events it writes continue that trace:
 //
 //   outbox::TraceScope scope{outbox::parse_trace(request.header("traceparent"))};
 //
 // Scopes of a thread end in reverse order. One object belongs to one thread.
 class OUTBOX_EXPORT TraceScope {
  public:
-  // Nothing, or a context that is not valid: no trace is current.
+  // With nullopt, or an invalid context, no trace is current.
   explicit TraceScope(std::optional<TraceContext> context);
   ~TraceScope();
   TraceScope(const TraceScope&) = delete;
@@ -78,12 +78,12 @@ class OUTBOX_EXPORT TraceScope {
   std::optional<TraceContext> outer_;
 };
 
-// The trace of an event: while this thread delivers it, the place of that
-// delivery; otherwise what its headers say.
+// The trace of an event: while this thread delivers it, the span of that
+// delivery; otherwise the trace in its headers.
 OUTBOX_EXPORT std::optional<TraceContext> trace_of(const Event& event);
 
-// A piece of work that is over, named and described as the messaging
-// conventions of OpenTelemetry ask.
+// A finished piece of work, named and described by OpenTelemetry's messaging
+// conventions.
 struct Span {
   enum class Kind : std::uint8_t { producer, consumer };
 
@@ -114,8 +114,8 @@ class OUTBOX_EXPORT SpanSink {
 };
 
 struct TracingOptions {
-  // How many of the traces that begin here are recorded, 0 to 1. A trace that
-  // began elsewhere brings that decision with it.
+  // The share of traces beginning here that are recorded, 0 to 1. A trace that
+  // began elsewhere brings its sampling decision along.
   double sample_ratio = 1.0;
 
   const Clock* clock = nullptr;  // null: host_clock()
@@ -123,20 +123,20 @@ struct TracingOptions {
 
 // Give it to an outbox twice, as a hook and as an interceptor.
 //
-// As a hook: every event written becomes a span `create`, child of the current
+// As a hook: every event written becomes a span `create`, a child of the current
 // context or the first of a new trace, and that span goes into the event's
-// headers. Headers that the user set are left alone, and so is that event.
+// headers. An event whose headers the user has set is left alone.
 //
-// As an interceptor: every delivery becomes a span `process`, child of what the
-// headers say, and is the current context while the listener runs, so that the
-// events which the listener writes continue the trace. Register it as the first:
-// it then wraps all others, and their errors are in its span. A batch listener
-// that gets several events at once has no current context, because it works for
-// several traces; it asks trace_of(event).
+// As an interceptor: every delivery becomes a span `process`, a child of the span in
+// the headers, and is the current context while the listener runs, so that events
+// written by the listener continue the trace. Register it first: it then wraps all
+// others, and their errors are in its span. A batch listener that gets several events
+// at once has no current context, because it works for several traces; it calls
+// trace_of(event).
 //
 // Without a sink nothing is recorded, and contexts are passed on as they are.
 //
-// Thread-safe; may be shared by several stacks.
+// Thread-safe; may be shared by several outboxes.
 class OUTBOX_EXPORT Tracing final : public WriterHook, public Interceptor {
  public:
   // Throws MisuseError if the ratio is invalid.

@@ -1,5 +1,5 @@
-// How a struct is described once, so that it can be published and listened to as an event
-// (domain_event.h): without macros, and the struct knows nothing of it.
+// Describes a struct, once, so that it can be published and listened to as an event
+// (domain_event.h): without macros, and without changing the struct.
 //
 //   struct Item { std::string sku; int count = 0; };
 //   struct OrderPlaced {
@@ -26,12 +26,12 @@
 //         });
 //   }
 //
-// describe() stands in the namespace of the struct, and before its first use.
+// Define describe() in the namespace of the struct, and before its first use.
 //
 // A field is a bool, a number, a std::string, an enum, a Time, a JsonValue, another
 // described struct, or a std::optional, std::vector or std::map<std::string, ...> of these.
-// Reading ignores fields that are not described. One that is missing is an error unless it
-// is optional or has a fallback. An optional that is empty is not written, or as null if it
+// Reading ignores fields that are not described. A missing field is an error unless it
+// is optional or has a fallback. An empty optional is not written, or written as null if it
 // has a fallback.
 #pragma once
 
@@ -50,7 +50,7 @@
 
 namespace outbox {
 
-// What describe() is found by.
+// The tag by which describe() is found.
 template <class T>
 struct Type {};
 
@@ -154,8 +154,8 @@ class PartList {
   std::tuple<Parts...> parts_;
 };
 
-// A value that JSON could not have made of the field would come as a surprise: text for a
-// number, a pointer for a bool.
+// Refuses fallbacks that JSON could not hold for the field: text for a number, a pointer for a
+// bool.
 template <class Member, class Fallback>
 concept FitsField = std::same_as<Fallback, NoFallback> ||
     (std::is_arithmetic_v<Member> ? (std::is_arithmetic_v<Fallback>&& std::same_as<Member, bool> ==
@@ -226,11 +226,11 @@ class EventDescription {
   constexpr EventDescription(std::string_view name, int version, Parts parts)
       : name_(name), version_(version), parts_(std::move(parts)) {}
 
-  // Of what is published now, 1 if it is not said; goes into the header `event-version`.
-  // Events without that header are taken for version 1.
+  // The version of events published now, 1 by default; goes into the header `event-version`.
+  // Events without that header count as version 1.
   constexpr EventDescription version(int number) const { return {name_, number, parts_}; }
 
-  // The aggregate that it happened to. `id`: a member, or a function of the event, that is
+  // The aggregate that it happened to. `id`: a member, or a function of the event, that yields
   // text or an integer.
   template <class Id>
   constexpr auto aggregate(Label type, Id id) const {
@@ -238,17 +238,17 @@ class EventDescription {
     return with(typed::AggregatePart<Id>{type.str(), std::move(id)});
   }
 
-  // It happened to none: no aggregate type, and no order among such events.
+  // It happened to no aggregate: no aggregate type, and no order among such events.
   constexpr auto global() const { return with(typed::GlobalPart{}); }
 
-  // What others call the aggregate, for the header `public-id`; as aggregate()'s id.
+  // What others call the aggregate, for the header `public-id`; given like aggregate()'s id.
   template <class Get>
   constexpr auto public_id(Get get) const {
     typed::check_getter<T, Get>();
     return with(typed::GetPart<Get, typed::Part::public_id>{std::move(get)});
   }
 
-  // Of the aggregate after the event, a signed integer that grows, for the header
+  // The version of the aggregate after the event, a signed integer that grows, for the header
   // `aggregate-version`: see VersionGuard in inbox.h.
   template <class Get>
   constexpr auto aggregate_version(Get get) const {
@@ -268,9 +268,9 @@ class EventDescription {
     return with(typed::FieldPart<Member Class::*, Fallback>{name.str(), member, fallback});
   }
 
-  // Functions of one's own instead of fields. `encode` makes a Payload of the event: by
-  // json() or bytes(). `decode` makes the event of a std::string_view; one that also takes the
-  // version, an int, is given payloads of every version and needs no upcasts.
+  // Functions of your own instead of fields. `encode` makes a Payload from the event, with
+  // json() or bytes(). `decode` makes the event from a std::string_view; one that also takes the
+  // version, an int, gets payloads of every version and needs no upcasts.
   template <class Encode, class Decode>
   constexpr auto payload(Encode encode, Decode decode) const {
     static_assert(std::is_invocable_r_v<Payload, const Encode&, const T&>,
@@ -283,8 +283,7 @@ class EventDescription {
     return with(typed::PayloadPart<Encode, Decode>{std::move(encode), std::move(decode)});
   }
 
-  // Brings a JSON payload of version `from` to the next one. Several are called one after
-  // the other.
+  // Converts a JSON payload of version `from` to the next version. Upcasts are chained.
   template <class Change>
   constexpr auto upcast(int from, Change change) const {
     static_assert(std::is_invocable_r_v<JsonValue, const Change&, JsonValue>,

@@ -1,4 +1,4 @@
-// Structs as events: described once (describe.h), published and listened to as they are.
+// Domain events: structs that are described once (describe.h), then published and listened to.
 //
 //   publisher.publish(tx, OrderPlaced{.order = "42", .cents = 1999});             // publisher.h
 //   on.on<OrderPlaced>([](const OrderPlaced& order) { bill(order.order, order.cents); });
@@ -31,7 +31,7 @@
 namespace outbox {
 
 struct PublishOptions {
-  // Go before those that the library sets.
+  // Take precedence over those that the library sets.
   Headers headers{};
 
   // As in Draft.
@@ -41,20 +41,20 @@ struct PublishOptions {
   draft_field::OccurredAt occurred_at{};
 };
 
-// The event as it is written, with the headers of the current request (request.h) and
-// trace. For connections of one's own: writer.write(own, to_draft(OrderPlaced{...})). Throws
+// The draft of an event, with the headers of the current request (request.h) and
+// trace. For connections of your own: writer.write(own, to_draft(OrderPlaced{...})). Throws a
 // MisuseError that names the field if JSON cannot hold its value.
 template <class T>
 Draft to_draft(const T& event, PublishOptions options = {});
 
-// The struct that was published. Throws PermanentError that says type, version, field, what
-// was found and what was wanted if the event does not hold one; so does a listener of T, and
-// its event is DEAD at once. Of a later version than described: as well.
+// The struct that was published. If the event does not hold one, or one of a newer version than
+// described, throws a PermanentError that names type, version, field, what was found and what was
+// wanted; so does a listener of T, and its event is DEAD at once.
 template <class T>
 T from_event(const Event& event);
 
-// Listener and handler of T; `function` as Listeners::on() takes it. While it runs, the
-// request of the event is the current one, so that the events which it publishes carry the
+// Listener and handler of T; `function` is as for Listeners::on(). While it runs, the
+// request of the event is the current one, so that events it publishes carry the
 // same request id, operator and tenant.
 template <class T, class F>
 requires(!std::same_as<T, F>) std::shared_ptr<Listener> listener(F function);
@@ -62,15 +62,15 @@ requires(!std::same_as<T, F>) std::shared_ptr<Listener> listener(F function);
 template <class T, class F>
 requires(!std::same_as<T, F>) Handler handler(std::string name, F function);
 
-// What the header `aggregate-version` says; for VersionGuard::advance(). Throws
-// PermanentError if it is no integer.
+// The value of the header `aggregate-version`, for VersionGuard::advance(). Throws
+// PermanentError if it is not an integer.
 OUTBOX_EXPORT std::optional<std::int64_t> aggregate_version(const Event& event);
 
 // --- implementation of the templates ---
 
 namespace typed {
 
-// What a description says, without its types.
+// The names and versions of a description, without its types.
 struct EventNames {
   std::string_view type;
   std::string_view aggregate_type;
@@ -92,15 +92,15 @@ OUTBOX_EXPORT Draft make_draft(const EventNames& names, DraftParts parts, Publis
 // "OrderPlaced version 2"
 OUTBOX_EXPORT std::string event_subject(const EventNames& names, int version);
 
-// The version of a payload. Throws PermanentError if the event is another than described,
-// or of a version that is not known.
+// The version of a payload. Throws PermanentError if the event is not the described one,
+// or of an unknown version.
 OUTBOX_EXPORT int payload_version(const EventNames& names, const Event& event);
 OUTBOX_EXPORT JsonValue json_payload(const EventNames& names, int version, const Event& event);
 OUTBOX_EXPORT [[noreturn]] void refuse_old_version(const EventNames& names, int version,
                                                    int missing);
 
-// Calls what the user wrote about payloads. What that throws tells of the payload, and will
-// do so again, unless it says otherwise.
+// Calls the user's functions for payloads. Their exceptions are about the payload, and so
+// permanent, unless they say otherwise.
 OUTBOX_EXPORT [[noreturn]] void rethrow_for_payload(const EventNames& names, int version);
 template <class Call>
 auto blaming_payload(const EventNames& names, int version, Call call) {
@@ -111,7 +111,7 @@ auto blaming_payload(const EventNames& names, int version, Call call) {
   }
 }
 
-// Sentences for descriptions that lack something, one after the other.
+// Compile-time messages for incomplete descriptions, one after the other.
 template <class T>
 constexpr bool check_event_type() {
   static_assert(HasDescription<T>,
@@ -203,7 +203,7 @@ Payload payload_of(const T& event) {
   }
 }
 
-// Brings a payload from its version to the one that is described.
+// Converts a payload from its version to the described one.
 template <class T>
 JsonValue upcast(JsonValue value, int version) {
   const EventNames& names = event_names<T>();
@@ -233,7 +233,7 @@ T decode(const Decode& decode, const Event& event, int version) {
   }
 }
 
-// Calls it with as many arguments as it takes.
+// Calls the function with as many arguments as it takes.
 template <class T, class F>
 class TypedListener final : public Listener {
  public:

@@ -22,7 +22,7 @@
 namespace outbox::typed {
 
 // A place in a payload, for messages. Places form a list on the stack, from the inside out,
-// which becomes text only when something is wrong.
+// which is turned into text only when something is wrong.
 class OUTBOX_EXPORT Place {
  public:
   // The whole payload; `subject`: of what, e.g. "OrderPlaced version 2".
@@ -45,8 +45,8 @@ class OUTBOX_EXPORT Place {
   std::optional<std::size_t> index_{};
 };
 
-// Throw MisuseError that names the place for what JSON cannot hold: text that is not UTF-8,
-// numbers that are not finite, times outside the years 1000 to 9999, and values that are nested
+// Throw a MisuseError that names the place for values that JSON cannot hold: text that is not
+// UTF-8, numbers that are not finite, times outside the years 1000 to 9999, and values nested
 // deeper than kMaxJsonDepth, which nobody could read again.
 OUTBOX_EXPORT void append_text(std::string& out, std::string_view text, const Place& place);
 OUTBOX_EXPORT void append_number(std::string& out, double value, const Place& place);
@@ -56,7 +56,7 @@ OUTBOX_EXPORT void append_json(std::string& out, const JsonValue& value, const P
 OUTBOX_EXPORT void check_depth(const Place& place);  // of an object or array
 OUTBOX_EXPORT [[noreturn]] void refuse_unnamed(std::int64_t value, const Place& place);
 
-// Throw PermanentError that names the place, what was found and what was wanted.
+// Throw a PermanentError that names the place, what was found and what was wanted.
 OUTBOX_EXPORT bool read_bool(const JsonValue& value, const Place& place);
 OUTBOX_EXPORT std::int64_t read_signed(const JsonValue& value, std::int64_t min, std::int64_t max,
                                        const Place& place);
@@ -100,7 +100,7 @@ concept DescribedStruct = DescribedEvent<T> ||
 template <class E>
 concept DescribedEnum = std::is_enum_v<E> && HasDescription<E>;
 
-// Throws MisuseError if a field, or a value of an enum, has the name of another, or none.
+// Throws MisuseError if a field, or a value of an enum, has a duplicate name, or none.
 OUTBOX_EXPORT void check_fields(const std::vector<std::string_view>& names);
 
 template <class Description>
@@ -160,7 +160,7 @@ concept CharacterField = std::same_as<T, char> || std::same_as<T, wchar_t> ||
 template <class T>
 concept IntegerField = std::integral<T> && !std::same_as<T, bool> && !CharacterField<T>;
 
-// For messages, and null for what no field can be.
+// For messages; null for types that no field can have.
 template <class T>
 constexpr const char* wanted_for() {
   if constexpr (std::same_as<T, bool>) {
@@ -264,7 +264,7 @@ void write_fields(std::string& out, const T& object, const Place& place) {
   char before = '{';
   description_of<T>().parts().template each<Part::field>([&](const auto& field) {
     const auto& value = object.*field.member;
-    // With a fallback it is written as null: left out it would come back as that.
+    // With a fallback it is written as null: if it were left out, the fallback would come back.
     if constexpr (IsOptionalField<std::remove_cvref_t<decltype(value)>>::value &&
                   !kHasFallback<decltype(field)>) {
       if (!value) return;

@@ -1,4 +1,4 @@
-// A JSON value to look into and to change: what upcasters of domain_event.h work on.
+// A JSON value to inspect and change, for the upcasts of describe.h.
 //
 //   outbox::JsonValue old = outbox::JsonValue::parse(R"({"amount":1999})");
 //   if (auto amount = old.take("amount")) old.set("cents", *std::move(amount));
@@ -20,17 +20,17 @@
 
 namespace outbox {
 
-// parse() refuses what is nested deeper.
+// parse() refuses values nested deeper.
 inline constexpr std::size_t kMaxJsonDepth = 128;
 
 // Null, a boolean, a number, a string, an array or an object. Numbers are kept as they
 // are written, so that 64-bit integers and decimals survive; objects keep their order.
 // Values are equal if they are written alike: 1 and 1.0 are not.
 //
-// What asks for more than the value holds throws PermanentError, which says what was
-// found and what was wanted: the text is to blame, and will not get better.
+// Accessors throw a PermanentError that says what was found and what was wanted if the
+// value is of another kind: the text is to blame, and will not get better.
 //
-// A value like any other; not thread-safe while it is being changed.
+// A regular value type; not thread-safe while it is being changed.
 class OUTBOX_EXPORT JsonValue {
  public:
   enum class Kind : std::uint8_t { null, boolean, number, string, array, object };
@@ -47,7 +47,7 @@ class OUTBOX_EXPORT JsonValue {
   template <std::integral I>
   requires(!std::same_as<I, bool> && !std::same_as<I, char>) JsonValue(I value)
       : JsonValue(Number{std::to_string(value)}) {}
-  // A character is neither a number nor a text: say which.
+  // A character is neither a number nor text: say which you mean.
   template <std::same_as<char> C>
   JsonValue(C) = delete;
   // Throws MisuseError unless it is finite: JSON has no other numbers.
@@ -63,19 +63,19 @@ class OUTBOX_EXPORT JsonValue {
   static JsonValue array();
   static JsonValue array(std::vector<JsonValue> items);
   static JsonValue object();
-  // Throws MisuseError if a key is there twice.
+  // Throws MisuseError if a key occurs twice.
   static JsonValue object(std::vector<Member> members);
-  // A number of any size and precision, as JSON writes it. Throws MisuseError if it is
-  // none.
+  // A number of any size and precision, as JSON writes it. Throws MisuseError if it is not
+  // one.
   static JsonValue number(std::string text);
 
-  // Strict: one value by RFC 8259 in UTF-8, no key twice in an object, no escaped half
-  // of a surrogate pair, not deeper than kMaxJsonDepth. Throws PermanentError that says
+  // Strict: one value by RFC 8259 in UTF-8, no key twice in an object, no lone escaped
+  // surrogates, not deeper than kMaxJsonDepth. Throws a PermanentError that says
   // what is wrong and at which byte.
   static JsonValue parse(std::string_view text);
 
-  // Without spaces. parse() gives the same value again. Throws MisuseError if a string
-  // of it is not UTF-8.
+  // Without spaces. parse() returns the same value again. Throws MisuseError if a string
+  // in it is not UTF-8.
   std::string dump() const;
 
   Kind kind() const noexcept { return static_cast<Kind>(data_.index()); }
@@ -102,7 +102,7 @@ class OUTBOX_EXPORT JsonValue {
   const JsonValue& at(std::string_view key) const;
   JsonValue& at(std::string_view key);
 
-  // Null if it is not there, or this is no object.
+  // Null if it is not there, or this is not an object.
   const JsonValue* find(std::string_view key) const noexcept;
   JsonValue* find(std::string_view key) noexcept;
 

@@ -1,4 +1,4 @@
-// What business code publishes domain events with; it knows nothing of tables.
+// Publishers of domain events, for business code that knows nothing of tables.
 //
 //   const auto publisher = outbox::transactional_publisher(box.writer());
 //   auto tx = box.begin();
@@ -6,8 +6,8 @@
 //   publisher->publish(tx, OrderPlaced{.order = "42", .cents = 1999});
 //   tx.commit();
 //
-// The program chooses which one: through the outbox, or at once in the calling thread, for
-// development (publisher_kind()). Users' tests have testing::RecordingPublisher
+// The program chooses which one: through the outbox, or immediately in the calling thread, for
+// development (publisher_kind()). For your tests there is testing::RecordingPublisher
 // (recording_publisher.h).
 #pragma once
 
@@ -30,16 +30,16 @@
 
 namespace outbox {
 
-// Takes structs that are described (describe.h), and Drafts, which go as they are: to_draft()
-// makes them where events of several types or with options go together.
+// Takes described structs (describe.h), and Drafts, which it sends unchanged: make them with
+// to_draft() to publish events of several types, or with options, together.
 //
 // Implementations must be thread-safe.
 class OUTBOX_EXPORT DomainEventPublisher {
  public:
   virtual ~DomainEventPublisher() = default;
 
-  // In that transaction, or in the one that this thread has open. Returns the event's id.
-  // Throws MisuseError that names the field if the event cannot be written.
+  // In that transaction, or in this thread's open one. Returns the event's id.
+  // Throws a MisuseError that names the field if the event cannot be written.
   template <class T>
   std::string publish(Transaction& tx, const T& event, PublishOptions options = {}) {
     return first(send(&tx, one(event, std::move(options))));
@@ -49,7 +49,7 @@ class OUTBOX_EXPORT DomainEventPublisher {
     return first(send(nullptr, one(event, std::move(options))));
   }
 
-  // Several at once: a range, or one by one. All are checked before the first is written.
+  // Several events: a range, or one by one. All are checked before the first is written.
   template <std::ranges::input_range Range>
   std::vector<std::string> publish_all(Transaction& tx, Range&& events) {
     return send(&tx, drafts_of(events));
@@ -71,7 +71,7 @@ class OUTBOX_EXPORT DomainEventPublisher {
   }
 
  private:
-  // Null: without a transaction that was named. Returns the ids.
+  // `tx` is null if the caller named no transaction. Returns the ids.
   virtual std::vector<std::string> send(Transaction* tx, std::vector<Draft> drafts) = 0;
 
   template <class T>
@@ -117,20 +117,20 @@ class OUTBOX_EXPORT DomainEventPublisher {
 // outlive it.
 OUTBOX_EXPORT std::unique_ptr<DomainEventPublisher> transactional_publisher(Writer& writer);
 
-// At once, in the calling thread, without any outbox: for development, and for tests of what
-// happens together. The listeners are called before the transaction commits, whatever becomes of
-// it, and delays are ignored. Where the outbox would try again or update the event DEAD, the caller
+// Immediately, in the calling thread, without an outbox: for development, and for tests of several
+// parts together. The listeners are called before the transaction commits, even if it never does,
+// and delays are ignored. Where the outbox would retry the event or make it DEAD, the caller
 // gets the error: PermanentError if nobody listens, RetryableError or one of its kinds if the
-// listener wants the event again. All handlers of a fan-out are called; the first error counts.
+// listener wants a retry. All handlers of a fan-out are called; the first error is thrown.
 OUTBOX_EXPORT std::unique_ptr<DomainEventPublisher> in_memory_publisher(Listeners listeners);
 
 enum class PublisherKind : std::uint8_t { transactional, in_memory };
 
-// "transactional" or "in_memory", as a configuration says it. Throws MisuseError for
+// "transactional" or "in_memory", as in a configuration. Throws MisuseError for
 // anything else.
 OUTBOX_EXPORT PublisherKind publisher_kind(std::string_view text);
 
-// The listeners are those of the in-memory one; the transactional one leaves them to the
+// Only the in-memory publisher uses the listeners; the transactional one leaves them to the
 // dispatcher.
 OUTBOX_EXPORT std::unique_ptr<DomainEventPublisher> make_publisher(PublisherKind kind,
                                                                    Writer& writer,

@@ -1,4 +1,4 @@
-// A publisher for the tests of those who publish domain events.
+// A publisher for tests of code that publishes domain events.
 //
 //   outbox::testing::RecordingPublisher publisher;
 //   shop.place_order(publisher, ...);
@@ -19,11 +19,11 @@
 
 namespace outbox::testing {
 
-// Remembers what was published, and refuses what the outbox would refuse, an id that it has
-// had already too; needs neither a transaction nor a database. Thread-safe.
+// Records the published events, and refuses those that the outbox would refuse, including a
+// duplicate id; needs neither a transaction nor a database. Thread-safe.
 class OUTBOX_EXPORT RecordingPublisher final : public DomainEventPublisher {
  public:
-  // Those of T, in order, written and read again as on their way through an outbox.
+  // Those of type T, in order, encoded and decoded as by an outbox.
   template <class T>
   std::vector<T> events() const {
     static_assert(typed::check_event_type<T>());
@@ -37,7 +37,7 @@ class OUTBOX_EXPORT RecordingPublisher final : public DomainEventPublisher {
     return found;
   }
 
-  // As they would be listened to, with headers and ids.
+  // As listeners would get them, with headers and ids.
   std::vector<Event> all() const;
   std::vector<Draft> drafts() const;
   std::size_t count() const;

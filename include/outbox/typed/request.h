@@ -1,4 +1,4 @@
-// Whom the calling thread works for; goes with the events that it publishes.
+// The request that the calling thread works for; recorded in the events that it publishes.
 #pragma once
 
 #include <string>
@@ -8,13 +8,13 @@
 
 namespace outbox {
 
-// Members that are empty are not known.
+// An empty member is unknown.
 struct RequestContext {
   std::string request_id{};
   std::string operator_id{};  // who asked for it: a user, a job
   std::string tenant_id{};
 
-  // For programs with tracing of their own; current_trace() of tracing.h goes first.
+  // For programs with tracing of their own; current_trace() of tracing.h takes precedence.
   std::string trace_id{};
 
   friend bool operator==(const RequestContext&, const RequestContext&) = default;
@@ -23,8 +23,8 @@ struct RequestContext {
 // All empty if the thread is in no scope.
 OUTBOX_EXPORT RequestContext current_request();
 
-// Makes a context the current one of this thread until the end of the scope, where the
-// one before returns:
+// Makes a context the current one of this thread until the end of the scope, which
+// restores the previous one:
 //
 //   outbox::RequestScope scope{{.request_id = request.id(), .operator_id = user.name()}};
 //
@@ -40,7 +40,7 @@ class OUTBOX_EXPORT RequestScope {
   RequestContext outer_;
 };
 
-// What an event's headers say about the request that it comes from.
+// The request that an event comes from, by its headers.
 OUTBOX_EXPORT RequestContext request_of(const Event& event);
 
 }  // namespace outbox
