@@ -77,7 +77,7 @@ void Schedule::run(const std::stop_token& stop) {
     } catch (...) {
       options_.log({LogLevel::error,
                     "schedule_failed",
-                    options_.what + " failed with something that is no exception",
+                    options_.what + " failed with something that is not an exception",
                     {{"task", options_.what}}});
     }
     const auto next =

@@ -62,7 +62,7 @@ class IdempotentListener final : public internal::GroupListener {
       // Whatever is wrong with the tracker, the event is not to blame for it: a wrong
       // password must not send events to the dead ones.
       return Outcome::unavailable("the tracker of group " + quote(group_) +
-                                  " cannot be asked: " + current_error());
+                                  " cannot be used: " + current_error());
     }
     switch (start.state) {
       case ConsumptionTracker::State::done:
@@ -105,8 +105,8 @@ class IdempotentListener final : public internal::GroupListener {
       try {
         if (!tracker_->finish(group_, event.id(), fence)) {
           log(LogLevel::warning, "consumption_overtaken", event,
-              "was considered dead before it had ended, and another consumer has begun: the effect "
-              "may have come twice; make the lease longer than the slowest effect");
+              "took longer than its lease, and another consumer has begun: the effect may have "
+              "happened twice; make the lease longer than the slowest effect");
         }
         return;
       } catch (const RetryableError& e) {
@@ -118,8 +118,8 @@ class IdempotentListener final : public internal::GroupListener {
       const bool in_time = std::chrono::steady_clock::now() + wait <= deadline;
       if (!may_pass || !in_time || sleep_for(wait, stop)) {
         log(LogLevel::error, "consumption_not_recorded", event,
-            "had its effect, which could not be recorded: should the event come again after the "
-            "lease, it has its effect again: " +
+            "had its effect, but that could not be recorded: if the event comes again after the "
+            "lease, the effect is repeated: " +
                 error);
         return;
       }
@@ -131,12 +131,13 @@ class IdempotentListener final : public internal::GroupListener {
     try {
       if (!tracker_->abandon(group_, event.id(), fence)) {
         log(LogLevel::warning, "consumption_overtaken", event,
-            "failed, and was considered dead before it had: another consumer has begun; make the "
+            "failed after its lease had expired: another consumer has begun; make the "
             "lease longer than the slowest effect");
       }
     } catch (...) {
       log(LogLevel::warning, "consumption_not_recorded", event,
-          "failed, which could not be recorded: it is not begun again before its lease is over: " +
+          "failed, but that could not be recorded: it is not begun again before its lease "
+          "expires: " +
               current_error());
     }
   }

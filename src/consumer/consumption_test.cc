@@ -146,7 +146,7 @@ TEST_F(IdempotentTest, AConsumerThatWasConsideredDeadIsLogged) {
     return Outcome::done();
   });
   EXPECT_EQ(deliver(*wrap(slow)).kind(), Outcome::Kind::done);
-  EXPECT_TRUE(log_.contains("event e1 in group \"billing\" was considered dead"));
+  EXPECT_TRUE(log_.contains("event e1 in group \"billing\" took longer than its lease"));
   EXPECT_EQ(tracker_->start("billing", "e1").state, State::in_progress) << "the other one is at it";
 }
 
@@ -203,7 +203,7 @@ TEST_F(IdempotentTest, AStopEndsTheAttemptsToRecord) {
 TEST_F(IdempotentTest, AFailureThatCannotBeRecordedIsPassedOnAllTheSame) {
   tracker_->before_abandon = [] { throw UnavailableError("unreachable"); };
   EXPECT_EQ(deliver(*wrap(answering(Outcome::failed("f")))).error(), "f");
-  EXPECT_TRUE(log_.contains("before its lease is over: unreachable"));
+  EXPECT_TRUE(log_.contains("before its lease expires: unreachable"));
 }
 
 TEST_F(IdempotentTest, InvalidArgumentsAreRefused) {

@@ -57,8 +57,8 @@ const Spelling& spelling_of(const Store& store, std::string_view user) {
     case Dialect::none:
       break;
   }
-  throw MisuseError(std::string(user) + " needs a database that speaks SQL, and the " +
-                    store.description() + " does not: use outbox::sqlite, postgres or mysql");
+  throw MisuseError(std::string(user) + " needs a store with SQL, and the " + store.description() +
+                    " has none: use outbox::sqlite, postgres or mysql");
 }
 
 std::string filled(std::string_view text, const Spelling& spelling, const Store& store) {

@@ -217,7 +217,7 @@ class IdempotentCreate::Impl {
     if (!own.in_transaction()) {
       throw MisuseError("IdempotentCreate::join() was called outside a transaction (" +
                         store_->description() +
-                        ", an external connection): begin the one that it is to join");
+                        ", an external connection): begin the transaction that it should join");
     }
     check_not_held(key, &own);
     const Found found = claim(own, key, new_claim(), {.in_transaction = true});
@@ -298,7 +298,7 @@ class IdempotentCreate::Impl {
     throw MisuseError("the request with key " + quote(key.key) + " of tenant " +
                       quote(key.tenant_id) +
                       " is joined to a transaction that this thread has open, and a second one "
-                      "would wait for it in vain (" +
+                      "would wait for it for ever (" +
                       store_->description() + "): end that first, or use join() with it");
   }
 

@@ -96,7 +96,7 @@ class Consumer final : public internal::GroupListener {
     if (!tx.open()) {
       throw MisuseError("the effect of consumer group " + quote(group_) +
                         " ended its transaction, which the listener does: leave out the commit() "
-                        "or rollback(), and throw if nothing is to happen");
+                        "or rollback(), and throw to roll back");
     }
     tx.commit();
   }
@@ -147,8 +147,8 @@ class Inbox::Impl {
   bool first(Connection& connection, std::string_view group, std::string_view event_id) {
     const std::vector<Parameter> values = key(group, event_id);
     if (!connection.in_transaction()) {
-      throw MisuseError("the inbox was to record an event outside a transaction (" +
-                        store_->description() + "): begin the one that its effect is in");
+      throw MisuseError("the inbox cannot record an event outside a transaction (" +
+                        store_->description() + "): begin the effect's transaction");
     }
     return connection.execute(record_, values) == 1;
   }
@@ -266,11 +266,11 @@ class VersionGuard::Impl {
     check_name("aggregate id", aggregate_id, kMaxAggregateIdLength);
     if (version == kNoneSeen) {
       throw MisuseError("version " + std::to_string(version) +
-                        " is the lowest there is, which stands for none: versions begin above it");
+                        " is reserved for \"no version\": use a greater one");
     }
     if (!connection.in_transaction()) {
-      throw MisuseError("the version guard was to note a version outside a transaction (" +
-                        store_->description() + "): begin the one that uses the version");
+      throw MisuseError("the version guard cannot record a version outside a transaction (" +
+                        store_->description() + "): begin the transaction that uses the version");
     }
     const Parameter key[] = {group, aggregate_type, aggregate_id};
     if (!in_two_steps_) {

@@ -30,7 +30,7 @@ void check_tracker_options(const TrackerOptions& options) {
   if (options.retention < options.retention.zero() || options.retention < options.lease) {
     throw MisuseError("TrackerOptions::retention is " + std::to_string(options.retention.count()) +
                       " s, less than the lease of " + std::to_string(options.lease.count()) +
-                      " ms: what is being done would be forgotten");
+                      " ms: events in progress would be forgotten");
   }
 }
 

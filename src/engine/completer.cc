@@ -349,8 +349,8 @@ bool Completer::refuse_candidate(std::vector<Completion>& batch) {
   if (batch.front().decision.update.kind != StatusUpdate::Kind::crashes) return false;
   log_({LogLevel::error,
         "crash_count_refused",
-        "the store refuses to note that event " + batch.front().decision.update.event_id +
-            " may kill the process, it is delivered all the same: " + last_error_,
+        "the store refuses the crash count of event " + batch.front().decision.update.event_id +
+            ", which is delivered all the same: " + last_error_,
         {{"event", batch.front().decision.update.event_id}, {"error", last_error_}}});
   events_.on_acked(batch);
   return true;

@@ -80,7 +80,7 @@ void Engine::watch(Store& store) {
   if (watch_ || !store.capabilities().many_processes) return;
   log_({LogLevel::info,
         "commits_not_watched",
-        "no news of commits by other processes from " + store.description() +
+        "cannot watch commits of other processes on " + store.description() +
             ": they are found by polling",
         {{"store", store.description()}}});
 }
@@ -526,8 +526,8 @@ std::string Engine::stalled() {
   {
     MutexLock lock(lease_mutex_);
     if (fenced_) {
-      return "the store does not know epoch " + std::to_string(epoch) +
-             " any more: another instance owns its events, or a connection leads to another "
+      return "the store no longer knows epoch " + std::to_string(epoch) +
+             ": another instance owns its events, or a connection leads to another "
              "server";
     }
   }
@@ -770,8 +770,7 @@ void Engine::examine(Health& health) const {
   };
   if (queue_.paused()) health.reasons.emplace_back("delivery is paused by an operator");
   if (isolating_) {
-    health.reasons.emplace_back(
-        "events that may have killed the process are delivered by themselves; the others wait");
+    health.reasons.emplace_back("poison candidates are delivered alone; the other events wait");
   }
   add(completer_.refused());
   queue_.inspect(breakers_, [&](const auto& entry) {

@@ -60,7 +60,7 @@ void check_order(const Options& options) {
   }
   if (options.skip_recent.count() > 0 && options.ordering != Ordering::none) {
     refuse(
-        "skip_recent would let younger events of an aggregate pass: set ordering = "
+        "skip_recent lets events of an aggregate overtake each other: set ordering = "
         "Ordering::none with it");
   }
   if (options.dead.then != OnDead::skip && options.ordering == Ordering::none) {
@@ -87,7 +87,7 @@ Options checked(Options options, const Listeners& listeners, const Store& store)
   if (options.row_claims && !store.capabilities().row_claims) {
     options.log({LogLevel::warning,
                  "row_claims_unavailable",
-                 store.description() + " knows no row claims: this instance owns whole shards "
+                 store.description() + " has no row claims: this instance owns whole shards "
                                        "instead",
                  {{"store", store.description()}}});
     options.row_claims = false;

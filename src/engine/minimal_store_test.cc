@@ -79,13 +79,13 @@ TEST(MinimalStore, DeliversWithoutAnythingForOperators) {
 TEST(MinimalStore, TellsOperatorsWhatItCannot) {
   const auto store = std::make_shared<MinimalStore>();
   EXPECT_EQ(refusal([&] { store->admin().list({}, 0, 10); }),
-            "this store does not support listing events: its driver leaves out Admin::list()");
+            "this store does not support listing events: it does not implement Admin::list()");
   EXPECT_EQ(refusal([&] { DeadEvents{store}.query(); }),
-            "this store does not support listing events: its driver leaves out Admin::list()");
+            "this store does not support listing events: it does not implement Admin::list()");
   EXPECT_EQ(refusal([&] { DeadEvents{store}.replay_all({}); }),
-            "this store does not support replaying events: its driver leaves out Admin::replay()");
+            "this store does not support replaying events: it does not implement Admin::replay()");
   EXPECT_EQ(refusal([&] { Purger{store}.run_once(); }),
-            "this store does not support purging events: its driver leaves out Admin::purge()");
+            "this store does not support purging events: it does not implement Admin::purge()");
 }
 
 }  // namespace

@@ -82,7 +82,7 @@ class Outbox::Impl {
     check_process();
     check_thread("close()");
     if (drain && drain->count() < 0) {
-      throw MisuseError("outbox: close() takes a limit that is not negative, got " +
+      throw MisuseError("outbox: close(): the limit must not be negative, got " +
                         std::to_string(drain->count()) + " ms");
     }
     // These refuse to be closed by their own callbacks, before anything is.

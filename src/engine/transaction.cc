@@ -327,7 +327,7 @@ void CommitHook::leave_to_reader(const Written& written) {
   const std::uint64_t suppressed = warnings_.take_suppressed();
   log_({LogLevel::warning,
         "hot_queue_full",
-        "the hot queue is full: event " + written.event.id() + " is left to the reader, as were " +
+        "the hot queue is full: event " + written.event.id() + " is left to the poller, as were " +
             std::to_string(suppressed) +
             " others since the last such message; listeners are slower than writers (see "
             "hot_capacity and workers)",
@@ -417,7 +417,7 @@ Transaction Writer::begin_new() {
   if (in_transaction() && store_->capabilities().one_writer) {
     throw MisuseError("this thread has an open transaction of this writer, and the " +
                       store_->description() +
-                      " has one writer at a time: a new one would wait for it in vain; commit it "
+                      " has one writer at a time: a new one would wait for it for ever; commit it "
                       "or roll it back first");
   }
   return Transaction(std::make_unique<internal::TransactionState>(*this, store_->connect()));
@@ -598,12 +598,12 @@ void Transaction::detach() {
 bool Transaction::open() const noexcept { return state_ && !state_->over(); }
 
 Store& Transaction::store() const {
-  if (!state_) throw MisuseError("this transaction has been moved away");
+  if (!state_) throw MisuseError("this transaction was moved from");
   return state_->writer().store();
 }
 
 Connection& Transaction::connection() {
-  if (!state_) throw MisuseError("this transaction has been moved away");
+  if (!state_) throw MisuseError("this transaction was moved from");
   return state_->connection();
 }
 
@@ -614,7 +614,7 @@ namespace {
 void check_columns(const ResultRow& row, std::size_t columns, std::string_view sql) {
   if (row.size() == columns) return;
   throw MisuseError("the rows of " + quote(sql) + " have " + std::to_string(row.size()) +
-                    " columns, and " + std::to_string(columns) + " types were asked for");
+                    " columns, and " + std::to_string(columns) + " types were requested");
 }
 
 }  // namespace

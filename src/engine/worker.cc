@@ -189,7 +189,7 @@ std::vector<Outcome> Deliverer::deliver_batch(std::span<Job> jobs,
   try {
     answers = jobs.front().route->route().batch->on_events(items);
     if (answers.size() != items.size()) {
-      throw MisuseError("the batch listener answered " + std::to_string(answers.size()) +
+      throw MisuseError("the batch listener returned " + std::to_string(answers.size()) +
                         " outcomes for " + std::to_string(items.size()) + " events");
     }
   } catch (...) {
@@ -511,8 +511,8 @@ void Workers::write_dead_letter(Job& job, Decision& decision) const {
     const std::string error = outcome_of(std::current_exception()).error();
     log_({LogLevel::error,
           "dead_letter_failed",
-          "no dead letter could be left for event " + job.row.event.id() +
-              ", it will be tried again: " + error,
+          "the dead letter failed for event " + job.row.event.id() +
+              ", its last attempt will be repeated: " + error,
           {{"event", job.row.event.id()}, {"error", error}}});
     const int attempts = std::max(decision.update.attempts, 1);
     decision = decide(job, Outcome::retry_after(delay_of(*options_.retry.policy, attempts)));
@@ -551,7 +551,7 @@ bool Workers::report_hung(Worker& worker, Clock::Steady now, std::optional<Clock
         "listener_hung",
         "the listener of " + name_of(hung.route) + " has been working on event " +
             hung.event->id() + " for more than " + std::to_string(options_.timeouts.hung.count()) +
-            " ms and is still at it; its worker is lost until it returns",
+            " ms and has not returned; its worker is blocked until it does",
         {{"listener", name_of(hung.route)},
          {"event", hung.event->id()},
          {"limit_ms", options_.timeouts.hung.count()}}});

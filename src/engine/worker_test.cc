@@ -211,7 +211,7 @@ TEST_F(BatchDeliveryTest, TheWrongNumberOfAnswersFailsAllInsteadOfGuessing) {
   batch->answer = [](auto) { return std::vector<Outcome>{Outcome::done()}; };
   for (const Outcome& outcome : deliver_three()) {
     EXPECT_EQ(outcome.kind(), Kind::failed);
-    EXPECT_EQ(outcome.error(), "the batch listener answered 1 outcomes for 3 events");
+    EXPECT_EQ(outcome.error(), "the batch listener returned 1 outcomes for 3 events");
   }
 }
 

@@ -51,7 +51,7 @@ std::string decode(std::string_view text, std::string_view what) {
     std::size_t bad = text.find('%');
     while (percent_decoded(text.substr(bad, 3))) bad = text.find('%', bad + 1);
     refuse(std::string(what) + ": " + quote(text.substr(bad, 3)) +
-           " is no escape; write a percent sign as %25");
+           " is not a valid escape; write a percent sign as %25");
   }
   if (!is_valid_utf8(*out)) refuse(std::string(what) + ": " + quote(*out) + " is not UTF-8");
   if (out->find('\0') != std::string::npos) {

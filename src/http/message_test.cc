@@ -138,8 +138,9 @@ TEST(Target, RefusesWhatIsMalformed) {
 
 TEST(Target, SaysWhatIsWrong) {
   EXPECT_EQ(refusal("/e?a=100%").second,
-            "the query: \"%\" is no escape; write a percent sign as %25");
-  EXPECT_EQ(refusal("/a%zz").second, "the path: \"%zz\" is no escape; write a percent sign as %25");
+            "the query: \"%\" is not a valid escape; write a percent sign as %25");
+  EXPECT_EQ(refusal("/a%zz").second,
+            "the path: \"%zz\" is not a valid escape; write a percent sign as %25");
 }
 
 TEST(Target, IsLimitedInLengthAndParameters) {

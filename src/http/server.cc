@@ -415,7 +415,7 @@ class Server::Impl final : public Hub {
     } catch (const std::exception& error) {
       problem = std::string("threw: ") + printable(error.what());
     } catch (...) {
-      problem = "threw something that is no std::exception";
+      problem = "threw something that is not a std::exception";
     }
     options_.log({LogLevel::error,
                   "http_handler_failed",
@@ -443,7 +443,7 @@ class Server::Impl final : public Hub {
     const auto address = asio::ip::make_address(options_.address, error);
     if (error) {
       throw MisuseError("http::ServerOptions: the address " + quote(options_.address) +
-                        " is no IP address");
+                        " is not an IP address");
     }
     const tcp::endpoint endpoint(address, options_.port);
     acceptor_.open(endpoint.protocol(), error);

@@ -10,7 +10,7 @@ namespace {
 // `what` completes "does not support ...".
 [[noreturn]] void refuse(const std::string& what, const std::string& call) {
   throw MisuseError("this store does not support " + what +
-                    ": its driver leaves out Admin::" + call + "()");
+                    ": it does not implement Admin::" + call + "()");
 }
 
 }  // namespace

@@ -37,7 +37,7 @@ void check_groups(const Route& route) {
     const auto& listener = dynamic_cast<const internal::GroupListener&>(*handler->listener);
     throw MisuseError("handlers " + quote(other->name) + " and " + quote(handler->name) + " of " +
                       route.name + " are both consumer group " + quote(listener.group()) +
-                      ", so one of them would never have an event: give each a group of its own");
+                      ", so one of them would never get an event: give each a group of its own");
   }
 }
 
@@ -53,7 +53,7 @@ void check_fan_out(const Route& route) {
     const auto same_name = [&](const Handler& other) { return other.name == handler->name; };
     if (std::any_of(route.fan_out.begin(), handler, same_name)) {
       throw MisuseError("handler " + quote(handler->name) + " of " + route.name +
-                        " is there twice, the names must differ");
+                        " is used twice, the names must differ");
     }
   }
   check_groups(route);
@@ -74,9 +74,10 @@ void check_route(const Route& route) {
     throw MisuseError("max_batch of " + route.name + " is 0, at least 1 is needed");
   }
   if (options.ordering == Ordering::total) {
-    throw MisuseError("the listener of " + route.name +
-                      " asks for a total order, which only all listeners together can have: see "
-                      "Mode::ordered");
+    throw MisuseError(
+        "the listener of " + route.name +
+        " asks for a total order, which is possible only for all listeners together: see "
+        "Mode::ordered");
   }
 }
 

@@ -199,7 +199,7 @@ TEST(Listeners, RefuseTwoHandlersOfOneName) {
                   "Order", "A",
                   {handler("mail", kIgnore), handler("b", kIgnore), handler("mail", kIgnore)});
             }),
-            "handler \"mail\" of Order/A is there twice, the names must differ");
+            "handler \"mail\" of Order/A is used twice, the names must differ");
 }
 
 TEST(Listeners, RefuseInvalidOptions) {

@@ -131,7 +131,8 @@ std::string list(std::span<const Scheme> schemes) {
 std::shared_ptr<Store> open(const std::string& url, std::span<const Scheme> schemes) {
   const std::string name = scheme_of(url);
   if (name.empty()) {
-    throw MisuseError("the store's URL begins with no scheme, such as sqlite:; " + list(schemes));
+    throw MisuseError("the store's URL does not begin with a scheme such as sqlite:; " +
+                      list(schemes));
   }
   const Scheme* found = nullptr;
   for (const Scheme& scheme : schemes) {

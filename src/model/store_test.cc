@@ -108,7 +108,7 @@ TEST(Open, SaysWhichSchemesAreKnownAndKeepsPasswordsToItself) {
   }
   for (const char* url : {"", "hunter2", "/hunter2:x", "c:hunter2", "1x:hunter2", "a b:hunter2"}) {
     const std::string message = refusal(url, schemes);
-    EXPECT_NE(message.find("begins with no scheme"), std::string::npos) << message;
+    EXPECT_NE(message.find("does not begin with a scheme"), std::string::npos) << message;
     EXPECT_NE(message.find("known are one:, two:, three:"), std::string::npos) << message;
     EXPECT_EQ(message.find("hunter2"), std::string::npos) << message;
   }

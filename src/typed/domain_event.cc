@@ -84,7 +84,7 @@ std::optional<std::int64_t> aggregate_version(const Event& event) {
   const auto version = integer_of<std::int64_t>(*text);
   if (!version) {
     throw PermanentError("header \"" + std::string(kAggregateVersionHeader) + "\" of event " +
-                         event.id() + " is " + quote(*text) + ", an integer is wanted");
+                         event.id() + " is " + quote(*text) + ", an integer is needed");
   }
   return version;
 }

@@ -173,7 +173,7 @@ Time read_time(const JsonValue& value, const Place& place) {
   constexpr std::string_view kWanted = "a time such as \"2026-03-01T12:00:00.000000Z\"";
   check_kind(value, JsonValue::Kind::string, kWanted, place);
   const std::optional<Time> time = parse_time(value.as_string());
-  if (!time) refuse("a string that is no time", kWanted, place);
+  if (!time) refuse("a string that is not a time", kWanted, place);
   return *time;
 }
 
@@ -196,7 +196,7 @@ void refuse_missing(std::string_view wanted, const Place& place) {
 void refuse_name(const std::vector<std::string_view>& names, const Place& place) {
   std::string known;
   for (const std::string_view name : names) known += (known.empty() ? "" : ", ") + quote(name);
-  refuse("a name that is not known", "one of " + known, place);
+  refuse("an unknown name", "one of " + known, place);
 }
 
 void check_fields(const std::vector<std::string_view>& names) {

@@ -279,7 +279,7 @@ std::int64_t JsonValue::as_int() const {
   const auto [rest, error] = std::from_chars(number->text.data(), end, value);
   if (error != std::errc{} || rest != end) {
     throw PermanentError(
-        "found a number that is no 64-bit integer, wanted one without fraction and exponent");
+        "found a number that is not a 64-bit integer, wanted one without fraction and exponent");
   }
   return value;
 }

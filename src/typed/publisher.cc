@@ -28,7 +28,7 @@ void throw_unless_done(const Outcome& outcome) {
     case Outcome::Kind::done:
       return;
     case Outcome::Kind::retry_after:
-      throw RetryAfterError("the listener wants the event again later, and there is no outbox",
+      throw RetryAfterError("the listener asked for a retry, and there is no outbox",
                             outcome.delay().value_or(std::chrono::milliseconds{0}));
     case Outcome::Kind::failed:
       if (outcome.delay()) throw RetryAfterError(outcome.error(), *outcome.delay());
@@ -81,7 +81,7 @@ class InMemoryPublisher final : public DomainEventPublisher {
     const BatchListener::Item item{.event = event, .delivery = {}};
     const std::vector<Outcome> outcomes = listener.on_events({&item, 1});
     if (outcomes.size() != 1) {
-      throw RetryableError("the batch listener gave " + std::to_string(outcomes.size()) +
+      throw RetryableError("the batch listener returned " + std::to_string(outcomes.size()) +
                            " outcomes for 1 event");
     }
     throw_unless_done(outcomes.front());
@@ -116,7 +116,7 @@ std::unique_ptr<DomainEventPublisher> make_publisher(PublisherKind kind, Writer&
       return in_memory_publisher(std::move(listeners));
   }
   throw MisuseError("the kind of publisher is " + std::to_string(static_cast<int>(kind)) +
-                    ", which is none of PublisherKind");
+                    ", which is not a PublisherKind");
 }
 
 }  // namespace outbox

@@ -397,7 +397,7 @@ TEST(CreateOptionsTest, InvalidOptionsAreRefusedByName) {
   const auto memory = memory::open();
   Writer in_memory{memory};
   EXPECT_TRUE(contains(message_of<MisuseError>([&] { IdempotentCreate create{in_memory}; }),
-                       "IdempotentCreate needs a database that speaks SQL"));
+                       "IdempotentCreate needs a store with SQL"));
   const auto database = chaos::kSqlite.make();
   Writer writer{database->open()};
   const auto refusal = [&](const CreateOptions& options) {

@@ -344,7 +344,7 @@ TEST_P(DatabaseTrackerTest, AnEventHasItsEffectOnce) {
 TEST(DatabaseTrackerOptionsTest, InvalidOptionsAreRefused) {
   EXPECT_THROW(database_tracker(nullptr), MisuseError);
   EXPECT_TRUE(contains(message_of<MisuseError>([] { database_tracker(memory::open()); }),
-                       "the tracker needs a database that speaks SQL"));
+                       "the tracker needs a store with SQL"));
 }
 
 }  // namespace

@@ -271,8 +271,8 @@ TEST_F(StatusCommand, AnEmptyStoreIsNothingSpecial) {
   store();
   const Result result = run({"status"});
   EXPECT_EQ(result.code, 0);
-  EXPECT_TRUE(contains(result.out, "nothing waits to be delivered now"));
-  EXPECT_TRUE(contains(result.out, "No instance delivers from here."));
+  EXPECT_TRUE(contains(result.out, "nothing is due"));
+  EXPECT_TRUE(contains(result.out, "No instance delivers these events."));
   EXPECT_TRUE(run({"status", "--json"}).json()["oldest_pending_at"].is_null());
 }
 

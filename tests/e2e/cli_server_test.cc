@@ -146,7 +146,7 @@ TEST_P(EveryServerCli, StatusShowsWhoOwnsWhatAndWhatIsHeld) {
   EXPECT_EQ(check(run({"doctor", "--json"}), "owner").second.find("first and 1 more deliver"), 0u);
   first->leave();
   second->leave();
-  EXPECT_TRUE(contains(run({"status"}).out, "No instance delivers from here."));
+  EXPECT_TRUE(contains(run({"status"}).out, "No instance delivers these events."));
 }
 
 TEST_P(EveryServerCli, DoctorFindsThatThereAreNoTables) {
@@ -418,7 +418,7 @@ TEST_F(MysqlCli, DoctorFindsNothingWrong) {
   EXPECT_EQ(result.code, 0) << result.out;
   for (const char* words :
        {"accepts writes", "flushed to disk", "max_allowed_packet", "autocommit is on", "one by one",
-        "are free", "all are InnoDB", "all are there", "may write, deliver, replay and purge",
+        "are free", "all are InnoDB", "all are present", "may write, deliver, replay and purge",
         "up to date"}) {
     EXPECT_TRUE(contains(result.out, words));
   }

@@ -187,7 +187,7 @@ TEST_P(ProgressTest, APoisonCandidateThatHangsCostsItsGroupAndNotTheInstance) {
   ASSERT_TRUE(in_time(
       [&] {
         for (const auto& reason : box->health().reasons) {
-          told = told || reason.find("may have killed the process") != std::string::npos;
+          told = told || reason.find("poison candidates") != std::string::npos;
         }
         return bare_store->counts().pending ==
                2;  // the one that hangs, and the next of its aggregate

@@ -214,7 +214,7 @@ void add_change(CLI::App& group, Session& session, const Change& change, const c
       ->check(between(1, INT64_MAX))
       ->type_name("N")
       ->group("Filters");
-  command.add_option("--rate", options->rate, "With --all: at most N events a second")
+  command.add_option("--rate", options->rate, "With --all: at most N events per second")
       ->check(between(0.001, 1e9, "0.001 up"))
       ->type_name("N");
   command.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
@@ -252,9 +252,8 @@ void add_dead(CLI::App& app, Session& session) {
   add_groups(group, session);
   add_change(
       group, session, kReplay, "Deliver dead events again",
-      "Replayed events become NEW, with no attempt spent. A running engine delivers them, those "
-      "of\n"
-      "one aggregate in their old order. --all asks for confirmation unless --yes is given. Exit\n"
+      "Replayed events become NEW, with no attempt spent. A running engine delivers them, and\n"
+      "keeps the order of each aggregate. --all asks for confirmation unless --yes is given. Exit\n"
       "code 1 if one of the events is not DEAD.\n"
       "\n"
       "Examples:\n"

@@ -95,7 +95,7 @@ void add_migrate(CLI::App& app, Session& session) {
       "Examples:\n"
       "  outbox migrate up --db sqlite:shop.db       create or update\n"
       "  outbox migrate status --db sqlite:shop.db   exit code 1 if something is missing\n"
-      "  outbox migrate print | sqlite3 shop.db      to apply the SQL by other means\n"
+      "  outbox migrate print | sqlite3 shop.db      to apply the SQL with another tool\n"
       "  outbox migrate print --db postgresql:// | psql shop\n"
       "  outbox migrate print --db mariadb:// | mariadb shop");
 

@@ -104,27 +104,25 @@ void print_counts(const Console& console, const Picture& picture) {
   };
   line("pending", counts.pending, "NEW and RETRY; of these:", Style::bold);
   line("  retrying", counts.retry, "failed before", Style::warning);
-  line("  delayed", counts.delayed, "wait for their time", Style::plain);
-  line("  held", counts.held, "wait behind one of their aggregate", Style::warning);
+  line("  delayed", counts.delayed, "not due yet", Style::plain);
+  line("  held", counts.held, "wait behind a failing event of their aggregate", Style::warning);
   line("dead", counts.dead, counts.dead == 0 ? "" : "see: outbox dead groups", Style::bad);
   if (counts.broken > 0) {
     line("broken", counts.broken, "contradict themselves, see: outbox doctor", Style::bad);
   }
-  console.out << "oldest due  "
-              << pad_left(
-                     counts.oldest_pending ? age_text(picture.now - *counts.oldest_pending) : "-",
-                     9)
-              << "  "
-              << console.paint(counts.oldest_pending ? "has been waiting for so long"
-                                                     : "nothing waits to be delivered now",
-                               Style::faint)
-              << '\n';
+  console.out
+      << "oldest due  "
+      << pad_left(counts.oldest_pending ? age_text(picture.now - *counts.oldest_pending) : "-", 9)
+      << "  "
+      << console.paint(counts.oldest_pending ? "has been waiting for this long" : "nothing is due",
+                       Style::faint)
+      << '\n';
 }
 
 void print_members(const Console& console, const Picture& picture) {
   console.out << '\n';
   if (picture.members.empty()) {
-    console.out << "No instance delivers from here.\n";
+    console.out << "No instance delivers these events.\n";
     return;
   }
   Table table({{.title = "INSTANCE", .shrinks = true},
@@ -185,7 +183,7 @@ int status(const Console& console, const StoreOptions& options) {
 
 void add_status(CLI::App& app, Session& session) {
   add_store_command(app, session, "status", "Show pending, dead and held events, and who delivers",
-                    "The exit code is 0 whatever the figures are; outbox doctor judges them.\n"
+                    "The exit code is 0 whatever the figures are; outbox doctor checks them.\n"
                     "\n"
                     "Examples:\n"
                     "  outbox status --db sqlite:shop.db\n"

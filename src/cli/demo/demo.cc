@@ -220,7 +220,7 @@ Verdict run_and_judge(const DemoOptions& options) {
     run.follow_keys();
   } else {
     run.follow_schedule(duration);
-    say("        the shop closes; what is left is delivered");
+    say("        the shop closes; the rest is delivered");
   }
   run.drain();
   return judge(run.record());
@@ -273,9 +273,9 @@ constexpr const char* kFooter =
     "\n"
     "  b   break the receiver (kill -9), or heal it\n"
     "  k   kill -9 the dispatcher; it comes back\n"
-    "  q   quit: deliver what is left, then judge\n"
+    "  q   quit: deliver the rest, then print the verdict\n"
     "\n"
-    "With --seconds, or without a terminal, it does all of this by itself. The verdict at the end\n"
+    "With --seconds, or without a terminal, it does all of this on its own. The final verdict\n"
     "compares the shop's table with the receiver's own ledger.\n"
     "\n"
     "Exit codes: 0 all promises kept; 1 events were lost, made up or out of order; 64 wrong "
@@ -284,7 +284,7 @@ constexpr const char* kFooter =
     "\n"
     "Examples:\n"
     "  outbox demo                           live, in a terminal\n"
-    "  outbox demo --seconds 10 --seed 7     by itself, with a verdict at the end";
+    "  outbox demo --seconds 10 --seed 7     unattended, with a verdict at the end";
 
 // Its other processes are started by the demo only.
 void add_process(CLI::App& app, cli::Session& session, Role role) {
@@ -323,7 +323,7 @@ void add_demo(CLI::App& app, Session& session) {
       .add_option("--seed", options->run.seed,
                   "Seed of the shop's choices, to repeat them (default: random)")
       ->type_name("N");
-  command.add_option("--rate", options->run.rate, "At most N orders a second (default: 200)")
+  command.add_option("--rate", options->run.rate, "At most N orders per second (default: 200)")
       ->check(between(1, 100'000))
       ->type_name("N");
   command.add_flag("--forget-one", options->run.forget_one)->group("");

@@ -294,7 +294,8 @@ Finding check_duties(const std::string& who, const std::vector<Duty>& duties) {
   }
   if (!may.empty()) return fine(who + " may " + may + lacks);
   return fatal(who + " may do nothing here" + lacks,
-               "grant " + who + " what its duty needs (docs/databases.md), or use the one that " +
+               "grant " + who +
+                   " the privileges of its duty (docs/databases.md), or use the one that " +
                    "owns the tables");
 }
 

@@ -21,18 +21,18 @@ struct ErrorClass {
   bool ours_only = false;  // the hint is about the library's tables
 };
 
-constexpr const char* kStartOver = "it collided with another transaction; start it over";
+constexpr const char* kStartOver = "it conflicted with another transaction; start it over";
 constexpr const char* kNoWrites = "the server takes no writes: it is a replica, or is failing over";
 constexpr const char* kGrant = "grant what docs/databases.md lists for this user";
-constexpr const char* kTryAgain = "the server was told to stop it; try again";
-constexpr const char* kMakeRoom = "the server is short of something; make room";
+constexpr const char* kTryAgain = "it was cancelled on the server; try again";
+constexpr const char* kMakeRoom = "the server is out of a resource; make room";
 constexpr const char* kStatements =
-    "somebody threw the prepared statements away (a proxy? see mysql::Options::prepare); start it "
+    "the prepared statements are gone (a proxy? see mysql::Options::prepare); start it "
     "over";
 constexpr const char* kCheckLogin =
     "check the user, the password, and the hosts that the server lets this user in from";
 constexpr const char* kPlugin =
-    "install the client library's plugin for this user's way to log in, or name its folder with "
+    "install the client library's plugin for this user's authentication, or name its folder with "
     "plugin_dir in the URL";
 constexpr const char* kPacket = "raise max_allowed_packet on the server, or send less at once";
 constexpr const char* kReconnect = "the connection is re-established";
@@ -53,7 +53,7 @@ constexpr ErrorClass kMeanings[] = {
     {1047, Kind::retryable, "this node of the cluster is not ready"},
     {1049, Kind::permanent, "create the database, or correct the URL"},
     {1053, Kind::retryable, kTryAgain},
-    {1062, Kind::misuse, "an id that is given out by hand must be unique", true},
+    {1062, Kind::misuse, "an id of your own must be unique", true},
     {1114, Kind::retryable, kMakeRoom},
     {1129, Kind::permanent, "unblock it with FLUSH HOSTS"},
     {1130, Kind::permanent, kCheckLogin},
@@ -64,10 +64,10 @@ constexpr ErrorClass kMeanings[] = {
     {1153, Kind::misuse, kPacket},
     {1180, Kind::retryable, kStartOver},
     {1203, Kind::retryable, "raise max_user_connections or lower mysql::Options::connections"},
-    {1205, Kind::retryable, "another transaction stood in the way; roll back and start it over"},
+    {1205, Kind::retryable, "it was blocked by another transaction; roll back and start it over"},
     {1206, Kind::retryable, kMakeRoom},
     {1213, Kind::retryable, kStartOver},
-    {1226, Kind::retryable, "the user has used up what the server allows it"},
+    {1226, Kind::retryable, "the user has reached a limit of the server"},
     {1227, Kind::permanent, kGrant, true},
     {1243, Kind::retryable, kStatements},
     {1290, Kind::retryable, kNoWrites},
@@ -89,7 +89,7 @@ constexpr ErrorClass kMeanings[] = {
     {3100, Kind::retryable, kStartOver},
     {3101, Kind::retryable, kStartOver},
     {3118, Kind::permanent, "the account is locked"},
-    {3572, Kind::retryable, "another transaction stood in the way; try again"},
+    {3572, Kind::retryable, "it was blocked by another transaction; try again"},
     {4031, Kind::retryable, kReconnect},
     {4151, Kind::permanent, "the account is locked"},
     {8002, Kind::retryable, kStartOver},  // from here on TiDB's

@@ -23,16 +23,16 @@ constexpr std::string_view kWrongMessage = "08P01";
 
 // The first that fits counts. Errors that are not listed are permanent.
 constexpr ErrorClass kMeanings[] = {
-    {kUniqueViolation, Kind::misuse, "an id that is given out by hand must be unique", true},
+    {kUniqueViolation, Kind::misuse, "an id of your own must be unique", true},
     {"25006", Kind::retryable, "the server takes no writes: it is a standby, or is failing over"},
     {"25P02", Kind::misuse, "an earlier statement failed: roll back, or use savepoints"},
     {"25P03", Kind::retryable, "the transaction was idle for too long; start it over"},
     {"26000", Kind::retryable,
-     "somebody threw the prepared statements away (DISCARD ALL, or a pooler: see "
+     "the prepared statements are gone (DISCARD ALL, or a pooler: see "
      "postgres::Options::prepare); start it over"},
     {"28", Kind::permanent, "check the user, the password and the server's pg_hba.conf"},
     {"3D000", Kind::permanent, "create the database, or correct the URL"},
-    {"40", Kind::retryable, "it collided with another transaction; start it over"},
+    {"40", Kind::retryable, "it conflicted with another transaction; start it over"},
     {"42501", Kind::permanent, "grant what docs/databases.md lists for this role", true},
     {"42P01", Kind::permanent,
      "the table is missing: run outbox migrate up, and check the schema "
@@ -47,10 +47,10 @@ constexpr ErrorClass kMeanings[] = {
     {"53300", Kind::retryable,
      "the server has no connection left; raise max_connections or lower "
      "postgres::Options::connections"},
-    {"53", Kind::retryable, "the server is short of something; make room"},
+    {"53", Kind::retryable, "the server is out of a resource; make room"},
     {"54", Kind::permanent, nullptr},
-    {"55", Kind::retryable, "another transaction stood in the way; try again"},
-    {"57", Kind::retryable, "the server was told to stop it; try again"},
+    {"55", Kind::retryable, "it was blocked by another transaction; try again"},
+    {"57", Kind::retryable, "it was cancelled on the server; try again"},
     {"58", Kind::retryable, "the server's host failed; see its log"},
     {"XX", Kind::permanent, "see the server's log"},
     {"0A000", Kind::misuse, nullptr},

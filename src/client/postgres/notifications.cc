@@ -22,7 +22,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr Sql kNotify{"tell of commits", R"sql(
+constexpr Sql kNotify{"notify of commits", R"sql(
 SELECT pg_notify($1, '')
 )sql"};
 
@@ -176,7 +176,7 @@ class CommitWatch final : public Watch {
             return;
           case Woken::by_time:
             if (steady_clock::now() < heard_ + kSilence || listening_.outdated()) continue;
-            listening_.session().run_script("SELECT 1", "ask the server whether it is there");
+            listening_.session().run_script("SELECT 1", "ping the server");
             break;
           case Woken::by_server:
             break;

@@ -386,7 +386,7 @@ Session::UserStatement* Session::prepared(std::string_view text, const UserValue
 void Session::remember(std::string text, std::vector<Oid> types) {
   recent_.push_front({.text = std::move(text), .types = std::move(types)});
   if (recent_.size() <= kUserStatements) return;
-  deallocate(recent_.back(), "give up a prepared statement");
+  deallocate(recent_.back(), "drop a prepared statement");
   recent_.pop_back();
 }
 

@@ -82,7 +82,7 @@ ConnectOptions ConnectOptions::parse(const std::string& url) {
   // Redis would take it for the name of the user.
   if (target.user && !target.password) {
     throw MisuseError(
-        "the Redis URL names a user and no password: write USER:PASSWORD@HOST, or "
+        "the Redis URL names a user but no password: write USER:PASSWORD@HOST, or "
         "USER:@HOST for a user without one");
   }
   return target;

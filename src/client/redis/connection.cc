@@ -290,7 +290,7 @@ struct Client::Link {
       if (away.exchange(false))
         options.log({LogLevel::info,
                      "redis_available",
-                     "Redis is back: " + target.place(),
+                     "Redis is available again: " + target.place(),
                      {{"server", target.place()}}});
       return connection;
     } catch (const UnavailableError& error) {

@@ -327,7 +327,7 @@ TEST_F(RedisClientTest, AnUnreachableServerIsNotAskedByEveryCallAndIsFoundAgain)
   proxy_->admit();
   EXPECT_TRUE(test::eventually([&] { return works(*client); }));
   EXPECT_TRUE(log_.contains("cannot connect to Redis"));
-  EXPECT_TRUE(log_.contains("Redis is back"));
+  EXPECT_TRUE(log_.contains("Redis is available again"));
   EXPECT_EQ(log_.lines().size(), 2U) << "once each";
 }
 

@@ -26,7 +26,7 @@ constexpr ErrorClass kPassing[] = {
     {"NOREPLICAS", "it has too few replicas to write"},
     {"OOM", "it is out of memory: raise maxmemory or shorten the retention"},
     {"MISCONF", "it cannot save to its disk; see its log"},
-    {"BUSY", "a script of somebody runs for too long"},
+    {"BUSY", "another script has been running for too long"},
     {"TRYAGAIN", "try again"},
     {"CLUSTERDOWN", "the cluster is down"},
 };

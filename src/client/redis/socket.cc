@@ -149,7 +149,7 @@ void Socket::wait(short events, Deadline deadline) const {
     if (ready > 0) return;
     if (ready < 0 && errno != EINTR) fail(errno);
     if (ready == 0 && left == 0) {
-      throw StreamError(StreamError::Kind::timed_out, "the time is up");
+      throw StreamError(StreamError::Kind::timed_out, "timed out");
     }
   }
 }

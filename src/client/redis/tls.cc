@@ -50,7 +50,7 @@ void set_authorities(SSL_CTX* context, const TlsSettings& settings) {
 void set_certificate(SSL_CTX* context, const TlsSettings& settings) {
   if (settings.certificate_file.empty() != settings.key_file.empty()) {
     throw MisuseError(
-        "redis::Options::tls.certificate_file and key_file belong together: set both or none");
+        "redis::Options::tls.certificate_file and key_file belong together: set both or neither");
   }
   if (settings.certificate_file.empty()) return;
   const char* certificate = settings.certificate_file.c_str();
@@ -75,7 +75,7 @@ StreamError certificate_error(long result, const std::string& host) {
   switch (result) {
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
-      hint = "it is not for " + quote(host) + ": write a name that it is for into the URL";
+      hint = "it is not for " + quote(host) + ": use a name in the URL that it is issued for";
       break;
     case X509_V_ERR_CERT_HAS_EXPIRED:
       hint = "give the server a new one";

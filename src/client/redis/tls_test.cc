@@ -282,8 +282,8 @@ TEST(RedisTlsContext, FilesThatCannotBeUsedAreRefused) {
   EXPECT_TRUE(contains(refusal_of({.ca_file = "/no/such/file"}),
                        "tls.ca_file: \"/no/such/file\" cannot be used: No such file"));
   EXPECT_TRUE(contains(refusal_of({.ca_file = authority.key_file()}), "tls.ca_file"));
-  EXPECT_TRUE(contains(refusal_of({.certificate_file = certificate}), "set both or none"));
-  EXPECT_TRUE(contains(refusal_of({.key_file = certificate}), "set both or none"));
+  EXPECT_TRUE(contains(refusal_of({.certificate_file = certificate}), "set both or neither"));
+  EXPECT_TRUE(contains(refusal_of({.key_file = certificate}), "set both or neither"));
   EXPECT_TRUE(
       contains(refusal_of({.certificate_file = "/no/such/file", .key_file = authority.key_file()}),
                "tls.certificate_file"));

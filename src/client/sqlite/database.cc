@@ -22,7 +22,8 @@ void refuse_other_stores(const std::string& path) {
     if (!rest.starts_with("://") || rest.starts_with(":///") || rest.starts_with("://localhost/")) {
       return;
     }
-    throw MisuseError("a file:// URL names no host: write file:PATH, or file:///ABSOLUTE/PATH");
+    throw MisuseError(
+        "a file:// URL must not name a host: write file:PATH, or file:///ABSOLUTE/PATH");
   }
   if (!scheme.empty() && rest.starts_with("://")) {
     throw MisuseError("a path of an SQLite database begins with " + quote(scheme + "://") +
@@ -30,8 +31,8 @@ void refuse_other_stores(const std::string& path) {
   }
   if (has_password_setting(path)) {
     throw MisuseError(
-        "a path of an SQLite database has a password in it, as the settings of a connection do: "
-        "pass them to open() of their own store");
+        "a path of an SQLite database has a password in it, like connection settings: "
+        "pass those to open() of their own store");
   }
 }
 
@@ -56,7 +57,7 @@ std::string path_of_url(std::string_view url) {
     path.remove_prefix(2);
     if (!path.starts_with("/")) {
       throw MisuseError(
-          "a sqlite:// URL names no host: write sqlite:PATH, or sqlite:///ABSOLUTE/PATH");
+          "a sqlite:// URL must not name a host: write sqlite:PATH, or sqlite:///ABSOLUTE/PATH");
     }
   }
   if (path.empty()) throw MisuseError("the store's URL names no file; write sqlite:PATH");
@@ -168,7 +169,7 @@ void Database::take_turn(Instant deadline) {
                          in_ms(context_->wait_timeout) +
                          " behind other transactions of this process, the present one open for " +
                          in_ms(context_->turn.held_for()) + " and " +
-                         std::to_string(context_->turn.waiting()) + " more in line" +
+                         std::to_string(context_->turn.waiting()) + " more waiting" +
                          "; keep transactions short, or raise sqlite::Options::wait_timeout");
   }
   has_turn_ = true;

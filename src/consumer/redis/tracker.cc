@@ -176,7 +176,8 @@ class Tracker final : public ConsumptionTracker {
   }
 
   [[noreturn]] void refuse_answer() const {
-    throw PermanentError("Redis (" + client_.place() + ") answers what a tracker cannot read");
+    throw PermanentError("Redis (" + client_.place() +
+                         ") gave an answer that the tracker cannot read");
   }
 
   // Constant after construction.

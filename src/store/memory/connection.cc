@@ -148,7 +148,7 @@ class MemoryConnection final : public Connection {
   }
 
   [[noreturn]] static void refuse_sql(std::string_view sql) {
-    throw MisuseError("the memory store knows no SQL: " + std::string(sql));
+    throw MisuseError("the memory store has no SQL: " + std::string(sql));
   }
 
   const std::shared_ptr<Database> keep_;

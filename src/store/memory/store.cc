@@ -130,8 +130,8 @@ class MemoryStore final : public Store {
 
   std::string side_table(std::string_view /*name*/) const override {
     throw MisuseError(
-        "the memory store has no tables: what keeps its records in SQL needs a "
-        "database, such as outbox::sqlite::open(\"file.db\")");
+        "the memory store has no tables: to keep records in SQL, use a database, such as "
+        "outbox::sqlite::open(\"file.db\")");
   }
 
   std::unique_ptr<Connection> connect() override { return make_connection(keep_); }

@@ -346,7 +346,7 @@ void PooledConnection::commit() {
     const std::string reason = error.what();
     handle_->drop();  // whatever state it is in
     throw OutcomeUnknownError(std::string(lost ? "the connection was lost during COMMIT ("
-                                               : "the server cannot tell what became of COMMIT (") +
+                                               : "the outcome of COMMIT is unknown (") +
                               where() + "): the transaction may have happened; ask the database (" +
                               reason + ")");
   }

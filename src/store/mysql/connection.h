@@ -93,7 +93,7 @@ auto PooledConnection::watched(Work work) {
     if (began_ && !current.in_transaction()) {
       began_ = false;
       throw MisuseError("a statement committed the transaction (" + where() +
-                        "): those that change tables do so in MySQL; run them outside of "
+                        "): DDL does so in MySQL; run them outside of "
                         "transactions");
     }
     return result;

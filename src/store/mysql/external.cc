@@ -41,7 +41,7 @@ void check_same_tables(Session& session) {
   if (born != config.born) {
     throw MisuseError("outbox::wrap() was given a connection to another server (" + quote(place) +
                       "), and the store is the " + config.description +
-                      ": its tables there are others; connect to the same server");
+                      ": the tables there are not the store's; connect to the same server");
   }
   config.places.add(place);
 }
@@ -69,7 +69,7 @@ class MysqlConnection final : public ExternalSession<Session> {
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
     Session& own = session();
     if (!in_transaction()) {
-      throw MisuseError("an event was to be written outside a transaction (" +
+      throw MisuseError("an event cannot be written outside a transaction (" +
                         config_of(own).description +
                         ", an external connection): run BEGIN on it first; after a deadlock the "
                         "server has rolled back, so start over");
@@ -178,7 +178,8 @@ class Plan final : public InsertPlan {
         throw MisuseError(
             "the external transaction is on another server than the store, which is "
             "the " +
-            config_->description + ": its tables there are others; connect to the same server");
+            config_->description +
+            ": the tables there are not the store's; connect to the same server");
       }
       *seq_step_ = row.get<std::int64_t>(1);
     }

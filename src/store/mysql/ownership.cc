@@ -233,13 +233,13 @@ Ownership::State Ownership::settle() {
       return in_transaction(session, [&] {
         State state;
         const Result shards =
-            session.run(look_at_shards("take the turn to change who owns what").sql(" FOR UPDATE"));
+            session.run(look_at_shards("lock the shards to change ownership").sql(" FOR UPDATE"));
         state.shards = shards_in(shards);
         state.history = History::of(shards, kHistoryColumn);
         if (epoch_ == 0) {
           enroll(session);
         } else if (session.run(sql::kLives, epoch_, registered_name_).rows() == 0) {
-          throw RetryableError("this instance is not registered any more (" +
+          throw RetryableError("this instance is no longer registered (" +
                                config_of(database_).description +
                                "): it registers again with its next renewal");
         }
@@ -350,7 +350,7 @@ void Ownership::leave() {
   retry_on_deadlock(database_, [&] {
     Session& session = database_.session();
     return in_transaction(session, [&] {
-      session.run(look_at_shards("take the turn to leave").sql(" FOR UPDATE"));
+      session.run(look_at_shards("lock the shards to leave").sql(" FOR UPDATE"));
       const bool was_registered = session.run(sql::kLeave, epoch_, registered_name_).changed() == 1;
       if (was_registered) session.run(sql::kLeaveShards, epoch_);
       return was_registered;

@@ -254,7 +254,7 @@ Rows Reader::fetch(std::span<const Seq> seqs, std::string_view condition, const 
   if (seqs.empty()) return result;
   Session& session = database_.session();
   if (database_.connections() != found_by_) {
-    throw RetryableError("the connection was lost between a look for events and their reading (" +
+    throw RetryableError("the connection was lost between finding events and reading them (" +
                          config_of(database_).description + "): it is repeated");
   }
   ByteBudget budget(limit);

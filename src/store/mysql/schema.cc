@@ -108,7 +108,8 @@ class Turn {
   explicit Turn(Database& database) : database_(database), name_(turn_of(database)) {
     constexpr int kSeconds = 60;
     const Result taken = database_.session().run_text(
-        "SELECT GET_LOCK(" + name_ + ", " + std::to_string(kSeconds) + ")", "take the turn");
+        "SELECT GET_LOCK(" + name_ + ", " + std::to_string(kSeconds) + ")",
+        "take the migration lock");
     if (taken.integer(0, 0) == 1) return;
     throw RetryableError("another process has been migrating the tables for " +
                          std::to_string(kSeconds) + " s (" + config_of(database_).description +

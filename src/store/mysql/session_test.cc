@@ -328,7 +328,7 @@ std::string message_for(unsigned number, std::string state = "HY000", std::strin
 
 TEST(MysqlFailure, SaysWhatHappenedWithWhichNumberAndWhatToDo) {
   EXPECT_EQ(message_for<RetryableError>(1213, "40001", "Deadlock found"),
-            "cannot do it (here): Deadlock found [1213]; it collided with another transaction; "
+            "cannot do it (here): Deadlock found [1213]; it conflicted with another transaction; "
             "start it over");
   EXPECT_EQ(message_for<PermanentError>(9999), "cannot do it (here): Text [9999]");
 }

@@ -102,7 +102,7 @@ bool Ownership::tells_history() {
     config.options.log(
         {LogLevel::warning,
          "timeline_unknown",
-         "the server does not tell its timeline (" + config.description +
+         "the server does not report its timeline (" + config.description +
              "): " + message_of(session.handle(), told.get()) +
              "; after a failover that loses commits, events that were written on the new primary "
              "before this instance notices may be delivered late or out of order",

@@ -255,7 +255,7 @@ TEST_F(PostgresFailoverTest, AServerThatDoesNotTellItsTimelineIsUsedWithoutIt) {
   const Lease lease = instance->renew();
   EXPECT_NE(lease.epoch, 0);
   EXPECT_EQ(instance->renew().epoch, lease.epoch);
-  EXPECT_TRUE(log_.contains("does not tell its timeline"));
+  EXPECT_TRUE(log_.contains("does not report its timeline"));
 }
 
 TEST_F(PostgresFailoverTest, AfterALeaveThatFailedTheInstanceRegistersAgain) {

@@ -439,7 +439,7 @@ WHERE event_id = ANY ($1::text[])
 // kLease, kNeighbours. The first makes renewals take turns, in the server alone: a
 // process that is stopped in the middle of its renewal stops nobody.
 
-inline constexpr Sql kLockShards{"take the turn to renew", R"sql(
+inline constexpr Sql kLockShards{"lock the shards to renew", R"sql(
 SELECT shard FROM {shard} ORDER BY shard FOR UPDATE
 )sql"};
 

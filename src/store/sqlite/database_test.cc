@@ -212,7 +212,7 @@ TEST_F(UserSqlTest, AnotherNumberOfRowsOrColumnsIsRefused) {
   EXPECT_TRUE(contains(refused([&] { tx.query_one<int>("SELECT a FROM t"); }), "2 came from"));
   EXPECT_TRUE(contains(refused([&] { tx.query_optional<int>("SELECT a FROM t"); }), "2 came from"));
   EXPECT_TRUE(contains(refused([&] { tx.query_one<int>("SELECT a, b FROM t WHERE a = 1"); }),
-                       "2 columns, and 1 types were asked for"));
+                       "2 columns, and 1 types were requested"));
   EXPECT_TRUE(
       contains(refused([&] { tx.query_one<int>("SELECT b AS cents FROM (SELECT 'x' AS b)"); }),
                "column \"cents\" is the text \"x\", not an integer"));

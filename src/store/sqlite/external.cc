@@ -42,7 +42,7 @@ class SqliteConnection final : public ExternalSession<Session> {
   std::vector<RowRef> insert(std::span<const Event> events, const InsertOptions& options) override {
     Session& own = session();
     if (!own.in_transaction()) {
-      throw MisuseError("an event was to be written outside a transaction (" +
+      throw MisuseError("an event cannot be written outside a transaction (" +
                         config_of(own).description +
                         ", an external connection): run BEGIN IMMEDIATE on it first");
     }

@@ -15,11 +15,11 @@ const char* help_of(Counter counter) {
     case Counter::hot_enqueued:
       return "Events that went straight from their commit into the hot queue.";
     case Counter::hot_dropped:
-      return "Events that the hot queue had no room for; the reader delivers them.";
+      return "Events that the hot queue had no room for; the poller reads them.";
     case Counter::hot_skipped_delayed:
-      return "Events that were not due when they were committed; the reader delivers them.";
+      return "Events that were not due when they were committed; the poller reads them.";
     case Counter::cold_enqueued:
-      return "Events that the reader found in the table.";
+      return "Events that the poller found in the table.";
     case Counter::success:
       return "Events that became DONE.";
     case Counter::failure:
@@ -31,7 +31,7 @@ const char* help_of(Counter counter) {
     case Counter::stale_updates:
       return "Status updates that came after the lease was lost and changed nothing.";
     case Counter::hung_calls:
-      return "Calls of listeners that passed their time limit.";
+      return "Calls of listeners that exceeded their time limit.";
     case Counter::unroutable:
       return "Events that were deferred because this instance has no listener for them.";
   }
@@ -51,7 +51,7 @@ const char* help_of(Gauge gauge) {
     case Gauge::dead_events:
       return "Events in the table that are DEAD.";
     case Gauge::oldest_lag:
-      return "Time since the oldest event occurred that could be delivered now.";
+      return "Age of the oldest event that could be delivered now.";
   }
   return "";
 }

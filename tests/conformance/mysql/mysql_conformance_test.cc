@@ -93,7 +93,7 @@ class MysqlRemote final : public Remote {
                  {},
                  Advice::fix_the_statement,
                  "[1062]",
-                 "given out by hand"},
+                 "id of your own"},
                 {"SELEKT 1", {}, Advice::fix_the_statement, "[1064]", "start it over"}}};
   }
 

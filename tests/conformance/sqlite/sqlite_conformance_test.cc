@@ -50,7 +50,7 @@ class SqliteDatabase final : public Database {
                  {},
                  Advice::fix_the_statement,
                  "UNIQUE constraint failed",
-                 "given out by hand"},
+                 "id of your own"},
                 {"SELEKT 1", {}, Advice::fix_the_statement, "SELEKT 1", "start it over"}}};
   }
 

@@ -123,7 +123,7 @@ Finding check_connections(Server& server, const MysqlSettings& settings,
   const mysql::Result open = server.ask(mysql_sql::kOpenSessions);
   const mysql::Result own = server.ask(mysql_sql::kOwnSessions);
   if (open.rows() == 0 || own.rows() == 0) {
-    return fine("the server does not tell how many connections are open");
+    return fine("the server does not report how many connections are open");
   }
   std::int64_t left = most - open.integer(0, 1);
   const std::int64_t most_of_user = own.integer(0, 1);
@@ -219,9 +219,10 @@ Finding check_indexes(Server& server) {
     missing.append(missing.empty() ? "" : ", ");
     missing.append(name).append(" (").append(columns).append(")");
   }
-  if (missing.empty()) return fine("all are there");
-  return fatal("missing or changed: " + missing,
-               "create them as `outbox migrate print` has them: statements name them");
+  if (missing.empty()) return fine("all are present");
+  return fatal(
+      "missing or changed: " + missing,
+      "create them as `outbox migrate print` has them: the library's statements name them");
 }
 
 Finding check_privileges(Server& server) {
@@ -320,7 +321,7 @@ Finding check_defaults(const MysqlSettings& settings, const MysqlLimits& limits)
   if (!autocommit) {
     advise(
         "on connections of your own, begin transactions with BEGIN: without it a write cannot "
-        "tell that there is one");
+        "tell that a transaction is open");
   }
   if (isolation == "SERIALIZABLE") {
     advise("with SERIALIZABLE your SELECTs lock, and deadlocks are frequent");
@@ -334,13 +335,13 @@ Finding check_defaults(const MysqlSettings& settings, const MysqlLimits& limits)
 // Why rows may not be numbered in the order of their transactions; empty if they are.
 std::string disorder(const MysqlSettings& settings) {
   if (is_tidb(settings)) {
-    return "this is TiDB, each node of which gives out numbers from a stock of its own";
+    return "this is TiDB, whose nodes assign numbers from ranges of their own";
   }
   if (settings.is_on("wsrep_on")) {
-    return "this is a node of a Galera cluster, each of which gives out numbers of its own";
+    return "this is a node of a Galera cluster, whose nodes assign numbers of their own";
   }
   if (settings.text("group_replication_single_primary_mode") == "OFF") {
-    return "this is a group with several primaries, each of which gives out numbers of its own";
+    return "this is a group with several primaries, which all assign numbers of their own";
   }
   const std::int64_t step = settings.number("auto_increment_increment", 1);
   if (step != 1) {
@@ -361,7 +362,7 @@ Finding check_order(const MysqlSettings& settings) {
         "order is kept, but innodb_autoinc_lock_mode is 0: writers wait for each other's INSERTs",
         "set it to 1 or 2; both keep the numbers of an INSERT together");
   }
-  return fine("one server gives out the numbers of rows, one by one");
+  return fine("one server assigns the row numbers, one by one");
 }
 
 // --- The database ---

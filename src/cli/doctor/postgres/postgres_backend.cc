@@ -156,7 +156,7 @@ Finding check_privileges(Server& server) {
 
 Finding check_order(Server& server) {
   const std::int64_t cache = number(server.ask_one(postgres_sql::kSequenceCache)[0]);
-  if (cache == 1) return fine("the sequence gives out the numbers of rows one by one");
+  if (cache == 1) return fine("the sequence assigns the row numbers one by one");
   return warning("each session takes " + grouped(cache) +
                      " numbers from the sequence at once, so that order is not kept",
                  "ALTER SEQUENCE ... CACHE 1, on the sequence of the table's column seq");
