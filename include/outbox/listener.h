@@ -76,7 +76,7 @@ class Outcome {
   std::string error_;
 };
 
-// Receives events one at a time; called from many workers at once, so it must
+// Receives events one at a time; called from many workers concurrently, so it must
 // be thread-safe. Events of one aggregate come one after the other.
 class OUTBOX_EXPORT Listener {
  public:

@@ -36,7 +36,7 @@ namespace outbox {
 inline std::unique_ptr<Connection> wrap(pqxx::transaction_base& tx, Store& store) {
   if (dynamic_cast<pqxx::nontransaction*>(&tx) != nullptr) {
     throw MisuseError(
-        "an event was to be written in a pqxx::nontransaction, which is no transaction: use "
+        "an event cannot be written in a pqxx::nontransaction, which is not a transaction: use "
         "pqxx::work");
   }
   Executor executor = [&tx](const std::string& sql) {
@@ -62,7 +62,7 @@ inline std::unique_ptr<Connection> wrap(pqxx::transaction_base& tx, Store& store
       }
       return answer;
     } catch (const pqxx::usage_error& error) {
-      throw MisuseError(std::string("a statement was to be run outside a transaction: ") +
+      throw MisuseError(std::string("a statement cannot be run outside a transaction: ") +
                         error.what());
     }
   };

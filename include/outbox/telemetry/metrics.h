@@ -42,7 +42,7 @@ OUTBOX_EXPORT std::string_view to_string(Counter counter);
 OUTBOX_EXPORT std::string_view to_string(Gauge gauge);
 OUTBOX_EXPORT std::string_view to_string(Timing timing);
 
-// Receives the counts. Called from many threads at once, on the workers' path:
+// Receives the counts. Called from many threads concurrently, on the workers' path:
 // must be thread-safe and quick, and must not throw.
 class OUTBOX_EXPORT Metrics {
  public:

@@ -66,7 +66,7 @@ class PostgresConnection final : public ExternalSession<Session> {
     if (!own.in_transaction()) {
       const bool has_failed = PQtransactionStatus(own.handle()) == PQTRANS_INERROR;
       throw MisuseError(
-          "an event was to be written " +
+          "an event cannot be written " +
           std::string(has_failed ? "in a transaction that has failed" : "outside a transaction") +
           " (" + config_of(own).description + ", an external connection): " +
           (has_failed ? "roll back first" : "run BEGIN on it first"));
