@@ -139,7 +139,7 @@ struct TimeoutOptions {
   // delivers it again. So choose it longer than any call may take.
   OptionSpan<option::timeouts::hung> hung{std::chrono::seconds{30}};
 
-  // If no status update has been acknowledged for this long although some are pending, if no event
+  // If no status update has been acknowledged for this long although some are waiting, if no event
   // could be read, or if every worker hangs and events wait, give up the lease, so that others may
   // deliver, and register again. Doubled each time until an update is acknowledged.
   OptionSpan<option::timeouts::stalled> stalled{std::chrono::minutes{1}};

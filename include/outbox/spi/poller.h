@@ -59,8 +59,8 @@ struct PollerOptions {
   const Clock* clock = nullptr;  // null: host_clock()
 };
 
-// Polls on a thread of its own, for a handler of your own; in the
-// facade in outbox.h the idle workers read instead.
+// Polls on a thread of its own, for a handler of your own. (In the facade,
+// outbox.h, idle workers poll instead.)
 //
 // Thread-safe. After fork() the child must not use it.
 class OUTBOX_EXPORT Poller {

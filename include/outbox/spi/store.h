@@ -152,7 +152,7 @@ struct LaneRef {
   friend bool operator==(const LaneRef&, const LaneRef&) = default;
 };
 
-// A change of an event's status. All values are absolute, so that repeating an update
+// A change of an event's row. All values are absolute, so that repeating an update
 // whose outcome is unknown does no harm.
 struct StatusUpdate {
   enum class Kind : std::uint8_t {
@@ -225,8 +225,8 @@ struct InstanceOptions {
   // shards for a while, until instances that are not exclusive have drained theirs.
   bool exclusive = false;
 
-  // ready() returns rows in one order of seq over all the shards that it is given: with each row
-  // all ready rows before it that this read sees, except those returned before. See Capabilities.
+  // ready() returns rows in one order of seq over all its shards: a row only together with all
+  // earlier ready rows that this read sees, except those returned before. See Capabilities.
   bool total_order = false;
 
   // Own rows by claiming each (locked_by, locked_at) instead of whole shards.

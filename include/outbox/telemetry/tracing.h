@@ -125,7 +125,7 @@ struct TracingOptions {
 //
 // As a hook: every event written becomes a span `create`, a child of the current
 // context or the first of a new trace, and that span goes into the event's
-// headers. An event whose headers the user has set is left alone.
+// headers. An event whose trace headers the user has set is left alone.
 //
 // As an interceptor: every delivery becomes a span `process`, a child of the span in
 // the headers, and is the current context while the listener runs, so that events
