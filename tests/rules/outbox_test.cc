@@ -1,7 +1,10 @@
 // The least that an outbox does: it delivers what was committed, in order, and gives up in the end.
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <mutex>
+#include <set>
+#include <thread>
 
 #include "every_store.h"
 
@@ -121,6 +124,43 @@ TEST_P(OutboxTest, GivesUpAfterTheLastAttempt) {
   EXPECT_EQ(record->row.attempts, 3);
   EXPECT_EQ(record->last_error, "no way");
   EXPECT_TRUE(log.contains("is dead after 3 attempts"));
+}
+
+// Synchronously: the worker is inside until the listener returns.
+TEST_P(OutboxTest, CallsAsManyListenersAtOnceAsThereAreWorkersAndNeverMore) {
+  constexpr std::size_t kWorkers = 3;
+  constexpr std::size_t kEvents = 2 * kWorkers;
+  for (const Ordering ordering : {Ordering::per_aggregate, Ordering::none}) {
+    Barrier inside;
+    std::mutex mutex;
+    std::set<std::thread::id> threads;
+    std::size_t calls = 0;
+    std::size_t most = 0;
+    auto slow = listener([&](const Event&) {
+      {
+        const std::lock_guard lock(mutex);
+        threads.insert(std::this_thread::get_id());
+        most = std::max(most, ++calls);
+      }
+      inside.pass();
+      const std::lock_guard lock(mutex);
+      --calls;
+    });
+    const auto box = open({.workers = kWorkers, .ordering = ordering}, slow);
+    const OpenAtEnd open_at_end(inside);
+    auto tx = box->begin();
+    for (std::size_t n = 0; n < kEvents; ++n) tx.write(order_event(std::to_string(n), "1"));
+    tx.commit();
+    ASSERT_TRUE(inside.reached(kWorkers));
+    ASSERT_TRUE(eventually([&] { return box->in_flight() == kEvents; })) << "the rest is queued";
+    EXPECT_FALSE(inside.reached(kWorkers + 1, 50ms));
+    inside.open();
+    ASSERT_TRUE(box->wait_idle(20s));
+    const std::lock_guard lock(mutex);
+    EXPECT_EQ(most, kWorkers);
+    EXPECT_EQ(threads.size(), kWorkers);
+    EXPECT_FALSE(threads.contains(std::this_thread::get_id()));
+  }
 }
 
 }  // namespace
