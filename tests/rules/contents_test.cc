@@ -121,5 +121,39 @@ TEST_P(ContentsTest, AreTheSameByteForByteWhenTheyAreReadFromTheTable) {
   }
 }
 
+// Rule 5: what a short form leaves out is the default.
+TEST_P(ContentsTest, OfTheShortFormsAreDeliveredWithTheDefaults) {
+  const auto others = std::make_shared<RecordingListener>();
+  Listeners on;
+  on.add("Pinged", [to = recorder](const Event& event) { to->on_event(event, {}); });
+  on.otherwise([to = others](const Event& event) { to->on_event(event, {}); });
+  Outbox box{store, on, with_defaults({})};
+  box.start();
+  const Time before = now();
+  auto tx = box.begin();
+  const std::string id = box.writer().write("Pinged", R"({"n":1})");
+  const std::string other = tx.write(event("Ponged").json("2"));
+  tx.commit();
+  const Time after = now();
+  ASSERT_TRUE(box.wait_idle(20s));
+
+  ASSERT_EQ(recorder->ids(), std::vector{id});
+  ASSERT_EQ(others->ids(), std::vector{other});
+  EXPECT_EQ(others->payloads(), std::vector<std::string>{"2"});
+  const Event got = recorder->calls().at(0).event;
+  EXPECT_EQ(got.type(), "Pinged");
+  EXPECT_EQ(got.aggregate_type(), kGlobalAggregate);
+  EXPECT_EQ(got.aggregate_id(), "");
+  EXPECT_EQ(got.tenant_id(), "");
+  EXPECT_TRUE(got.headers().empty());
+  EXPECT_EQ(got.payload(), R"({"n":1})");
+  EXPECT_TRUE(got.is_json());
+  EXPECT_EQ(got.content_type(), "application/json");
+  EXPECT_GE(got.occurred_at(), before);
+  EXPECT_LE(got.occurred_at(), after);
+  EXPECT_TRUE(is_done(id));
+  EXPECT_TRUE(is_done(other));
+}
+
 }  // namespace
 }  // namespace outbox::testing
