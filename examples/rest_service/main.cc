@@ -18,18 +18,17 @@
 #include <string>
 #include <utility>
 
-#include "http/server.h"
 #include "outbox/outbox.h"
 #include "outbox/sqlite.h"
 #include "outbox/telemetry/prometheus.h"
+#include "server.h"
 
 namespace {
 
 namespace fs = std::filesystem;
-namespace http = outbox::http;
 using Json = nlohmann::json;
 
-http::Response json_response(int status, const Json& json) {
+web::Response json_response(int status, const Json& json) {
   // `replace`: an invalid byte that came in must not become an exception here.
   return {.status = status,
           .body = json.dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"};
@@ -68,23 +67,25 @@ class Delivered {
 // Runs one transaction of a request. The client can correct what the library refuses, such as
 // an id that is too long; for a database that is busy or unreachable it can only wait.
 template <class Work>
-http::Response transact(outbox::Outbox& box, Work work) {
+web::Response transact(outbox::Outbox& box, Work work) {
   try {
     auto tx = box.begin();
     const Json answer = work(tx);
     tx.commit();
     return json_response(200, answer);
   } catch (const outbox::MisuseError& error) {
-    throw http::RequestError(400, error.what());
+    throw web::RequestError(400, error.what());
+  } catch (const Json::type_error&) {
+    throw web::RequestError(400, "a parameter is not UTF-8");
   } catch (const outbox::RetryableError&) {
-    auto response = http::error_response(503, "the database is busy; try again");
+    auto response = web::error_response(503, "the database is busy; try again");
     response.headers.emplace_back("Retry-After", "1");
     return response;
   }
 }
 
-http::Response user_created(outbox::Outbox& box, const http::Request& request) {
-  const std::string name = request.target.require("name");
+web::Response user_created(outbox::Outbox& box, const web::Request& request) {
+  const std::string name = request.require("name");
   return transact(box, [&](outbox::Transaction& tx) -> Json {
     const std::string user = outbox::new_id();
     tx.execute("INSERT INTO users (id, name) VALUES (?, ?)", user, name);
@@ -99,8 +100,8 @@ http::Response user_created(outbox::Outbox& box, const http::Request& request) {
   });
 }
 
-http::Response order_placed(outbox::Outbox& box, const http::Request& request) {
-  const std::string order = request.target.require("orderId");
+web::Response order_placed(outbox::Outbox& box, const web::Request& request) {
+  const std::string order = request.require("orderId");
   return transact(box, [&](outbox::Transaction& tx) -> Json {
     const std::string event = tx.write({.type = "OrderPlaced",
                                         .aggregate_type = "Order",
@@ -109,40 +110,42 @@ http::Response order_placed(outbox::Outbox& box, const http::Request& request) {
                                         .headers = {{"source", "api"}}});
     // Once: a client that repeats its request must not place the order twice.
     if (tx.execute("INSERT OR IGNORE INTO orders (id) VALUES (?)", order) == 0) {
-      throw http::RequestError(409, "this order was placed before");
+      throw web::RequestError(409, "this order was placed before");
     }
     return {{"status", "ok"}, {"eventId", event}, {"orderId", order}};
   });
 }
 
-http::Response probe(bool good, const outbox::Health& health) {
+web::Response probe(bool good, const outbox::Health& health) {
   return json_response(good ? 200 : 503,
                        {{"status", good ? "ok" : "failing"}, {"reasons", health.reasons}});
 }
 
-http::Routes routes(outbox::Outbox& box, const Delivered& delivered,
-                    const outbox::prometheus::Registry& registry) {
-  http::Routes routes;
-  routes.add("POST", "/events/user-created",
-             [&](const http::Request& request) { return user_created(box, request); });
-  routes.add("POST", "/events/order-placed",
-             [&](const http::Request& request) { return order_placed(box, request); });
-  routes.add("GET", "/events", [&](const http::Request&) {
+web::Routes routes(outbox::Outbox& box, const Delivered& delivered,
+                   const outbox::prometheus::Registry& registry) {
+  web::Routes routes;
+  routes["/events/user-created"]["POST"] = [&](const web::Request& request) {
+    return user_created(box, request);
+  };
+  routes["/events/order-placed"]["POST"] = [&](const web::Request& request) {
+    return order_placed(box, request);
+  };
+  routes["/events"]["GET"] = [&](const web::Request&) {
     return json_response(200, {{"events", delivered.list()}});
-  });
-  routes.add("GET", "/metrics", [&](const http::Request&) {
-    return http::Response{.content_type = outbox::prometheus::Registry::kContentType,
-                          .body = registry.text()};
-  });
+  };
+  routes["/metrics"]["GET"] = [&](const web::Request&) {
+    return web::Response{.content_type = outbox::prometheus::Registry::kContentType,
+                         .body = registry.text()};
+  };
   // Not live: restart me. Not ready: send me no requests for now.
-  routes.add("GET", "/livez", [&](const http::Request&) {
+  routes["/livez"]["GET"] = [&](const web::Request&) {
     const outbox::Health health = box.health();
     return probe(health.live, health);
-  });
-  routes.add("GET", "/readyz", [&](const http::Request&) {
+  };
+  routes["/readyz"]["GET"] = [&](const web::Request&) {
     const outbox::Health health = box.health();
     return probe(health.ready, health);
-  });
+  };
   return routes;
 }
 
@@ -169,7 +172,7 @@ void run(std::uint16_t port, const std::string& path) {
   outbox::Outbox box{outbox::sqlite::open(path), on, {.metrics = registry.stack()}};
   create_tables(box);
   box.start();
-  http::Server server{routes(box, delivered, registry), {.port = port}};
+  web::Server server{routes(box, delivered, registry), port};
   std::cout << "listening on http://127.0.0.1:" << server.port() << std::endl;
 
   int signal = 0;
