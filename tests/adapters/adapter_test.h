@@ -53,7 +53,7 @@ class Owner {
   virtual bool sees_transaction() const { return true; }
 };
 
-// One client library on one database: what suite_test.cc is run on.
+// One client library on one database: what suite.cc is run on.
 struct Library {
   Dialect dialect = Dialect::none;
   std::function<std::unique_ptr<Owner>(const Place& place)> connect{};

@@ -41,8 +41,13 @@ inline std::unique_ptr<Connection> wrap(const QSqlDatabase& db, Store& store) {
   }
   const QVariant handle = db.driver()->handle();
   const std::string_view type = handle.typeName() == nullptr ? "" : handle.typeName();
-  if (type == "PGconn*") return store.wrap(*static_cast<pg_conn* const*>(handle.constData()));
-  if (type == "MYSQL*") return store.wrap(*static_cast<st_mysql* const*>(handle.constData()));
+  // Qt 5 says how its driver's source calls the type, Qt 6 how the compiler does.
+  if (type == "PGconn*" || type == "pg_conn*") {
+    return store.wrap(*static_cast<pg_conn* const*>(handle.constData()));
+  }
+  if (type == "MYSQL*" || type == "st_mysql*") {
+    return store.wrap(*static_cast<st_mysql* const*>(handle.constData()));
+  }
   if (type == "sqlite3*") return store.wrap(*static_cast<sqlite3* const*>(handle.constData()));
   throw MisuseError("outbox::wrap() was given a QSqlDatabase of the driver '" + driver_name +
                     "': it takes QPSQL, QMYSQL and QSQLITE");

@@ -13,7 +13,7 @@ namespace {
 // Qt finds its drivers by it.
 void make_application() {
   static int argc = 1;
-  static char name[] = "adapters_test";
+  static char name[] = "adapters_qt_test";
   static char* argv[] = {name, nullptr};
   static const QCoreApplication application(argc, argv);
 }
@@ -60,26 +60,40 @@ class QtOwner final : public Owner {
   QSqlDatabase db_;
 };
 
-INSTANTIATE_TEST_SUITE_P(PostgresQt, AdapterSuite,
-                         ::testing::Values(Library{Dialect::postgres, [](const Place& place) {
-                                                     return std::make_unique<QtOwner>(
-                                                         "QPSQL", place, test::postgres_url());
-                                                   }}));
-INSTANTIATE_TEST_SUITE_P(MysqlQt, AdapterSuite,
-                         ::testing::Values(Library{Dialect::mysql, [](const Place& place) {
-                                                     return std::make_unique<QtOwner>(
-                                                         "QMYSQL", place, test::mysql_url());
-                                                   }}));
-INSTANTIATE_TEST_SUITE_P(SqliteQt, AdapterSuite,
-                         ::testing::Values(Library{Dialect::sqlite, [](const Place& place) {
-                                                     return std::make_unique<QtOwner>("QSQLITE",
-                                                                                      place, "");
-                                                   }}));
+// This file is compiled with Qt 5 and with Qt 6, and its tests are called by that: PostgresQt6/...
+#define OUTBOX_INSTANTIATE(prefix, version, ...) \
+  INSTANTIATE_TEST_SUITE_P(prefix##Qt##version, __VA_ARGS__)
+#define OUTBOX_WITH_QT_OF(version, prefix, ...) OUTBOX_INSTANTIATE(prefix, version, __VA_ARGS__)
+#define OUTBOX_WITH_QT(prefix, ...) OUTBOX_WITH_QT_OF(QT_VERSION_MAJOR, prefix, __VA_ARGS__)
 
-TEST(QtSqlTest, WhatIsNotOpenIsRefused) {
+OUTBOX_WITH_QT(Postgres, AdapterSuite,
+               ::testing::Values(Library{Dialect::postgres, [](const Place& place) {
+                                           return std::make_unique<QtOwner>("QPSQL", place,
+                                                                            test::postgres_url());
+                                         }}));
+OUTBOX_WITH_QT(Mysql, AdapterSuite,
+               ::testing::Values(Library{Dialect::mysql, [](const Place& place) {
+                                           return std::make_unique<QtOwner>("QMYSQL", place,
+                                                                            test::mysql_url());
+                                         }}));
+OUTBOX_WITH_QT(Sqlite, AdapterSuite,
+               ::testing::Values(Library{Dialect::sqlite, [](const Place& place) {
+                                           return std::make_unique<QtOwner>("QSQLITE", place, "");
+                                         }}));
+
+class QtSqlTest : public ::testing::TestWithParam<const char*> {};
+OUTBOX_WITH_QT(Unopened, QtSqlTest, ::testing::Values("QPSQL", "QMYSQL", "QSQLITE"));
+
+TEST_P(QtSqlTest, WhatIsNotOpenIsRefused) {
   make_application();
   const auto place = new_place(Dialect::sqlite);
   EXPECT_THROW(wrap(QSqlDatabase(), *place->open()), MisuseError);
+  {
+    const QSqlDatabase closed = QSqlDatabase::addDatabase(GetParam(), "closed");
+    EXPECT_TRUE(closed.isValid()) << "the driver is there";
+    EXPECT_THROW(wrap(closed, *place->open()), MisuseError);
+  }
+  QSqlDatabase::removeDatabase("closed");
 }
 
 }  // namespace
