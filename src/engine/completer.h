@@ -73,7 +73,7 @@ class Completer {
   // That the store does not take updates.
   const Outage& outage() const { return outage_; }
 
-  // Since when updates have waited without any of them ack; those that the store
+  // Since when updates have waited without any acknowledged; those that the store
   // refuses are not waited for.
   std::optional<Clock::Steady> waiting_since() const;
 

@@ -538,9 +538,9 @@ std::string Engine::stalled() {
   // Where a lease cannot expire, nobody else could update them either.
   if (instance_->lease_duration() && waiting && now - *waiting > limit) {
     ++stalls_;
-    const auto trouble = completer_.outage().report();
+    const auto outage = completer_.outage().report();
     return "no update has been acknowledged for " + seconds_text(now - *waiting) +
-           (trouble ? ": " + trouble->what : std::string());
+           (outage ? ": " + outage->what : std::string());
   }
   if (workers_.all_hang(limit) && has_waiting()) {
     workers_.hand_over_hung(std::nullopt, epoch);

@@ -60,14 +60,14 @@ TEST_F(OneShardTest, TheOneShardIsOwnedWhenAllAre) {
   const auto instance = join();
   EXPECT_EQ(instance->renew().epoch, 0) << "it is a standby";
 
-  const Lease leaving = shared->renew();
-  ASSERT_EQ(leaving.draining.size(), 4U);
+  const Lease shrunk = shared->renew();
+  ASSERT_EQ(shrunk.draining.size(), 4U);
   for (int gone = 0; gone < 4; ++gone) {
     const Lease lease = instance->renew();
     EXPECT_EQ(lease.epoch, 0) << gone;
     EXPECT_TRUE(lease.shards.empty());
     EXPECT_TRUE(lease.draining.empty());
-    shared->release(leaving.draining[static_cast<std::size_t>(gone)]);
+    shared->release(shrunk.draining[static_cast<std::size_t>(gone)]);
   }
   const Lease lease = instance->renew();
   EXPECT_NE(lease.epoch, 0);

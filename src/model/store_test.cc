@@ -122,10 +122,11 @@ TEST(Open, RefusesInvalidSchemes) {
 }
 
 TEST(Open, PassesOnWhatTheSchemeThrows) {
-  const Scheme away{.names = {"away"}, .open = [](const std::string&) -> std::shared_ptr<Store> {
-                      throw RetryableError("nobody there");
-                    }};
-  EXPECT_THROW(open("away:x", {away}), RetryableError);
+  const Scheme unreachable{.names = {"unreachable"},
+                           .open = [](const std::string&) -> std::shared_ptr<Store> {
+                             throw RetryableError("nobody there");
+                           }};
+  EXPECT_THROW(open("unreachable:x", {unreachable}), RetryableError);
 }
 
 TEST(UrlScheme, OfAMessageShowsNoMoreThanTheScheme) {

@@ -97,14 +97,14 @@ TEST_P(FencingTest, UpdatesForAShardThatWasReleasedWithinTheEpochAreStale) {
   second->renew();
   const Lease shrunk = first->renew();
   ASSERT_FALSE(shrunk.draining.empty());
-  const int away = shrunk.draining[0];
-  const std::string& pending = in_shard.at(away).at(0);
-  const std::string& blocking = in_shard.at(away).at(1);
+  const int released = shrunk.draining[0];
+  const std::string& pending = in_shard.at(released).at(0);
+  const std::string& blocking = in_shard.at(released).at(1);
   const std::string& kept = in_shard.at(shrunk.shards.at(0)).at(0);
   apply(first, {dead(blocking, "no", 5)});
-  first->release(away);
+  first->release(released);
   const Lease heirs = second->renew();
-  ASSERT_EQ(heirs.shards, std::vector{away});
+  ASSERT_EQ(heirs.shards, std::vector{released});
 
   for (const Kind kind : kAll) {
     const std::string& id = kind == Kind::unblock ? blocking : pending;
@@ -134,15 +134,15 @@ TEST_P(FencingTest, NothingIsRemovedOfAShardThatWasReleasedWithinTheEpoch) {
   second->renew();
   const Lease shrunk = first->renew();
   ASSERT_FALSE(shrunk.draining.empty());
-  const std::string away = in_shard.at(shrunk.draining[0]);
+  const std::string released = in_shard.at(shrunk.draining[0]);
   const std::string kept = in_shard.at(shrunk.shards.at(0));
   first->release(shrunk.draining[0]);
   second->renew();
   const UpdateResult result =
-      first.apply(std::vector{update(away, Kind::done), update(kept, Kind::done)});
+      first.apply(std::vector{update(released, Kind::done), update(kept, Kind::done)});
   EXPECT_FALSE(result.fenced);
   EXPECT_EQ(result.stale, Stale{0});
-  EXPECT_TRUE(store().admin().find(away))
+  EXPECT_TRUE(store().admin().find(released))
       << "an event that its new owner has not delivered is gone";
   EXPECT_FALSE(store().admin().find(kept));
 }

@@ -254,20 +254,22 @@ TEST_P(OwnershipTest, AShardThatCameBackWithinTheEpochIsReadFromItsLowestRowHowe
 
   const auto second = store().join({});
   second->renew();
-  const Shards away = renew_and_release(*first.instance).draining;
-  ASSERT_FALSE(away.empty());
-  EXPECT_EQ(sorted(second->renew().shards), sorted(away));
+  const Shards released = renew_and_release(*first.instance).draining;
+  ASSERT_FALSE(released.empty());
+  EXPECT_EQ(sorted(second->renew().shards), sorted(released));
   second->leave();
   EXPECT_EQ(first->renew().epoch, first.lease.epoch);
   EXPECT_EQ(first->renew().shards.size(), first.shards().size()) << "renewed twice before a read";
 
   std::set<std::string> expected;
   for (std::size_t i = 0; i < kRows; ++i) {
-    if (std::count(away.begin(), away.end(), rows[i].shard) > 0) expected.insert(events[i].id());
+    if (std::count(released.begin(), released.end(), rows[i].shard) > 0)
+      expected.insert(events[i].id());
   }
   std::set<std::string> read;
   for (const Row& row : first->ready(first.shards(), kRows, 1'000).rows) {
-    if (std::count(away.begin(), away.end(), row.ref.shard) > 0) read.insert(row.event.id());
+    if (std::count(released.begin(), released.end(), row.ref.shard) > 0)
+      read.insert(row.event.id());
   }
   EXPECT_EQ(read, expected) << "what the other one read and did not finish is nobody's";
 }
@@ -286,7 +288,7 @@ TEST_P(OwnershipTest, ShardsAreSharedEvenlyWhenInstancesComeAndGo) {
     std::set<int> owned;
   };
   std::vector<Member> living;
-  bool calm = false;  // nothing in flight, so what is leaving is given back at once
+  bool calm = false;  // nothing in flight, so what is draining is given back at once
   const auto renew = [&](Member& member) {
     const Lease lease = member.instance->renew();
     member.owned = {lease.shards.begin(), lease.shards.end()};

@@ -52,13 +52,13 @@ TEST_P(FaultsTest, AnUnavailableListenerCostsNoAttemptAndIsLeftAloneForAPause) {
 
 // --- A database that is unreachable (rules 20, 36) ---
 
-class DatabaseAwayTest : public FaultsTest {
+class DatabaseOutageTest : public FaultsTest {
  protected:
   void fail_now_and_then(std::string_view kind);
 };
-OUTBOX_ON_EVERY_STORE(DatabaseAwayTest);
+OUTBOX_ON_EVERY_STORE(DatabaseOutageTest);
 
-void DatabaseAwayTest::fail_now_and_then(std::string_view kind) {
+void DatabaseOutageTest::fail_now_and_then(std::string_view kind) {
   std::atomic<int> calls{0};
   std::mutex mutex;
   std::map<std::string, int> failed;
@@ -93,7 +93,7 @@ void DatabaseAwayTest::fail_now_and_then(std::string_view kind) {
   }
 }
 
-TEST_P(DatabaseAwayTest, NothingIsLostAndNoAttemptIsSpent) {
+TEST_P(DatabaseOutageTest, NothingIsLostAndNoAttemptIsSpent) {
   use_store({.host_clock = true});
   for (const char* kind : {"ready", "due", "held", "held_lanes", "update", "renew"}) {
     SCOPED_TRACE(kind);

@@ -248,7 +248,7 @@ TEST_P(RegressionTest, SkippingRecentEventsReadInALoop) {
   EXPECT_LT(reads, 100);
 }
 
-TEST_P(RegressionTest, AShardWasGivenAwayWhileItWasBeingRead) {
+TEST_P(RegressionTest, AShardWasReleasedWhileItWasBeingRead) {
   OUTBOX_NEEDS(capabilities().shards > 1);
   use_store({.shards = 2});
   Signal read;

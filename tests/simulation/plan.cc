@@ -426,7 +426,7 @@ constexpr std::array kScenarios{
              "an event of a batch came again before the update of a later one was acknowledged",
              batch_put_back, 2'000},
     Scenario{"shard_while_restored",
-             "a shard given away while its lanes were being restored was read afterwards",
+             "a shard released while its lanes were being restored was read afterwards",
              shard_while_restored, 1'500},
     Scenario{"lost_lease",
              "an instance lost its lease, got it back, and passed over what was in flight",

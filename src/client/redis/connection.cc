@@ -287,7 +287,7 @@ struct Client::Link {
       auto connection =
           std::make_unique<Connection>(target, options.timeouts, tls ? &*tls : nullptr);
       reconnection.succeeded();
-      if (away.exchange(false))
+      if (unreachable.exchange(false))
         options.log({LogLevel::info,
                      "redis_available",
                      "Redis is available again: " + target.place(),
@@ -295,7 +295,7 @@ struct Client::Link {
       return connection;
     } catch (const UnavailableError& error) {
       reconnection.failed(error.what(), steady_clock::now());
-      if (!away.exchange(true))
+      if (!unreachable.exchange(true))
         options.log({LogLevel::warning,
                      "redis_unavailable",
                      error.what(),
@@ -309,7 +309,7 @@ struct Client::Link {
   std::optional<TlsContext> tls;
   // Well below the time for which a tracker tries to record an effect.
   Reconnection reconnection;
-  std::atomic<bool> away{false};
+  std::atomic<bool> unreachable{false};
 };
 
 Client::Client(ConnectOptions target, ClientOptions options)

@@ -79,8 +79,8 @@ TEST_F(MysqlStoreConfigTest, ACallThatTakesTooLongGivesTheConnectionUp) {
 }
 
 TEST_F(MysqlStoreConfigTest, AnUnreachableServerIsNotAskedEachTime) {
-  const auto away = config_at("mysql://root@127.0.0.1:1/x");
-  const auto connect = [&] { away->connect(Use::engine); };
+  const auto unreachable = config_at("mysql://root@127.0.0.1:1/x");
+  const auto connect = [&] { unreachable->connect(Use::engine); };
   EXPECT_TRUE(contains(message_of<RetryableError>(connect), "check that the server runs"));
   // A caller that was kept from asking for as long as the pause asks again.
   EXPECT_TRUE(eventually([&] {

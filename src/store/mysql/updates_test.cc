@@ -150,12 +150,12 @@ TEST_F(MysqlLocksTest, AnUpdateThatWaitsForAStrangersLockDoesNotCostTheLease) {
   test::Mysql stranger(url());
   stranger.execute("BEGIN; SELECT * FROM outbox_event WHERE event_id = 'locked' FOR UPDATE");
 
-  std::atomic<bool> landed{false};
+  std::atomic<bool> applied{false};
   std::jthread updating([&, updates = done({"free", "locked"})] {
     const UpdateResult result = apply_patiently(*instance, lease.epoch, updates);
     EXPECT_FALSE(result.fenced);
     EXPECT_TRUE(result.stale.empty());
-    landed = true;
+    applied = true;
   });
   // For two leases.
   const auto end = std::chrono::steady_clock::now() + 2 * duration;
@@ -170,7 +170,7 @@ TEST_F(MysqlLocksTest, AnUpdateThatWaitsForAStrangersLockDoesNotCostTheLease) {
               "0");
     std::this_thread::sleep_for(300ms);
   }
-  EXPECT_FALSE(landed);
+  EXPECT_FALSE(applied);
   stranger.execute("ROLLBACK");
   updating.join();
   EXPECT_EQ(status("locked"), Status::done);
