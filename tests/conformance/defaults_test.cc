@@ -4,6 +4,9 @@
 #include <chrono>
 #include <optional>
 
+#include "outbox/consumer/consumption.h"
+#include "outbox/consumer/idempotent_create.h"
+#include "outbox/consumer/inbox.h"
 #include "outbox/memory.h"
 #include "outbox/outbox.h"
 #ifdef OUTBOX_WITH_SQLITE
@@ -128,6 +131,20 @@ TEST(Defaults, OfWhatOperatorsDo) {
   EXPECT_EQ(purge.batch, 500u);
   EXPECT_EQ(purge.pause, 0s);
   EXPECT_EQ(purge.interval, 1h);
+}
+
+// Each header says its own, where it is looked for; here they are compared.
+TEST(Defaults, OfPurgesAreTheSame) {
+  const PurgeOptions purge;
+  const InboxOptions inbox;
+  EXPECT_EQ(inbox.purge_batch, purge.batch);
+  EXPECT_EQ(inbox.purge_interval, purge.interval);
+  const DatabaseTrackerOptions tracker;
+  EXPECT_EQ(tracker.purge_batch, purge.batch);
+  EXPECT_EQ(tracker.purge_interval, purge.interval);
+  const CreateOptions create;
+  EXPECT_EQ(create.purge_batch, purge.batch);
+  EXPECT_EQ(create.purge_interval, purge.interval);
 }
 
 // What all stores have.
