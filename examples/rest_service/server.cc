@@ -28,6 +28,7 @@ constexpr int kThreads = 4;
 constexpr std::size_t kMaxBodyBytes = std::size_t{1024} * 1024;
 constexpr std::chrono::seconds kTimeout{30};  // for a request, or for a client to take an answer
 constexpr std::chrono::seconds kLinger{2};
+constexpr std::chrono::milliseconds kPause{100};
 
 std::string decoded(std::string_view text) {
   std::string out;
@@ -206,14 +207,20 @@ class Server::Impl {
  private:
   void accept() {
     acceptor_.async_accept(asio::make_strand(context_), [this](error_code error, auto socket) {
-      if (!error) std::make_shared<Session>(std::move(socket), routes_)->read();
-      accept();
+      if (!error) {
+        std::make_shared<Session>(std::move(socket), routes_)->read();
+        return accept();
+      }
+      // Out of descriptors: asking again at once would only burn the processor.
+      pause_.expires_after(kPause);
+      pause_.async_wait([this](error_code) { accept(); });
     });
   }
 
   const Routes routes_;
   asio::io_context context_;
   tcp::acceptor acceptor_;
+  asio::steady_timer pause_{context_};
   std::vector<std::jthread> threads_;
 };
 
