@@ -42,7 +42,7 @@ std::string decoded(std::string_view text) {
     const char* const end = digits.data() + digits.size();
     const auto parsed = std::from_chars(digits.data(), end, value, 16);
     if (digits.size() < 2 || parsed.ec != std::errc() || parsed.ptr != end) {
-      throw RequestError(400, "\"%" + std::string(digits) + "\" is no escape");
+      throw RequestError(400, "\"%" + std::string(digits) + "\" is not a valid escape");
     }
     out += static_cast<char>(value);
     at += 2;
