@@ -57,7 +57,7 @@ TEST(FindBackend, RefusesOthersWithoutShowingTheirPasswords) {
   }
   EXPECT_NE(refusal("").find("names no file"), std::string::npos);
   EXPECT_NE(refusal("sqlite:").find("names no file"), std::string::npos);
-  EXPECT_NE(refusal("sqlite://host/x").find("no host"), std::string::npos);
+  EXPECT_NE(refusal("sqlite://host/x").find("not name a host"), std::string::npos);
 }
 
 // Without a scheme it would be the name of a file, and be shown.
