@@ -100,7 +100,8 @@ class Lane {
   void nothing_held();  // held -> none
   void first_row_seen() { in_doubt_ = false; }
 
-  // An update that holds a row, or one that brings a held row here, is on its way; it came.
+  // An update that holds a row, or one after which a row is to have its place here, is on its way;
+  // it was acknowledged.
   void hold_submitted() { ++holds_pending_; }
   void hold_acked() { --holds_pending_; }
 
@@ -144,7 +145,8 @@ class Lane {
 //      next event follows at once.
 //   3. While it has held rows, a row that the reader meets is held too,
 //      never past them. They are read back only when the lane is empty, not
-//      frozen, and every `hold` update has been acknowledged.
+//      frozen, and every `hold` update has been acknowledged, as has every one that
+//      raises the crash count of a candidate of this lane.
 //   4. Rows that were held under another kind of order, before a restart,
 //      come first: while the only lane of a total order is there, everything
 //      of its shard goes through it; and the only lane waits until all others

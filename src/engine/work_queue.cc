@@ -114,10 +114,15 @@ WorkQueue::Admission WorkQueue::reserve(Job& job) {
   if (!admissible(job)) return Admission::full;
   in_flight_.add(id);
   account(job, true);
-  check_out(job);
-  if (Lane* lane = current_lane(job); lane != nullptr && lane->was_held(job)) {
-    lane->hold_submitted();
+  if (job.lane != kNoLane) {
+    // The rows held in its lane are not read before it has its place there: should it have to wait
+    // as well, they would pass it.
+    if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane, job.row.ref.shard);
+    Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
+    lane.hold_submitted();
+    settle(lane);
   }
+  check_out(job);
   return Admission::queued;
 }
 
@@ -129,7 +134,7 @@ WorkQueue::Admission WorkQueue::begin(Job& job) {
   MutexLock lock(mutex_);
   if (stopped_ || job.epoch != epoch_) return Admission::full;
   check_in(job);
-  if (Lane* lane = current_lane(job); lane != nullptr && lane->was_held(job)) lane->hold_acked();
+  if (Lane* lane = current_lane(job); lane != nullptr) lane->hold_acked();
   return place(job);
 }
 
@@ -602,7 +607,7 @@ std::vector<Job> WorkQueue::acked(std::span<Completion> completions, Clock::Stea
         lane->hold_acked();
         break;
       case Kind::begin:
-        if (was_held) lane->hold_acked();
+        lane->hold_acked();
         break;
       case Kind::done:
       case Kind::hand_over:  // see handed_over()

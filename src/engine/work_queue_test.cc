@@ -439,6 +439,33 @@ TEST_F(ReclaimedTest, TheLaneWaitsForAPoisonCandidateWhoseUpdateIsUnderWay) {
   EXPECT_EQ(readable(), kLane);
 }
 
+// The rows that were held behind it must not pass it, should it have to wait once it has begun.
+TEST_F(ReclaimedTest, ALaneIsNotReadWhileAReadyEventOfItWaitsForItsCrashCount) {
+  queue.enter(1);
+  queue.restore({.key = kLane, .first = 2}, kNow);
+  ASSERT_EQ(readable(), kLane);
+  queue.load_lane(kLane, {.epoch = 1, .more = true});  // puts it back on the list
+  Job head = of(1, "ready");
+  ASSERT_EQ(queue.reserve(head), Admission::queued);
+  EXPECT_EQ(readable(), kNoLane);
+  ASSERT_EQ(queue.begin(head), Admission::hold) << "behind what is held";
+  EXPECT_EQ(readable(), kNoLane);
+  acknowledge(queue, std::move(head), Kind::hold);
+  EXPECT_EQ(readable(), kLane);
+}
+
+TEST_F(ReclaimedTest, ALaneOfAnEventWhoseCrashCountIsStaleIsReadAgain) {
+  queue.enter(1);
+  queue.restore({.key = kLane, .first = 2}, kNow);
+  Job gone = of(1, "finished by hand");
+  ASSERT_EQ(queue.reserve(gone), Admission::queued);
+  EXPECT_EQ(readable(), kNoLane);
+  Completion stale = over(std::move(gone), Kind::begin);
+  stale.stale = true;
+  acknowledge(queue, std::move(stale));
+  EXPECT_EQ(readable(), kLane);
+}
+
 TEST_F(ReclaimedTest, OneThatWasHeldAlreadyIsExpectedInItsOwnLeaseOnly) {
   queue.enter(1);
   Job candidate = of(1, "crashes");
