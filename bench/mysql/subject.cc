@@ -93,7 +93,9 @@ class MysqlSubject final : public Subject {
             .drain_delete = 0.5,
             .drain_naive = 10,
             .row_claims_naive = 5,
-            .write = 0.93};
+            .write = 0.93,
+            .process_p50 = 5'000,
+            .steady_process_p50 = 5'000};
   }
 
   std::vector<std::size_t> writers() const override { return {1, 4, 16}; }

@@ -20,8 +20,11 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-constexpr milliseconds kBusy{20};
+constexpr milliseconds kBusy{4};
 constexpr milliseconds kIdle{500};
+
+// In a silence it asks so many times as rarely as the silence is long.
+constexpr int kRarely = 16;
 constexpr milliseconds kCallLimit{10'000};
 
 // Constructed and destroyed on the user's thread, the rest is its own thread's.
@@ -52,16 +55,19 @@ class CommitWatch final : public Watch {
 
  private:
   void run() {
-    milliseconds interval = kBusy;
+    auto last_news = steady_clock::now();
     std::int64_t last = -1;
-    do {
-      const std::int64_t now = last_number().value_or(last);
-      const bool is_news = now > last;
+    while (true) {
+      const std::int64_t number = last_number().value_or(last);
+      const auto now = steady_clock::now();
       // A lower one means that rows were deleted, or that commits were lost.
-      last = now;
-      interval = is_news ? kBusy : std::min(2 * interval, kIdle);
-      if (is_news) on_commit_();
-    } while (!wait(interval));
+      if (std::exchange(last, number) < number) {
+        last_news = now;
+        on_commit_();
+      }
+      const auto silence = std::chrono::duration_cast<milliseconds>(now - last_news);
+      if (wait(std::clamp(silence / kRarely, kBusy, kIdle))) return;
+    }
   }
 
   // Absent while the server is unreachable: the engine asks the same one, and says so.
