@@ -27,6 +27,7 @@ void Lane::start(LaneKey key, int shard) {
   rechecked_ = false;
   holds_pending_ = 0;
   read_back_ = 0;
+  expected_.clear();
   due_ = {};
   open_after_ = 0;
   listed_.reset();
@@ -129,14 +130,16 @@ std::vector<Lane*> Lanes::of_shard(int shard) {
 
 bool Lanes::update(Lane& lane) {
   const bool empty = lane.idle() && lane.jobs_.empty();
-  const bool wants = empty && lane.tail_ == Lane::Tail::held && lane.holds_pending_ == 0;
+  const bool wants =
+      empty && lane.tail_ == Lane::Tail::held && lane.holds_pending_ == 0 && lane.expected_.empty();
 
   unlist(lane);
   if (wants) {
     readable_.emplace(lane.due_, lane.key_);
     lane.listed_ = lane.due_;
   }
-  if (empty && !lane.held() && lane.holds_pending_ == 0 && lane.read_back_ == 0) {
+  if (empty && !lane.held() && lane.holds_pending_ == 0 && lane.read_back_ == 0 &&
+      lane.expected_.empty()) {
     forget(lane.key_);
     return false;
   }
@@ -235,7 +238,8 @@ std::size_t Lanes::jobs_that_wait(const std::set<LaneKey>& waiting) const {
 bool Lanes::at_rest() const {
   return std::all_of(lanes_.begin(), lanes_.end(), [](const auto& entry) {
     const Lane& lane = entry.second;
-    return lane.jobs_.empty() && lane.idle() && lane.holds_pending_ == 0 && lane.read_back_ == 0;
+    return lane.jobs_.empty() && lane.idle() && lane.holds_pending_ == 0 && lane.read_back_ == 0 &&
+           lane.expected_.empty();
   });
 }
 

@@ -2,6 +2,7 @@
 // aggregate.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
@@ -100,10 +101,18 @@ class Lane {
   void nothing_held();  // held -> none
   void first_row_seen() { in_doubt_ = false; }
 
-  // An update that holds a row, or one after which a row is to have its place here, is on its way;
-  // it was acknowledged.
+  // An update that holds a row is on its way; it was acknowledged.
   void hold_submitted() { ++holds_pending_; }
   void hold_acked() { --holds_pending_; }
+
+  // An event waits for its crash count to be stored, and has its place here only then; whether
+  // there is one that comes before `seq`.
+  void expect(Seq seq) { expected_.push_back(seq); }
+  void came(Seq seq) { std::erase(expected_, seq); }
+  bool expects_any() const { return !expected_.empty(); }
+  bool expects_before(Seq seq) const {
+    return std::any_of(expected_.begin(), expected_.end(), [&](Seq each) { return each < seq; });
+  }
 
   // A held row was read, and is not finished yet; it is.
   void held_row_read() { ++read_back_; }
@@ -127,6 +136,7 @@ class Lane {
   bool rechecked_ = false;  // a DEAD event stood first when it was last read
   std::size_t holds_pending_ = 0;
   std::size_t read_back_ = 0;
+  std::vector<Seq> expected_{};
   Clock::Steady due_{};
   Seq open_after_ = 0;
 
@@ -145,8 +155,9 @@ class Lane {
 //      next event follows at once.
 //   3. While it has held rows, a row that the reader meets is held too,
 //      never past them. They are read back only when the lane is empty, not
-//      frozen, and every `hold` update has been acknowledged, as has every one that
-//      raises the crash count of a candidate of this lane.
+//      frozen, and every `hold` update has been acknowledged.
+//      Nor does anything pass an event that waits for its crash count to be stored: held
+//      rows are not read back meanwhile, and later ones that the reader meets are held.
 //   4. Rows that were held under another kind of order, before a restart,
 //      come first: while the only lane of a total order is there, everything
 //      of its shard goes through it; and the only lane waits until all others

@@ -115,11 +115,9 @@ WorkQueue::Admission WorkQueue::reserve(Job& job) {
   in_flight_.add(id);
   account(job, true);
   if (job.lane != kNoLane) {
-    // The rows held in its lane are not read before it has its place there: should it have to wait
-    // as well, they would pass it.
     if (job.row.ref.hold <= 0) job.lane = lanes_.lane_for(job.lane, job.row.ref.shard);
     Lane& lane = lanes_.at(job.lane, job.row.ref.shard);
-    lane.hold_submitted();
+    lane.expect(job.row.ref.seq);
     settle(lane);
   }
   check_out(job);
@@ -134,7 +132,7 @@ WorkQueue::Admission WorkQueue::begin(Job& job) {
   MutexLock lock(mutex_);
   if (stopped_ || job.epoch != epoch_) return Admission::full;
   check_in(job);
-  if (Lane* lane = current_lane(job); lane != nullptr) lane->hold_acked();
+  if (Lane* lane = current_lane(job); lane != nullptr) lane->came(job.row.ref.seq);
   return place(job);
 }
 
@@ -152,7 +150,8 @@ WorkQueue::Admission WorkQueue::place(Job& job) {
   // event would not be met again.
   const bool park = options_.park && (lane.blocked() || (lane.in_doubt() && !was_held));
   if (was_held) lane.held_row_read();
-  if (!park && (was_held || (!lane.held() && lane.jobs().size() < lane_limit_))) {
+  const bool first = !lane.held() && !lane.expects_before(job.row.ref.seq);
+  if (!park && (was_held || (first && lane.jobs().size() < lane_limit_))) {
     ++load(job).queued;
     lane.push(std::move(job));
     settle(lane);
@@ -315,7 +314,7 @@ std::vector<Job> WorkQueue::load_lane(LaneKey key, LanePage page) {
     lanes_.block(*lane);
   } else if (page.due) {
     lane->read_not_before(*page.due);
-  } else if (!page.more && lane->holds_pending() == 0) {
+  } else if (!page.more && lane->holds_pending() == 0 && !lane->expects_any()) {
     lane->nothing_held();
   }
   settle(*lane);
@@ -607,7 +606,7 @@ std::vector<Job> WorkQueue::acked(std::span<Completion> completions, Clock::Stea
         lane->hold_acked();
         break;
       case Kind::begin:
-        lane->hold_acked();
+        lane->came(completion.job.row.ref.seq);
         break;
       case Kind::done:
       case Kind::hand_over:  // see handed_over()

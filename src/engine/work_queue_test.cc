@@ -454,6 +454,29 @@ TEST_F(ReclaimedTest, ALaneIsNotReadWhileAReadyEventOfItWaitsForItsCrashCount) {
   EXPECT_EQ(readable(), kLane);
 }
 
+TEST_F(ReclaimedTest, AnEventThatWaitsForItsCrashCountIsNotPassedByALaterOne) {
+  queue.enter(1);
+  Job candidate = of(1, "first");
+  Job later = of(1, "later");
+  ASSERT_EQ(queue.reserve(candidate), Admission::queued);
+  ASSERT_EQ(queue.admit(later), Admission::hold);
+  EXPECT_TRUE(take(queue).empty());
+  ASSERT_EQ(queue.begin(candidate), Admission::hold) << "it is read back in front of the later one";
+  acknowledge(queue, std::move(later), Kind::hold);
+  EXPECT_EQ(readable(), kNoLane);
+  acknowledge(queue, std::move(candidate), Kind::hold);
+  EXPECT_EQ(readable(), kLane);
+}
+
+TEST_F(ReclaimedTest, OfCandidatesOfOneLaneTheFirstDoesNotWaitForTheOthers) {
+  queue.enter(1);
+  Job first = of(1, "first");
+  Job second = of(1, "second");
+  for (Job* each : {&first, &second}) ASSERT_EQ(queue.reserve(*each), Admission::queued);
+  for (Job* each : {&first, &second}) ASSERT_EQ(queue.begin(*each), Admission::queued);
+  EXPECT_EQ(take(queue), Ids{"first"});
+}
+
 TEST_F(ReclaimedTest, ALaneOfAnEventWhoseCrashCountIsStaleIsReadAgain) {
   queue.enter(1);
   queue.restore({.key = kLane, .first = 2}, kNow);
