@@ -94,6 +94,9 @@ struct WriterOptions {
   // or an empty name, leaves them free.
   std::function<std::string()> claim_owner{};
 
+  // The watch of an engine that hears of commits from the hooks; see InsertOptions::told.
+  std::function<const Watch*()> told{};
+
   // Empty: standard_error_log().
   Logger log{};
 };

@@ -77,6 +77,7 @@ void Engine::start() {
 
 void Engine::watch(Store& store) {
   watch_ = store.watch([this] { poller_->committed(); });
+  told_ = watch_.get();
   if (watch_ || !store.capabilities().many_processes) return;
   log_({LogLevel::info,
         "commits_not_watched",
@@ -89,6 +90,7 @@ void Engine::watch(Store& store) {
 
 void Engine::close(std::optional<std::chrono::milliseconds> limit) {
   takes_commits_ = false;
+  told_ = nullptr;
   watch_.reset();
   queue_.enable_polling(false);  // first: while closing there is no room for what is read
   if (closing_.exchange(true)) return;

@@ -47,8 +47,12 @@ class Engine final : public Intake, private Completer::Events {
 
   void start();
 
-  // Wakes the poller whenever another process commits, if the store can tell.
+  // Wakes the poller whenever somebody else commits, if the store can tell.
   void watch(Store& store);
+
+  // The watch that need not call when a writer of this engine commits, because the writer's hook
+  // wakes the poller; null if there is none.
+  const Watch* told_by_writers() const { return told_; }
 
   // Stops taking events, works off what is queued within the limit (nullopt: as the options say),
   // flushes the updates and ends the threads. Idempotent; fine without start().
@@ -220,6 +224,7 @@ class Engine final : public Intake, private Completer::Events {
   std::unique_ptr<Poller> poller_;
   std::unique_ptr<LeaseKeeper> keeper_;
   std::unique_ptr<Watch> watch_;
+  Atomic<const Watch*> told_{nullptr};  // the same, for writers; only compared
 };
 
 }  // namespace outbox::internal

@@ -157,7 +157,10 @@ class Outbox::Impl {
 
   WriterOptions writer_options() {
     WriterOptions result{.hooks = options_.hooks, .log = options_.log};
-    if (engine_) result.hooks.push_back(std::make_shared<internal::CommitHook>(engine_));
+    if (engine_) {
+      result.hooks.push_back(std::make_shared<internal::CommitHook>(engine_));
+      result.told = [this] { return engine_->told_by_writers(); };
+    }
     if (options_.row_claims) {
       // Only rows that this instance will be told of may be claimed for it.
       result.claim_owner = [this] { return owner() ? engine_->owner_name() : std::string(); };

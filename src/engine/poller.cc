@@ -144,7 +144,8 @@ void Poller::committed() {
   // No rewind: rows never returned before come from ready() in any case, and
   // to read all that is in flight again after every commit would be slow.
   reader_.look_at_due();
-  wake();
+  // After a read that failed, the next one finds it.
+  if (retry_at_.load() == Clock::Steady::max()) wake();
 }
 
 void Poller::look_everywhere() {

@@ -486,6 +486,7 @@ std::vector<Written> Writer::insert(Connection& connection, std::vector<Draft> d
   // expire.
   InsertOptions how;
   if (options_.claim_owner && !own_connection) how.owner = options_.claim_owner();
+  if (options_.told && !own_connection) how.told = options_.told();
   const std::vector<RowRef> rows = connection.insert(events, how);
   const Clock::Steady inserted_at = clock_.steady();
   std::vector<Written> written;

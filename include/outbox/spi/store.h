@@ -400,10 +400,16 @@ class OUTBOX_EXPORT WholeInstance : public Instance,
   WholeInstance() { be_made_of(*this, *this, *this, *this); }
 };
 
+class Watch;
+
 struct InsertOptions {
   // Not empty: the rows are inserted as claimed by this owner, except those not yet
   // available, which it would not deliver.
   std::string owner{};
+
+  // The watch of an engine that hears of the commit from the writer: the store need not call it. It
+  // is compared, not used, so it may have ended.
+  const Watch* told = nullptr;
 };
 
 // A connection to the store's database, used by one thread at a time. It comes

@@ -198,7 +198,7 @@ void PooledConnection::commit() {
     failure_.throw_rolled_back("the transaction was rolled back (" + where() +
                                "): a statement in it had failed");
   }
-  if (inserted_ && notifier_) notifier_->committed();
+  if (inserted_ && notifier_) notifier_->committed(told_);
 }
 
 // In one round trip. False if the server rolled back instead.
@@ -271,7 +271,10 @@ std::vector<ResultRow> PooledConnection::query(std::string_view sql,
 std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
                                              const InsertOptions& options) {
   check_in_transaction("insert()");
-  inserted_ = inserted_ || !events.empty();
+  if (!events.empty()) {
+    told_ = !inserted_ || told_ == options.told ? options.told : nullptr;
+    inserted_ = true;
+  }
   const Options& store = config_of(*handle_).options;
   if (events.empty()) return {};
   Insertion insertion(events, options, store);

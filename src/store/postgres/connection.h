@@ -151,8 +151,9 @@ class PooledConnection final : public Connection {
   const PoolHandle handle_;
   const std::shared_ptr<Notifier> notifier_;
   Phase phase_ = Phase::none;
-  bool inserted_ = false;  // events, in this transaction
-  FirstFailure failure_;   // that the transaction cannot be committed after
+  bool inserted_ = false;        // events, in this transaction
+  const Watch* told_ = nullptr;  // by the writer, of all of them
+  FirstFailure failure_;         // that the transaction cannot be committed after
 
   // With insert_at_commit: the inserts that wait; the rows of deferred inserts; and
   // how many of those there were when a savepoint was set.

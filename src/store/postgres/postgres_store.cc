@@ -103,7 +103,7 @@ std::unique_ptr<Connection> PostgresStore::connect() {
 
 std::unique_ptr<Watch> PostgresStore::watch(std::function<void()> on_commit) {
   if (!config()->options.notify) return nullptr;
-  return watch_channel(config(), config()->channel, std::move(on_commit), config()->options.log,
+  return watch_channel(notifier_, std::move(on_commit), config()->options.log,
                        "events of other processes are found by polling; set "
                        "postgres::Options::notify to false, or connect to the server itself");
 }
