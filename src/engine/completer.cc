@@ -29,8 +29,12 @@ constexpr std::size_t kWholeAgain = 4'096;
 }  // namespace
 
 Completer::Completer(std::shared_ptr<Instance> instance, Events& events, const Clock& clock,
-                     Logger log)
-    : instance_(std::move(instance)), events_(events), clock_(clock), log_(std::move(log)) {}
+                     Logger log, Collect collect)
+    : instance_(std::move(instance)),
+      events_(events),
+      clock_(clock),
+      log_(std::move(log)),
+      collect_(collect) {}
 
 Completer::~Completer() { close(SteadyClock::now()); }
 
@@ -43,17 +47,39 @@ void Completer::start() {
 
 void Completer::submit(Completion completion) {
   MutexLock lock(mutex_);
-  pending_.push_back(std::move(completion));
-  if (!waiting_since_) waiting_since_ = clock_.steady();
-  if (pending_.size() == 1) changed_.notify_all();
+  add(std::move(completion));
 }
 
 void Completer::submit(std::vector<Completion> completions) {
-  if (completions.empty()) return;
   MutexLock lock(mutex_);
-  pending_.insert(pending_.end(), std::move_iterator(completions.begin()),
-                  std::move_iterator(completions.end()));
+  for (Completion& completion : completions) add(std::move(completion));
+}
+
+void Completer::add(Completion completion) {
+  const bool was_ripe = is_ripe();
+  pending_bytes_ += completion.job.row.event.payload().size();
+  urgent_ = urgent_ || is_urgent(completion);
+  pending_.push_back(std::move(completion));
   if (!waiting_since_) waiting_since_ = clock_.steady();
+  if (pending_.size() == 1 || (!was_ripe && is_ripe())) changed_.notify_all();
+}
+
+// Whether anybody may wait for it, as far as can be told here.
+bool Completer::is_urgent(const Completion& completion) {
+  return completion.decision.kind != Decision::Kind::done ||
+         completion.decision.update.kind != StatusUpdate::Kind::done || completion.job.candidate ||
+         completion.job.row.ref.hold != 0;
+}
+
+// Whether what is pending is to wait for nothing.
+bool Completer::is_ripe() const {
+  return urgent_ || awaiting_ > 0 || closing_ || pending_.size() >= collect_.updates ||
+         pending_bytes_ >= collect_.bytes;
+}
+
+void Completer::await(int more) {
+  MutexLock lock(mutex_);
+  awaiting_ += more;
   changed_.notify_all();
 }
 
@@ -61,6 +87,7 @@ void Completer::set_epoch(std::int64_t epoch) {
   MutexLock lock(mutex_);
   epoch_ = epoch;
   if (waiting_since_) waiting_since_ = clock_.steady();
+  urgent_ = urgent_ || !pending_.empty();  // those of the last epoch come back
   changed_.notify_all();
 }
 
@@ -127,6 +154,8 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
     {
       MutexLock lock(mutex_);
       if (!wait_for_updates()) return false;
+      urgent_ = false;
+      pending_bytes_ = 0;
       if (queue_.empty() && unsure_.empty() && refused_.empty() && limit_ == kNoLimit) {
         batch.swap(pending_);
         return true;
@@ -162,7 +191,14 @@ bool Completer::wait_for_updates() {
     }
     give_up_refused();
   }
+  if (queue_.empty() && unsure_.empty() && refused_.empty()) collect();
   return true;
+}
+
+void Completer::collect() {
+  const auto until = SteadyClock::now() + collect_.time;
+  while (!is_ripe() && changed_.wait_until(mutex_, until)) {
+  }
 }
 
 // The one that waits longest comes first. Stale updates, and all while closing, do not wait.

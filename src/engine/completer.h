@@ -1,4 +1,4 @@
-// Brings updates to the store, in natural batches.
+// Brings updates to the store, in batches.
 #pragma once
 
 #include <chrono>
@@ -26,9 +26,19 @@
 
 namespace outbox::internal {
 
+// Until when a completer collects updates that nobody waits for: DONE, but not of candidates, nor
+// of rows that were held or waited. The lane of such an event has gone on, so all that its update
+// gives back is capacity. By default each is flushed at once.
+struct Collect {
+  std::chrono::milliseconds time{0};  // of the first
+  std::size_t updates = 0;            // together
+  std::size_t bytes = 0;              // of their payloads
+};
+
 // One thread that flushes updates: those submitted while the last flush
-// was under way go into the next one. There is no timer: an idle engine updates
-// at once, a busy one in hundreds. Updates are applied in the order of submission.
+// was under way go into the next one. So a busy engine updates hundreds at once; and where
+// nobody waits for an update, it waits a moment for others (see Collect). Updates are applied in
+// the order of submission.
 //
 // A flush that fails is repeated until it succeeds or the lease is lost; the
 // updates are never dropped silently.
@@ -59,12 +69,25 @@ class Completer {
     virtual void on_set_apart() = 0;
   };
 
-  Completer(std::shared_ptr<Instance> instance, Events& events, const Clock& clock, Logger log);
+  Completer(std::shared_ptr<Instance> instance, Events& events, const Clock& clock, Logger log,
+            Collect collect = {});
   ~Completer();
 
   void start();
   void submit(Completion completion);
   void submit(std::vector<Completion> completions);
+
+  // While this lives, somebody waits for all updates: none are collected.
+  class Awaiting {
+   public:
+    explicit Awaiting(Completer& completer) : completer_(completer) { completer_.await(1); }
+    ~Awaiting() { completer_.await(-1); }
+    Awaiting(const Awaiting&) = delete;
+    Awaiting& operator=(const Awaiting&) = delete;
+
+   private:
+    Completer& completer_;
+  };
 
   // Updates submitted under an older epoch are stale from now on, and come back as
   // soon as the store lets them.
@@ -110,6 +133,11 @@ class Completer {
   enum class Flushed : std::uint8_t { acked, not_sent, failed };
 
   void run();
+  void await(int more) OUTBOX_EXCLUDES(mutex_);
+  void add(Completion completion) OUTBOX_REQUIRES(mutex_);
+  static bool is_urgent(const Completion& completion);
+  bool is_ripe() const OUTBOX_REQUIRES(mutex_);
+  void collect() OUTBOX_REQUIRES(mutex_);
   bool next_batch(std::vector<Completion>& batch);
   bool wait_for_updates() OUTBOX_REQUIRES(mutex_);
   bool refused_is_due() const OUTBOX_REQUIRES(mutex_);
@@ -132,6 +160,7 @@ class Completer {
   Events& events_;
   const Clock& clock_;
   const Logger log_;
+  const Collect collect_;
 
   Outage outage_;
   Atomic<std::size_t> apart_{0};
@@ -149,6 +178,9 @@ class Completer {
   mutable Mutex mutex_;
   CondVar changed_;
   std::vector<Completion> pending_ OUTBOX_GUARDED_BY(mutex_);
+  std::size_t pending_bytes_ OUTBOX_GUARDED_BY(mutex_) = 0;
+  bool urgent_ OUTBOX_GUARDED_BY(mutex_) = false;  // some of those pending are waited for
+  int awaiting_ OUTBOX_GUARDED_BY(mutex_) = 0;
   std::int64_t epoch_ OUTBOX_GUARDED_BY(mutex_) = 0;
   bool closing_ OUTBOX_GUARDED_BY(mutex_) = false;
   bool left_some_ OUTBOX_GUARDED_BY(mutex_) = false;

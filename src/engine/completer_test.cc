@@ -122,6 +122,106 @@ TEST_F(CompleterTest, AFailedUpdateIsRepeatedUntilItIsAcknowledgedAndCountsOnlyT
   EXPECT_TRUE(log.contains("cannot update 1 events, will try again: locked"));
 }
 
+// --- Updates that nobody waits for ---
+
+// With a time that no test lives to see.
+class CollectTest : public CompleterTest {
+ protected:
+  void SetUp() override { collecting.set_epoch(1); }
+  void TearDown() override {
+    slow.open();
+    collecting.close(std::chrono::steady_clock::now());
+    CompleterTest::TearDown();
+  }
+
+  Completion completion_of(StatusUpdate::Kind kind) {
+    Completion result = completion("urgent");
+    result.decision.update.kind = kind;
+    if (kind != StatusUpdate::Kind::done) result.decision.kind = Decision::Kind::wait;
+    return result;
+  }
+
+  Completer collecting{
+      store, *this, host_clock(), log.log(), {.time = 10min, .updates = 3, .bytes = 100}};
+};
+
+TEST_F(CollectTest, SomeGoTogetherWhenThereAreEnough) {
+  collecting.start();
+  for (const char* id : {"a", "b"}) collecting.submit(completion(id));
+  EXPECT_FALSE(store->updated.wait(1, 50ms));
+  collecting.submit(completion("c"));
+  ASSERT_TRUE(acked.wait(3));
+  EXPECT_EQ(store->batches, std::vector<std::size_t>{3});
+  EXPECT_EQ(store->ids, (std::vector<std::string>{"a", "b", "c"}));
+}
+
+TEST_F(CollectTest, OrWhenTheFirstHasWaitedLongEnough) {
+  Completer soon{store, *this, host_clock(), log.log(), {.time = 5ms, .updates = 3, .bytes = 100}};
+  soon.set_epoch(1);
+  soon.start();
+  for (std::size_t n = 1; n <= 3; ++n) {
+    soon.submit(completion(std::to_string(n)));
+    ASSERT_TRUE(acked.wait(n));
+  }
+  soon.close(std::chrono::steady_clock::now());
+}
+
+TEST_F(CollectTest, OrWhenTheirPayloadsAreLarge) {
+  collecting.start();
+  Completion large = completion("large");
+  large.job.row.event = Event::restore({.id = "large", .payload = bytes(std::string(100, 'x'))});
+  collecting.submit(std::move(large));
+  EXPECT_TRUE(acked.wait(1));
+}
+
+TEST_F(CollectTest, AnUpdateThatIsWaitedForGoesAtOnceAfterThoseBeforeIt) {
+  collecting.start();
+  collecting.submit(completion("a"));
+  EXPECT_FALSE(store->updated.wait(1, 50ms));
+  collecting.submit(completion_of(StatusUpdate::Kind::retry));
+  ASSERT_TRUE(acked.wait(2));
+  EXPECT_EQ(store->ids, (std::vector<std::string>{"a", "urgent"}));
+
+  Completion candidate = completion("candidate");
+  candidate.job.candidate = true;
+  collecting.submit(std::move(candidate));
+  EXPECT_TRUE(acked.wait(3));
+  Completion read_back = completion("read back");
+  read_back.job.row.ref.hold = 7;
+  collecting.submit(std::move(read_back));
+  EXPECT_TRUE(acked.wait(4));
+}
+
+TEST_F(CollectTest, NothingIsCollectedWhileSomebodyWaitsForAll) {
+  collecting.start();
+  collecting.submit(completion("a"));
+  EXPECT_FALSE(store->updated.wait(1, 50ms));
+  {
+    const Completer::Awaiting awaiting(collecting);
+    ASSERT_TRUE(acked.wait(1));
+    collecting.submit(completion("b"));
+    ASSERT_TRUE(acked.wait(2));
+  }
+  collecting.submit(completion("c"));
+  EXPECT_FALSE(store->updated.wait(3, 50ms));
+}
+
+TEST_F(CollectTest, CloseFlushesWhatWasCollected) {
+  collecting.start();
+  collecting.submit(completion("a"));
+  EXPECT_FALSE(store->updated.wait(1, 50ms));
+  EXPECT_TRUE(collecting.close(std::chrono::steady_clock::now() + 20s));
+  EXPECT_EQ(acked.count(), 1u);
+}
+
+TEST_F(CollectTest, AnotherEpochReturnsWhatWasCollectedAtOnce) {
+  collecting.start();
+  collecting.submit(completion("a"));
+  EXPECT_FALSE(store->updated.wait(1, 50ms));
+  collecting.set_epoch(2);
+  EXPECT_TRUE(stale.wait(1));
+}
+
 // An update that the store does not take until it is allowed to; a batch with it fails whole.
 class RefusalTest : public CompleterTest {
  protected:

@@ -28,6 +28,15 @@ bool is_to_wait(const Row& row) {
          row.event.available_at() > row.event.occurred_at();
 }
 
+// What a crash delivers twice grows by it, and capacity comes back as much later: so it is little.
+Collect collected(const QueueOptions& queue) {
+  constexpr std::size_t kMost = 32;
+  constexpr std::size_t kPart = 8;
+  return {.time = std::chrono::milliseconds{5},
+          .updates = std::min(kMost, std::min(queue.hot_capacity, queue.cold_capacity) / kPart),
+          .bytes = queue.capacity_bytes / kPart};
+}
+
 }  // namespace
 
 Engine::Engine(std::shared_ptr<Instance> instance, Listeners listeners, DispatcherOptions options,
@@ -39,7 +48,7 @@ Engine::Engine(std::shared_ptr<Instance> instance, Listeners listeners, Dispatch
       clock_(*options_.clock),
       tracker_(options_.tracker),
       queue_(queue_options(options_, polling, listeners_.routes().size())),
-      completer_(instance_, *this, clock_, log_),
+      completer_(instance_, *this, clock_, log_, collected(options_.queue)),
       workers_(*this, queue_, completer_, options_) {
   const BreakerOptions& pauses = options_.breaker;
   for (const Route* route : listeners_.routes()) {
@@ -491,6 +500,7 @@ void Engine::on_lease(const Lease& lease, Clock::Steady valid_until) {
   queue_.own(options_.lock_timeout ? std::nullopt : std::optional(lease.shards));
   std::vector<Job> dropped;
   if (changed) dropped = queue_.enter(lease.epoch, &completer_);
+  await_updates(draining_, !lease.draining.empty());
   {
     // After the queue: a worker that finds the lease of its job ended must hear the same there.
     MutexLock lock(lease_mutex_);
@@ -500,6 +510,20 @@ void Engine::on_lease(const Lease& lease, Clock::Steady valid_until) {
     lease_changed_.notify_all();
   }
   for (const Job& job : dropped) release(job);
+}
+
+// What is being drained or isolated waits until nothing of it is in flight.
+void Engine::await_updates(std::optional<Completer::Awaiting>& awaiting, bool on) {
+  if (!on) {
+    awaiting.reset();
+  } else if (!awaiting) {
+    awaiting.emplace(completer_);
+  }
+}
+
+void Engine::isolate(bool on) {
+  isolating_ = on;
+  await_updates(candidates_, on);
 }
 
 // Others deliver by now what is still in the queue.

@@ -105,7 +105,7 @@ class Engine final : public Intake, private Completer::Events {
   std::vector<RowRef> take_left_behind() override { return queue_.take_left_behind(); }
   bool request_poll() override;
   std::size_t deliver_isolated(std::vector<Row> rows) override;
-  void isolate(bool on) override { isolating_ = on; }
+  void isolate(bool on) override;
   void read_begins(std::int64_t epoch) override;
   void read_ends() override;
   void restore(const HeldLane& lane) override;
@@ -165,6 +165,7 @@ class Engine final : public Intake, private Completer::Events {
   std::size_t hot_room() const { return closing_ ? 0 : queue_.room(true); }
   std::size_t cold_room() const { return closing_ ? 0 : queue_.room(false); }
   bool wait_empty(std::chrono::steady_clock::time_point deadline) {
+    const Completer::Awaiting awaiting(completer_);
     return queue_.wait_empty(deadline);
   }
   void wait_change(std::chrono::steady_clock::time_point deadline) { queue_.wait_change(deadline); }
@@ -177,6 +178,7 @@ class Engine final : public Intake, private Completer::Events {
   // False: no room, and the job is left as it was.
   bool admitted(Job& job, WorkQueue::Admission admission);
   void begin_isolated(Job job);
+  void await_updates(std::optional<Completer::Awaiting>& awaiting, bool on);
   bool unblock(LaneKey lane, Row row, std::vector<Completion>& completions);
 
   void on_acked(std::span<Completion> completions) override;
@@ -202,6 +204,8 @@ class Engine final : public Intake, private Completer::Events {
 
   WorkQueue queue_;
   Completer completer_;
+  std::optional<Completer::Awaiting> draining_;    // while shards are; used by the keeper's thread
+  std::optional<Completer::Awaiting> candidates_;  // while there are some; used by the reader
 
   Mutex lease_mutex_;
   CondVar lease_changed_;
