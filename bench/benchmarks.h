@@ -20,8 +20,14 @@ void keep_up(const Settings& settings, Subject& subject, Report& report);
 // From the return of a COMMIT to the listener.
 void latency(const Settings& settings, Subject& subject, Report& report);
 
+// What the server works for events that come at a steady pace.
+void server_cpu(const Settings& settings, Subject& subject, Report& report);
+
 // What an event costs the transaction that writes it.
 void write_one(const Settings& settings, Subject& subject, Report& report);
+
+// The same beside a statement of the application's own.
+void write_with_business(const Settings& settings, Subject& subject, Report& report);
 
 // The same when it is sent together with the COMMIT.
 void write_at_commit(const Settings& settings, Subject& subject, Report& report);

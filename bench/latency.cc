@@ -29,6 +29,7 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kEvents = 1'000;
 constexpr std::size_t kRateEvents = 300;
+constexpr std::size_t kCpuEvents = 5'000;
 
 // 500 events a second: a pace that no writer has to wait for, with a pause after each.
 constexpr std::chrono::milliseconds kSteadyPeriod{2};
@@ -126,18 +127,27 @@ void settle(Outbox& box) {
   std::this_thread::sleep_for(std::chrono::milliseconds{50});
 }
 
-Samples in_process(Subject& subject, const std::string& path, std::size_t events,
-                   steady_clock::duration period, Ordering ordering) {
+struct Measured {
+  Samples micros{};
+  double server_cpu = 0;  // seconds, of all events
+};
+
+Measured in_process(Subject& subject, const std::string& path, std::size_t events,
+                    steady_clock::duration period, Ordering ordering) {
   Times times(events);
+  double server_cpu = 0;
   {
     Outbox box(
         subject.open(path), listening(times),
         {.ordering = ordering, .hooks = {std::make_shared<NoteCommit>(times)}, .log = kSilent});
     settle(box);
+    const double before = subject.server_cpu();
     write_at_pace(box.writer(), events, period);
     wait_for(times, events);
+    box.wait_idle(std::chrono::seconds{5});
+    server_cpu = subject.server_cpu() - before;
   }
-  return times.micros();
+  return {times.micros(), server_cpu};
 }
 
 // The writer is forked off before this process has any thread or connection.
@@ -239,7 +249,7 @@ void latency(const Settings& settings, Subject& subject, Report& report) {
     Samples p99s{};
   };
   const auto ordered = [&](const std::string& path) {
-    return in_process(subject, path, events, period, Ordering::per_aggregate);
+    return in_process(subject, path, events, period, Ordering::per_aggregate).micros;
   };
   std::vector<Case> cases{
       {"waking a thread (control)",
@@ -249,7 +259,7 @@ void latency(const Settings& settings, Subject& subject, Report& report) {
       {"ordered, again (control)", ordered, std::nullopt, std::nullopt},
       {"ordering none",
        [&](const std::string& path) {
-         return in_process(subject, path, events, period, Ordering::none);
+         return in_process(subject, path, events, period, Ordering::none).micros;
        },
        at_most(bars.unordered_p50), p99},
       {"from another process",
@@ -285,6 +295,57 @@ void latency(const Settings& settings, Subject& subject, Report& report) {
     report.add(one.name + ", p50", one.p50s, "us", one.p50);
     report.add(one.name + ", p99", one.p99s, "us", one.p99);
   }
+  report.print();
+}
+
+namespace {
+
+// Without the library, and without anybody who delivers.
+double server_cpu_of_inserts(Subject& subject, const std::string& path, std::size_t events) {
+  const std::unique_ptr<BareWriter> writer = subject.writer(path);
+  const double before = subject.server_cpu();
+  for (std::size_t n = 0; n < events; ++n) {
+    const auto next = steady_clock::now() + kSteadyPeriod;
+    writer->write(n);
+    std::this_thread::sleep_until(next);
+  }
+  return subject.server_cpu() - before;
+}
+
+}  // namespace
+
+void server_cpu(const Settings& settings, Subject& subject, Report& report) {
+  report.begin("server_cpu", "what the server works for 10,000 events, of which 500 come a second");
+  const std::size_t events = settings.size(kCpuEvents);
+  const double to_10_000 = 10'000 / static_cast<double>(events);
+  Samples p50s;
+  const auto on_fresh = [&](auto measure) {
+    return [&, measure] {
+      const std::string path = subject.fresh();
+      const double cpu = measure(path);
+      subject.remove(path);
+      return cpu * to_10_000;
+    };
+  };
+  const auto ours = [&](Ordering ordering, Samples* p50) {
+    return on_fresh([&, ordering, p50](const std::string& path) {
+      const Measured measured = in_process(subject, path, events, kSteadyPeriod, ordering);
+      if (p50 != nullptr) p50->push_back(median(measured.micros));
+      return measured.server_cpu;
+    });
+  };
+  const std::vector<Variant> variants{
+      {"ordered", ours(Ordering::per_aggregate, &p50s)},
+      {"ordering none", ours(Ordering::none, nullptr)},
+      {"inserts alone", on_fresh([&](const std::string& path) {
+         return server_cpu_of_inserts(subject, path, events);
+       })},
+  };
+  const std::vector<Samples> seconds = interleave(variants, settings.rounds);
+  report.add("ordered", seconds[0], "s", at_most(4.2));
+  report.add("ordered, p50", p50s, "us");
+  report.add("ordering none", seconds[1], "s");
+  report.add("inserts alone", seconds[2], "s");
   report.print();
 }
 

@@ -48,9 +48,11 @@ constexpr std::array kBenchmarks{
     Benchmark{"keep_up", keep_up, Trait::server},
     Benchmark{"latency", latency},
     Benchmark{"write", write_one},
+    Benchmark{"write_with_business", write_with_business, Trait::insert_at_commit},
     Benchmark{"write_at_commit", write_at_commit, Trait::insert_at_commit},
     Benchmark{"write_all", write_all, Trait::server},
     Benchmark{"notify", notify, Trait::notify},
+    Benchmark{"server_cpu", server_cpu, Trait::server_cpu},
     Benchmark{"inbox", inbox},
     Benchmark{"engine", engine, Trait::embedded},
     Benchmark{"poll_cost", poll_cost},
@@ -64,7 +66,8 @@ constexpr const char* kUsage =
     "  --quick        small sizes and 3 rounds: to see that it works\n"
     "  --only NAME    drain_keep, drain_delete, latency, write, inbox or poll_cost; on SQLite\n"
     "                 also engine; on a server also row_claims, instances, keep_up or write_all;\n"
-    "                 on PostgreSQL also write_at_commit or notify\n"
+    "                 on PostgreSQL also write_with_business, write_at_commit,\n"
+    "                 notify or server_cpu\n"
     "  --output FILE  where the figures are saved (bench/results/STORE.jsonl; with\n"
     "                 --only NAME bench/results/STORE_NAME.jsonl)\n"
     "\n"

@@ -62,6 +62,7 @@ enum class Trait {
   server,            // for many instances and writers; a statement is a round trip
   insert_at_commit,  // see Opening
   notify,
+  server_cpu,  // its processes run here
 };
 
 // What the figures have to reach, where stores differ.
@@ -110,6 +111,9 @@ class Subject {
   virtual void tidy_up(const std::string& database) = 0;
 
   virtual std::shared_ptr<Store> open(const std::string& database, Opening opening = {}) = 0;
+
+  // The time that the processes of the server have worked, in seconds; 0 if that cannot be told.
+  virtual double server_cpu() { return 0; }
 
   virtual std::unique_ptr<BareConnection> connect(const std::string& database) = 0;
 

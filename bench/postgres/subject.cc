@@ -1,14 +1,19 @@
 // libpq with as little as possible around it, and the library on the same server.
 #include "subject.h"
 
+#include <unistd.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <cstdlib>
+#include <filesystem>
+#include <fstream>
 #include <memory>
 #include <numeric>
 #include <optional>
 #include <regex>
+#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -105,7 +110,7 @@ class PostgresSubject final : public Subject {
   std::string name() const override { return "postgres"; }
 
   std::vector<Trait> traits() const override {
-    return {Trait::server, Trait::insert_at_commit, Trait::notify};
+    return {Trait::server, Trait::insert_at_commit, Trait::notify, Trait::server_cpu};
   }
 
   Bars bars() const override {
@@ -154,6 +159,7 @@ class PostgresSubject final : public Subject {
                            .notify = opening.notify});
   }
 
+  double server_cpu() override;
   std::unique_ptr<BareConnection> connect(const std::string& database) override {
     return std::make_unique<BarePostgres>(database);
   }
@@ -182,6 +188,47 @@ class PostgresSubject final : public Subject {
   const std::string url_;
   std::atomic<int> databases_{0};
 };
+
+// What /proc/PID/stat says.
+struct Process {
+  long parent = 0;
+  double seconds = 0;
+  double with_ended_children = 0;
+};
+
+std::optional<Process> process_at(const std::filesystem::path& folder) {
+  std::ifstream file(folder / "stat");
+  std::string text;
+  if (!std::getline(file, text)) return std::nullopt;  // it has just ended
+  std::istringstream rest(text.substr(text.rfind(')') + 1));
+  std::string state;
+  Process process;
+  rest >> state >> process.parent;
+  long ignored = 0;
+  for (int field = 5; field <= 13; ++field) rest >> ignored;
+  double own[2];
+  double of_children[2];
+  rest >> own[0] >> own[1] >> of_children[0] >> of_children[1];
+  const auto ticks = static_cast<double>(sysconf(_SC_CLK_TCK));
+  process.seconds = (own[0] + own[1]) / ticks;
+  process.with_ended_children = process.seconds + (of_children[0] + of_children[1]) / ticks;
+  return process;
+}
+
+double PostgresSubject::server_cpu() {
+  const auto file = BarePostgres(url_).query("SELECT pg_read_file('postmaster.pid')");
+  const long postmaster = std::stol(PQgetvalue(file.get(), 0, 0));
+  double seconds = 0;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc")) {
+    const std::string name = entry.path().filename();
+    if (name.find_first_not_of("0123456789") != std::string::npos) continue;
+    const auto process = process_at(entry.path());
+    if (!process) continue;
+    if (std::stol(name) == postmaster) seconds += process->with_ended_children;
+    if (process->parent == postmaster) seconds += process->seconds;
+  }
+  return seconds;
+}
 
 // As payload(), in SQL.
 constexpr const char* kFill = R"sql(
