@@ -337,7 +337,7 @@ std::vector<Result> Session::pipeline(std::span<const std::string_view> purposes
   return results;
 }
 
-void Session::run_script(const std::string& text, std::string_view purpose) {
+Result Session::run_script(const std::string& text, std::string_view purpose) {
   const Unblocked unblocked(*this);
   const bool begin = std::exchange(begin_first_, false);
   const std::string all = begin ? std::string(kBegin.text).append(";").append(text) : text;
@@ -345,7 +345,7 @@ void Session::run_script(const std::string& text, std::string_view purpose) {
   if (PQsendQuery(connection_, all.c_str()) == 0) {
     fail(nullptr, purpose);
   }
-  checked(receive(purpose), purpose);
+  return checked(receive(purpose), purpose);
 }
 
 ResultHandle Session::try_script(const char* text) noexcept {

@@ -79,8 +79,8 @@ class Session {
     return std::move(run_at_once(calls).front());
   }
 
-  // SQL text without parameters, several statements if need be.
-  void run_script(const std::string& text, std::string_view purpose);
+  // SQL text without parameters, several statements if need be; what the last one returned.
+  Result run_script(const std::string& text, std::string_view purpose);
 
   // The same for a text that may fail in any way: null if the connection is gone or
   // given up. A transaction that the next call was to begin is given up.

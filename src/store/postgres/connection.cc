@@ -203,13 +203,19 @@ void PooledConnection::commit() {
 
 // In one round trip. False if the server rolled back instead.
 bool PooledConnection::commit_with_events() {
+  const auto committed = [](const Result& result) {
+    return std::string_view(PQcmdStatus(result.handle())) == "COMMIT";
+  };
+  // One message, where a pipeline takes five.
+  if (waiting_.empty()) {
+    return committed(handle_->session().run_script(std::string(kCommit.text), kCommit.purpose));
+  }
   std::vector<Call> calls;
   for (const Insertion& insertion : waiting_) {
     for (const Call& call : insertion.calls()) calls.push_back(call);
   }
   calls.push_back({kCommit, Parameters()});
-  std::optional<InUtf8> in_utf8;
-  if (!waiting_.empty()) in_utf8.emplace(handle_->session());
+  const InUtf8 in_utf8(handle_->session());
   const std::vector<Result> results = handle_->session().run_together(calls);
   std::span<const Result> rest(results);
   for (const Insertion& insertion : waiting_) {
@@ -217,7 +223,7 @@ bool PooledConnection::commit_with_events() {
     refs_.insert(refs_.end(), rows.begin(), rows.end());
     rest = rest.subspan(insertion.calls().size());
   }
-  return std::string_view(PQcmdStatus(rest.front().handle())) == "COMMIT";
+  return committed(rest.front());
 }
 
 // What a savepoint may have to keep must be in the table before it is set.
