@@ -59,6 +59,16 @@ inline constexpr int kDefaultWorkers = 4;
 inline constexpr std::chrono::milliseconds kDefaultPollInterval{5'000};
 inline constexpr int kDefaultMaxSoloCrashes = 2;
 
+// Where a table keeps how far its events have been delivered; decided when it is created.
+enum class Progress {
+  // In the row of each event, as its status: one update for each delivery.
+  row,
+
+  // As a position, with what is open before it: a delivery costs no update, and only what fails,
+  // waits or is dead has a row of its own, in `<table>_delivery`. Operators see the same states.
+  position,
+};
+
 // What happens to the later events of an aggregate when one is DEAD.
 enum class OnDead {
   skip,   // they go on

@@ -23,6 +23,9 @@ constexpr milliseconds kFirstRefusal{1'000};
 constexpr milliseconds kLongestRefusal{30'000};
 constexpr milliseconds kRefusedWhileClosing{100};
 
+// Until the store is asked again to flush what it could not.
+constexpr milliseconds kStorePause{250};
+
 // From this size on a batch needs no limit any more.
 constexpr std::size_t kWholeAgain = 4'096;
 
@@ -135,13 +138,41 @@ void Completer::run() {
       MutexLock lock(mutex_);
       epoch = epoch_;
     }
-    const Flushed flushed = flush(batch, epoch);
-    if (flushed != Flushed::failed) {
+    const Flushed flushed = batch.empty() ? Flushed::not_sent : flush(batch, epoch);
+    if (flushed == Flushed::failed) {
+      if (!failed(batch, epoch)) return;
+    } else if (!batch.empty()) {
       succeeded(flushed);
-    } else if (!failed(batch, epoch)) {
-      return;
     }
     batch.clear();
+    flush_store(false);
+  }
+  flush_store(true);
+}
+
+// What cannot be stored now is tried again, also by who gives the lease back.
+void Completer::flush_store(bool at_once) {
+  std::int64_t epoch = 0;
+  {
+    MutexLock lock(mutex_);
+    epoch = epoch_;
+  }
+  store_at_ = SteadyClock::time_point::max();
+  if (epoch == 0) return;
+  try {
+    const FlushResult result = instance_->flush(epoch, at_once);
+    if (result.next_in) store_at_ = SteadyClock::now() + *result.next_in;
+    if (std::exchange(store_failed_, false)) outage_.over();
+    if (result.fenced) events_.on_fenced(epoch);
+  } catch (const std::exception& error) {
+    store_at_ = SteadyClock::now() + kStorePause;
+    outage_.failed(error.what(), clock_.steady());
+    if (std::exchange(store_failed_, true)) return;
+    log_({LogLevel::error,
+          "positions_not_stored",
+          std::string("cannot store how far events have been delivered, will try again: ") +
+              error.what(),
+          {{"error", error.what()}}});
   }
 }
 
@@ -154,6 +185,7 @@ bool Completer::next_batch(std::vector<Completion>& batch) {
     {
       MutexLock lock(mutex_);
       if (!wait_for_updates()) return false;
+      if (store_is_due()) return true;
       urgent_ = false;
       pending_bytes_ = 0;
       if (queue_.empty() && unsure_.empty() && refused_.empty() && limit_ == kNoLimit) {
@@ -183,11 +215,14 @@ bool Completer::wait_for_updates() {
   if (pending_.empty() && queue_.empty() && unsure_.empty()) waiting_since_.reset();
   give_up_refused();
   while (pending_.empty() && queue_.empty() && unsure_.empty() && !refused_is_due()) {
-    if (refused_.empty()) {
-      if (closing_) return false;
+    if (refused_.empty() && closing_) return false;
+    if (store_is_due()) return true;
+    const auto until =
+        refused_.empty() ? store_at_ : std::min(store_at_, refused_.front().retry_at);
+    if (until == SteadyClock::time_point::max()) {
       changed_.wait(mutex_);
     } else {
-      changed_.wait_until(mutex_, refused_.front().retry_at);
+      changed_.wait_until(mutex_, until);
     }
     give_up_refused();
   }

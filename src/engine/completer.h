@@ -54,6 +54,9 @@ struct Collect {
 // gone on already. And a candidate whose crash count is refused counts as acked: its
 // event is delivered without it.)
 //
+// What the store has taken in memory (Instance::flush()) is flushed by the same thread, when the
+// store wants it to be.
+//
 // Thread-safe.
 class Completer {
  public:
@@ -138,9 +141,11 @@ class Completer {
   static bool is_urgent(const Completion& completion);
   bool is_ripe() const OUTBOX_REQUIRES(mutex_);
   void collect() OUTBOX_REQUIRES(mutex_);
+  void flush_store(bool at_once);
   bool next_batch(std::vector<Completion>& batch);
   bool wait_for_updates() OUTBOX_REQUIRES(mutex_);
   bool refused_is_due() const OUTBOX_REQUIRES(mutex_);
+  bool store_is_due() const { return store_at_ <= SteadyClock::now(); }
   void give_up_refused() OUTBOX_REQUIRES(mutex_);
   void take_refused(std::vector<Completion>& batch);
   void take_queued(std::vector<Completion>& batch);
@@ -174,6 +179,8 @@ class Completer {
   std::size_t limit_ = kNoLimit;  // how many are sent at once
   int failures_ = 0;              // since the last success
   std::string last_error_;
+  SteadyClock::time_point store_at_ = SteadyClock::time_point::max();  // to be flushed
+  bool store_failed_ = false;
 
   mutable Mutex mutex_;
   CondVar changed_;

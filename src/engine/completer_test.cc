@@ -32,6 +32,15 @@ class UpdatingInstance final : public WholeInstance {
     return on_update ? on_update(updates) : UpdateResult{};
   }
 
+  std::function<FlushResult(bool at_once)> on_flush;
+  Signal flushed;
+
+  FlushResult flush(std::int64_t, bool at_once) override {
+    const std::unique_ptr<Signal, void (*)(Signal*)> at_end(&flushed,
+                                                            [](Signal* it) { it->raise(); });
+    return on_flush ? on_flush(at_once) : FlushResult{};
+  }
+
   Lease renew() override { return {}; }
   std::int64_t epoch() const override { return 0; }
   std::optional<std::chrono::milliseconds> lease_duration() const override { return std::nullopt; }
@@ -107,6 +116,50 @@ TEST_F(CompleterTest, WhateverFinishedDuringAFlushGoesInOne) {
   EXPECT_EQ(store->batches, (std::vector<std::size_t>{1, 300}));
   ASSERT_EQ(store->ids.size(), 301u);
   for (std::size_t n = 0; n < 300; ++n) EXPECT_EQ(store->ids[n + 1], std::to_string(n));
+}
+
+TEST_F(CompleterTest, AStoreIsFlushedWhenItWantsToBe) {
+  store->on_flush = [n = 0](bool) mutable -> FlushResult {
+    return {.next_in = ++n < 4 ? std::optional(1ms) : std::nullopt};
+  };
+  start();
+  completer.submit(completion("a"));
+  EXPECT_TRUE(store->flushed.wait(4)) << "without another update";
+  EXPECT_FALSE(store->flushed.wait(5, 20ms)) << "there is nothing left";
+}
+
+TEST_F(CompleterTest, AFlushThatIsFencedEndsTheEpoch) {
+  store->on_flush = [](bool) -> FlushResult { return {.fenced = true}; };
+  start();
+  completer.submit(completion("a"));
+  EXPECT_TRUE(fenced.wait(1));
+}
+
+TEST_F(CompleterTest, AFlushThatFailsIsRepeatedAndTold) {
+  store->on_flush = [n = 0](bool) mutable -> FlushResult {
+    if (++n <= 2) throw RetryableError("unreachable");
+    return {};
+  };
+  start();
+  completer.submit(completion("a"));
+  ASSERT_TRUE(store->flushed.wait(2));
+  EXPECT_TRUE(completer.outage().report());
+  EXPECT_TRUE(log.contains("cannot store how far"));
+  ASSERT_TRUE(store->flushed.wait(3));
+  EXPECT_TRUE(testing::eventually([&] { return !completer.outage().report(); }));
+}
+
+TEST_F(CompleterTest, ClosingFlushesTheStoreAtOnce) {
+  const auto at_once = std::make_shared<std::atomic<bool>>(false);
+  store->on_flush = [at_once](bool now) -> FlushResult {
+    *at_once = now;
+    return {.next_in = now ? std::nullopt : std::optional(1h)};
+  };
+  start();
+  completer.submit(completion("a"));
+  ASSERT_TRUE(acked.wait(1));
+  EXPECT_TRUE(completer.close(std::chrono::steady_clock::now() + 10s));
+  EXPECT_TRUE(*at_once);
 }
 
 TEST_F(CompleterTest, AFailedUpdateIsRepeatedUntilItIsAcknowledgedAndCountsOnlyThen) {

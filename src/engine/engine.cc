@@ -748,7 +748,7 @@ void Engine::publish_gauges() const {
 // --- Operators ---
 
 Engine::Direct Engine::direct_path() const {
-  if (options_.ordering != Ordering::none) return Direct::none;
+  if (options_.ordering != Ordering::none || !instance_->takes_unread()) return Direct::none;
   return options_.lock_timeout ? Direct::claimed : Direct::all;
 }
 

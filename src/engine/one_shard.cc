@@ -151,6 +151,10 @@ class OneShard final : public WholeInstance {
     }
     return instance_->apply(epoch, stored);
   }
+  FlushResult flush(std::int64_t epoch, bool at_once) override {
+    return instance_->flush(epoch, at_once);
+  }
+  bool takes_unread() const override { return instance_->takes_unread(); }
 
   const std::string& owner() const override { return instance_->owner(); }
 

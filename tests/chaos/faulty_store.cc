@@ -101,6 +101,10 @@ class FaultyInstance final : public WholeInstance {
     if (state_->faults().lose_updates) return update_without_first(epoch, updates);
     return inner_->apply(epoch, updates);
   }
+  FlushResult flush(std::int64_t epoch, bool at_once) override {
+    return inner_->flush(epoch, at_once);
+  }
+  bool takes_unread() const override { return inner_->takes_unread(); }
 
   const std::string& owner() const override { return inner_->owner(); }
 

@@ -115,6 +115,10 @@ class FaultyInstance final : public WholeInstance {
       return answer ? *answer : to_->apply(epoch, updates);
     });
   }
+  FlushResult flush(std::int64_t epoch, bool at_once) override {
+    return between(*faults_, "flush", [&] { return to_->flush(epoch, at_once); });
+  }
+  bool takes_unread() const override { return to_->takes_unread(); }
   const std::string& owner() const override { return to_->owner(); }
 
  private:

@@ -190,6 +190,15 @@ struct UpdateResult {
   std::vector<std::size_t> stale{};
 };
 
+// What Instance::flush() has come to.
+struct FlushResult {
+  // As UpdateResult::fenced: nothing was stored, and nothing will be in this epoch.
+  bool fenced = false;
+
+  // In how long to call it again; nullopt: nothing waits to be stored.
+  std::optional<std::chrono::milliseconds> next_in{};
+};
+
 // What an instance owns, as of one renewal.
 struct Lease {
   // Grows with every take-over; 0 while the instance is a standby and owns nothing. If
@@ -327,7 +336,21 @@ class OUTBOX_EXPORT Instance {
     // Applies the updates in one transaction if this instance still owns the rows:
     // the epoch, that of the lease in which they were read, is compared under a
     // lock in the same transaction (with row claims: locked_by of each row).
+    //
+    // A store that keeps progress by position may take `done` of an event that it has returned in
+    // this epoch, and has no row of its own for, in memory alone. Others see it with the next
+    // flush(), which may be fenced; what was not flushed when the instance dies is delivered again.
     virtual UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) = 0;
+
+    // Stores what apply() has taken in memory: `at_once`, or when the store finds it worth while,
+    // which it says. Not later than that it is called again by the thread that calls apply(). What
+    // was taken before a release() or leave() is stored by that, as far as the store can be
+    // reached.
+    virtual FlushResult flush(std::int64_t /*epoch*/, bool /*at_once*/) { return {}; }
+
+    // Whether updates may be of events that ready() has not returned: where not, no event is
+    // delivered before it has been read.
+    virtual bool takes_unread() const { return true; }
   };
 
   virtual ~Instance() = default;
@@ -368,6 +391,8 @@ class OUTBOX_EXPORT Instance {
   UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) {
     return updates_->apply(epoch, updates);
   }
+  FlushResult flush(std::int64_t epoch, bool at_once) { return updates_->flush(epoch, at_once); }
+  bool takes_unread() const { return updates_->takes_unread(); }
 
  protected:
   Instance() = default;
@@ -484,6 +509,11 @@ struct Capabilities {
 
   // InstanceOptions::total_order, and several lanes at once. Trivial with a single shard.
   bool total_order = false;
+
+  // By position, nobody notes when an event became DONE: for operators as for the purge that is
+  // when it was available. And a late `done` is not stale but repeated by the next owner; see
+  // Instance::flush().
+  Progress progress = Progress::row;
 };
 
 // Stops watching when destroyed.
