@@ -5,12 +5,14 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "outbox/admin/schema.h"
 #include "outbox/clock.h"
 #include "outbox/export.h"
 #include "outbox/log.h"
+#include "outbox/options.h"
 #include "outbox/spi/json_codec.h"
 #include "outbox/spi/store.h"
 
@@ -32,6 +34,11 @@ struct Options {
   std::string table = "outbox_event";
 
   OnDone on_done = OnDone::keep;
+
+  // Unset: what the table has, and Progress::row for a new one. A table that has the other one is
+  // refused. By position there are no row claims, no OnDone::remove and no direct hot path; events
+  // are purged by the time at which they were available.
+  std::optional<Progress> progress{};
 
   // How many transactions may be open at once. An engine needs four more, and
   // operators' calls up to five.

@@ -166,13 +166,14 @@ TEST_P(OwnershipTest, AShardIsDrainingUntilItIsReleased) {
     const std::string id = "e" + std::to_string(i);
     in_shard[write(event({.id = id})).shard] = id;
   }
-  const Owner first = own_everything();
+  Owner first = own_everything();
+  const std::int64_t epoch = first.lease.epoch;
   const auto second = store().join({});
   EXPECT_TRUE(second->renew().shards.empty());
 
-  const Lease shrunk = first->renew();
+  const Lease shrunk = first.lease = first->renew();
   ASSERT_FALSE(shrunk.draining.empty());
-  EXPECT_EQ(shrunk.epoch, first.lease.epoch);
+  EXPECT_EQ(shrunk.epoch, epoch);
   const int draining = shrunk.draining[0];
   EXPECT_EQ(std::count(shrunk.shards.begin(), shrunk.shards.end(), draining), 0);
   EXPECT_TRUE(second->renew().shards.empty()) << "it is still being drained";
@@ -180,7 +181,7 @@ TEST_P(OwnershipTest, AShardIsDrainingUntilItIsReleased) {
   StatusUpdate candidate = update(in_shard.at(draining), StatusUpdate::Kind::crashes);
   candidate.crashes = 1;
   apply(first, {candidate});
-  first->release(draining);
+  first.release(draining);
   const UpdateResult result =
       first.apply(std::vector{update(in_shard.at(draining), StatusUpdate::Kind::done),
                               update(in_shard.at(shrunk.shards[0]), StatusUpdate::Kind::done)});

@@ -11,6 +11,7 @@ using Ids = std::vector<std::string>;
 using Kind = StatusUpdate::Kind;
 
 TEST_P(PurgeTest, TakesWhatBecameSoBeforeTheTimeAndNothingElse) {
+  OUTBOX_NEEDS(capabilities().progress == Progress::row);
   write({event({.id = "new", .occurred_at = now() - 24h}), event({.id = "retry"}),
          event({.id = "done1"}), event({.id = "done2", .occurred_at = now() - 24h}),
          event({.id = "dead1"}), event({.id = "dead2"})});
@@ -133,6 +134,7 @@ TEST_P(PurgeTest, ADeadRowThatBlocksItsLaneIsNotPurged) {
 }
 
 TEST_P(PurgeTest, WhatIsReplayedInBetweenStays) {
+  OUTBOX_NEEDS(capabilities().progress == Progress::row);
   // Replayed and delivered once more, it is young again.
   write(event({.id = "e"}));
   const Owner owner = own_everything();

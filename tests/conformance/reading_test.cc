@@ -40,6 +40,7 @@ TEST_P(ReadingTest, HowLongAnEventOfTheYear9999WaitsFitsEveryClock) {
   constexpr auto kAYear = 365 * 24h;
   write({event({.id = "far", .occurred_at = now(), .available_at = kLatestTime})});
   const Owner owner = own_everything();
+  hold_delayed(owner);
   const DueRows due = owner->due(owner.shards(), 10);
   EXPECT_TRUE(due.rows.empty());
   ASSERT_TRUE(due.next_in);
@@ -120,6 +121,7 @@ TEST_P(ReadingTest, AReadOfDueRowsEndsWithTheRowThatReachesItsBytes) {
   }
   write(events);
   const Owner owner = own_everything();
+  hold_delayed(owner);
   advance(2h);
   const DueRows two = owner->due(owner.shards(), {100, 20'001, {}});
   EXPECT_EQ(ids(two.rows), (Ids{"d", "c"}));
@@ -193,6 +195,7 @@ TEST_P(ReadingTest, WhatIsDelayedHeldOrFinishedIsNotReady) {
   const Owner owner = own_everything();
   StatusUpdate retry = update("retry", StatusUpdate::Kind::retry);
   retry.delay = 1s;
+  hold_delayed(owner);
   StatusUpdate held = update("hold", StatusUpdate::Kind::hold);
   held.lane = 5;
   apply(owner, {update("done", StatusUpdate::Kind::done), update("dead", StatusUpdate::Kind::dead),
@@ -225,6 +228,7 @@ TEST_P(ReadingTest, DueRowsComeEarliestFirstAndInSeqOrderWhenDueTogether) {
          event({.id = "same-2", .available_at = now() + 2s}),
          event({.id = "same-3", .available_at = now() + 2s})});
   const Owner owner = own_everything();
+  hold_delayed(owner);
   advance(10s);
   const DueRows due = owner->due(owner.shards(), 10);
   EXPECT_EQ(ids(due.rows), (Ids{"early", "same-1", "same-2", "same-3", "late"}));
@@ -242,6 +246,7 @@ TEST_P(ReadingTest, TheNextDueTimeIsKnownBeforeItComes) {
   EXPECT_FALSE(owner->due(owner.shards(), 10).next_in) << "nothing waits";
   write({event({.id = "b", .available_at = now() + 20s}),
          event({.id = "a", .available_at = now() + 5s})});
+  hold_delayed(owner);
   DueRows due = owner->due(owner.shards(), 10);
   EXPECT_TRUE(due.rows.empty());
   ASSERT_TRUE(due.next_in);

@@ -101,6 +101,9 @@ class Backend {
   // rows are skipped then.
   bool insert_raw(Store& store, const RawRow& row) const;
 
+  // Whether Wishes::remove_done can be fulfilled.
+  virtual bool removes_done() const { return true; }
+
   // How SQL is to call a table of the user's own, beside the store's.
   virtual std::string user_table(const std::string& name) const { return name; }
 
@@ -153,10 +156,15 @@ struct Owner {
   Lease lease;
 
   Instance* operator->() const { return instance.get(); }
-  UpdateResult apply(std::span<const StatusUpdate> updates) const {
-    return instance->apply(lease.epoch, updates);
-  }
+
+  // As an engine does: what is updated has been read, and what the store has taken in memory is
+  // flushed after a while.
+  UpdateResult apply(std::span<const StatusUpdate> updates) const;
   const std::vector<int>& shards() const { return lease.shards; }
+  void release(int shard) {
+    instance->release(shard);
+    std::erase(lease.draining, shard);
+  }
 };
 
 // The fixture. A test opens the store by using it, or by open() with its wishes.
@@ -211,6 +219,10 @@ class StoreTest : public ::testing::TestWithParam<Factory> {
   std::optional<Time> noted(std::optional<Time> time, std::chrono::microseconds since) {
     return time ? std::optional(noted(*time, since)) : std::nullopt;
   }
+
+  // As an engine does with rows that it reads before they are available: they wait for their time.
+  // Stores that know of it themselves return none.
+  void hold_delayed(const Owner& owner);
 
   // That a time lies where it should, within the backend's clock error.
   void expect_time(std::chrono::microseconds actual, std::chrono::microseconds expected);

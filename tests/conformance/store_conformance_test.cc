@@ -88,6 +88,26 @@ StatusUpdate StoreTest::dead(const std::string& id, const std::string& error, La
   return dead;
 }
 
+UpdateResult Owner::apply(std::span<const StatusUpdate> updates) const {
+  if (!instance->takes_unread()) {
+    instance->ready(lease.shards, 0, 100'000);
+    instance->ready(lease.draining, 0, 100'000);
+  }
+  UpdateResult result = instance->apply(lease.epoch, updates);
+  result.fenced = result.fenced || instance->flush(lease.epoch, true).fenced;
+  return result;
+}
+
+void StoreTest::hold_delayed(const Owner& owner) {
+  std::vector<StatusUpdate> updates;
+  for (const Row& row : ready(owner)) {
+    if (row.available_in <= 0us) continue;
+    updates.push_back(
+        {.row = row.ref, .event_id = row.event.id(), .kind = StatusUpdate::Kind::hold});
+  }
+  if (!updates.empty()) apply(owner, updates);
+}
+
 void StoreTest::apply(const Owner& owner, const std::vector<StatusUpdate>& updates) {
   const UpdateResult result = owner.apply(updates);
   EXPECT_FALSE(result.fenced);

@@ -73,16 +73,20 @@ class JumpingClock final : public Clock {
 #ifdef OUTBOX_WITH_POSTGRES
 class PostgresBackend final : public Backend {
  public:
+  explicit PostgresBackend(Progress progress) : progress_(progress) {}
+
   std::shared_ptr<Store> open(const Wishes& /*wishes*/) override {
-    return postgres::open(test::postgres_url(), {.table = table_, .clock = &clock_});
+    return postgres::open(test::postgres_url(),
+                          {.table = table_, .progress = progress_, .clock = &clock_});
   }
 
   // Each table is locked first, lest the engine's transactions and this one wait for each other;
   // and they are changed in transactions of their own, because the engine's lock rows of both.
   void advance(Micros by) override {
     if (!sql_) sql_.emplace();
-    const auto [events, instances] = test::Sql::made_earlier(table_, by, false);
-    sql_->execute("BEGIN; LOCK TABLE " + table_ + " IN EXCLUSIVE MODE; " + events + "; COMMIT");
+    const auto [events, instances] =
+        test::Sql::made_earlier(table_, by, false, progress_ == Progress::position);
+    sql_->execute("BEGIN; LOCK TABLE " + locked() + " IN EXCLUSIVE MODE; " + events + "; COMMIT");
     sql_->execute("BEGIN; LOCK TABLE " + table_ + "_instance IN EXCLUSIVE MODE; " + instances +
                   "; COMMIT");
     clock_.advance(by);
@@ -91,6 +95,11 @@ class PostgresBackend final : public Backend {
   bool time_stands_still() const override { return false; }
 
  private:
+  std::string locked() const {
+    return progress_ == Progress::position ? table_ + ", " + table_ + "_delivery" : table_;
+  }
+
+  const Progress progress_;
   const test::Schema schema_;
   const std::string table_ = schema_.name() + ".outbox_event";
   std::optional<test::Sql> sql_;
@@ -130,7 +139,12 @@ std::unique_ptr<Backend> memory_backend() { return std::make_unique<MemoryBacken
 std::unique_ptr<Backend> sqlite_backend() { return std::make_unique<SqliteBackend>(); }
 #endif
 #ifdef OUTBOX_WITH_POSTGRES
-std::unique_ptr<Backend> postgres_backend() { return std::make_unique<PostgresBackend>(); }
+std::unique_ptr<Backend> postgres_backend() {
+  return std::make_unique<PostgresBackend>(Progress::row);
+}
+std::unique_ptr<Backend> postgres_by_position_backend() {
+  return std::make_unique<PostgresBackend>(Progress::position);
+}
 #endif
 #ifdef OUTBOX_WITH_MYSQL
 std::unique_ptr<Backend> mysql_backend() { return std::make_unique<MysqlBackend>(); }

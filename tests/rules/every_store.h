@@ -81,6 +81,9 @@ inline constexpr StoreKind kSqlite{"Sqlite", nullptr, sqlite_backend};
 #ifdef OUTBOX_WITH_POSTGRES
 std::unique_ptr<Backend> postgres_backend();
 inline constexpr StoreKind kPostgres{"Postgres", "OUTBOX_TEST_POSTGRES", postgres_backend};
+std::unique_ptr<Backend> postgres_by_position_backend();
+inline constexpr StoreKind kPostgresByPosition{"PostgresByPosition", "OUTBOX_TEST_POSTGRES",
+                                               postgres_by_position_backend};
 #endif
 #ifdef OUTBOX_WITH_MYSQL
 std::unique_ptr<Backend> mysql_backend();
@@ -181,6 +184,13 @@ class OnEveryStore : public ::testing::TestWithParam<StoreKind> {
   std::shared_ptr<Store> store;  // the same behind the faults
 };
 
+// As an engine does before it updates anything: registers, and reads what there is.
+inline Lease renewed_and_read(Instance& instance) {
+  Lease lease = instance.renew();
+  instance.ready(lease.shards, 0, 1'000);
+  return lease;
+}
+
 inline bool says(const Health& health, const std::string& text) {
   return std::any_of(health.reasons.begin(), health.reasons.end(),
                      [&](const std::string& one) { return one.find(text) != std::string::npos; });
@@ -202,7 +212,9 @@ inline bool says(const Health& health, const std::string& text) {
 #define OUTBOX_ON_SQLITE(suite) static_assert(true)
 #endif
 #ifdef OUTBOX_WITH_POSTGRES
-#define OUTBOX_ON_POSTGRES(suite) OUTBOX_ON_STORE(Postgres, suite)
+#define OUTBOX_ON_POSTGRES(suite)   \
+  OUTBOX_ON_STORE(Postgres, suite); \
+  OUTBOX_ON_STORE(PostgresByPosition, suite)
 #else
 #define OUTBOX_ON_POSTGRES(suite) static_assert(true)
 #endif

@@ -321,7 +321,7 @@ TEST_P(TwoListenersTest, WhatIsPostponedKeepsItsCountOfDeaths) {
   const std::string id = write_elsewhere(mail_event("1"));
   {
     const auto instance = bare_store->join({.lease = 1min, .exclusive = true});
-    const Lease lease = instance->renew();
+    const Lease lease = renewed_and_read(*instance);
     const EventRecord record = *bare_store->admin().find(id);
     const StatusUpdate candidate{
         .row = record.row.ref, .event_id = id, .kind = StatusUpdate::Kind::crashes, .crashes = 2};

@@ -87,7 +87,7 @@ TEST_P(OrderTest, RowsBetweenThoseThatAreHeldAreNotPassed) {
                     .lane = lane_of("a")});
   }
   const auto before = store->join({});
-  ASSERT_TRUE(before->apply(before->renew().epoch, held).stale.empty());
+  ASSERT_TRUE(before->apply(renewed_and_read(*before).epoch, held).stale.empty());
   before->leave();
   auto box = open({.queue = {.batch = 2}}, picky);
   ASSERT_TRUE(box->wait_idle(20s));

@@ -112,6 +112,7 @@ TEST_P(RegressionTest, OfTheRetriesInOneBatchAClaimerRememberedOnlyTheFirst) {
 }
 
 TEST_P(RegressionTest, ARetryThatWasClaimedBeforeItsUpdateWasAcknowledgedWaitedForItsOwnLock) {
+  OUTBOX_NEEDS(capabilities().row_claims);
   Signal updated;
   Signal claimed;
   faults->after([&](std::string_view call) {
@@ -189,6 +190,7 @@ TEST_P(RegressionTest, IdleWorkersLeftRowsUnreadBehindABusyLane) {
 }
 
 TEST_P(RegressionTest, AHotEventWaitedForASlowRead) {
+  OUTBOX_NEEDS(capabilities().progress == Progress::row);  // for a hot path
   Signal reading;
   Signal go_on;
   std::atomic<bool> armed{false};
@@ -451,6 +453,7 @@ TEST_P(RegressionTest, WhoHadAnEventOfAFanOutWasForgottenByClose) {
 }
 
 TEST_P(RegressionTest, AnIdThatWasRolledBackDuringAReadAndWrittenAgainWasDeliveredTwice) {
+  OUTBOX_NEEDS(capabilities().progress == Progress::row);  // for a hot path
   Barrier reading;
   Barrier delivering;
   std::atomic<bool> slow{false};

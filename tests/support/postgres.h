@@ -28,8 +28,9 @@ class Sql {
   // The only value of the only row; throws if it is anything else, or NULL.
   std::string value(const std::string& statements);
 
+  // `by_position`: how the table keeps progress.
   static MadeEarlier made_earlier(const std::string& table, std::chrono::microseconds by,
-                                  bool also_what_is_due = true);
+                                  bool also_what_is_due = true, bool by_position = false);
 
   pg_conn* handle() const { return connection_.get(); }
 

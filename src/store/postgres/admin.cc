@@ -7,6 +7,7 @@
 #include "base/process.h"
 #include "client/postgres/statement.h"
 #include "store/postgres/connection.h"
+#include "store/postgres/position_admin_sql.h"
 
 namespace outbox::postgres {
 namespace {
@@ -23,16 +24,38 @@ Parameters filtered(const First& first, OptionalInteger second, const EventFilte
                     filter.occurred.until, filter.finished.from, filter.finished.until, statuses);
 }
 
-const Sql& search_for(Purgeable what) {
+// The statements that depend on how the table keeps progress.
+struct Statements {
+  const Sql& list_any;
+  const Sql& match_finished;
+  const Sql& replay;
+  const Sql& discard;
+  const Sql& old_done;
+  const Sql& old_any;
+  const Sql& purge;
+  const Sql& archive;
+};
+constexpr Statements kByRow{sql::kListAny, sql::kMatchFinished, sql::kReplay, sql::kDiscard,
+                            sql::kOldDone, sql::kOldAny,        sql::kPurge,  sql::kArchive};
+constexpr Statements kByPosition{sql::by_position::kListAny, sql::by_position::kMatchFinished,
+                                 sql::by_position::kReplay,  sql::by_position::kDiscard,
+                                 sql::by_position::kOldDone, sql::by_position::kOldAny,
+                                 sql::by_position::kPurge,   sql::by_position::kArchive};
+
+const Statements& statements_for(const Database& database) {
+  return config_of(database).naming.progress == Progress::position ? kByPosition : kByRow;
+}
+
+const Sql& search_for(const Statements& statements, Purgeable what) {
   switch (what) {
     case Purgeable::done:
-      return sql::kOldDone;
+      return statements.old_done;
     case Purgeable::dead:
       return sql::kOldDead;
     case Purgeable::any_age:
       break;
   }
-  return sql::kOldAny;
+  return statements.old_any;
 }
 
 std::vector<int> numbers_in(std::string_view list) {
@@ -58,8 +81,9 @@ EventRecord AdminStatements::record(const Found& found) const {
 
 Found AdminStatements::list(const EventFilter& filter, StatusBits statuses, Seq after,
                             std::int64_t limit) {
-  return run(serving(statuses, sql::kListDead, sql::kListUnfinished, sql::kListAny),
-             filtered(after, limit, filter, statuses));
+  return run(
+      serving(statuses, sql::kListDead, sql::kListUnfinished, statements_for(database_).list_any),
+      filtered(after, limit, filter, statuses));
 }
 
 Found AdminStatements::count(const EventFilter& filter, StatusBits statuses) {
@@ -73,12 +97,13 @@ Found AdminStatements::dead_groups(const EventFilter& filter, std::int64_t limit
 
 Found AdminStatements::match(const EventFilter& filter, StatusBits statuses, Seq after,
                              std::int64_t limit) {
-  return run(statuses == bit(Status::dead) ? sql::kMatchDead : sql::kMatchFinished,
-             filtered(after, limit, filter, statuses));
+  return run(
+      statuses == bit(Status::dead) ? sql::kMatchDead : statements_for(database_).match_finished,
+      filtered(after, limit, filter, statuses));
 }
 
 Found AdminStatements::old(Purgeable what, Time before, Seq after, std::int64_t limit) {
-  return run(search_for(what), after, limit, status_of(what), before);
+  return run(search_for(statements_for(database_), what), after, limit, status_of(what), before);
 }
 
 Found AdminStatements::count_old(Purgeable what, Time before) {
@@ -96,18 +121,23 @@ bool AdminStatements::discard(std::string_view event_id) {
 
 std::int64_t AdminStatements::replay(const std::vector<Key>& ids, const EventFilter& filter,
                                      StatusBits statuses) {
-  return database_.run(sql::kReplay, filtered(texts(ids), std::nullopt, filter, statuses))
+  return database_
+      .run(statements_for(database_).replay, filtered(texts(ids), std::nullopt, filter, statuses))
       .integer(0, 0);
 }
 
 std::int64_t AdminStatements::discard(const std::vector<Key>& ids, const EventFilter& filter) {
-  return database_.run(sql::kDiscard, filtered(texts(ids), std::nullopt, filter, bit(Status::dead)))
+  return database_
+      .run(statements_for(database_).discard,
+           filtered(texts(ids), std::nullopt, filter, bit(Status::dead)))
       .integer(0, 0);
 }
 
 std::int64_t AdminStatements::remove(const std::vector<Key>& ids, Purgeable what, Time before,
                                      bool archive) {
-  return database_.run(archive ? sql::kArchive : sql::kPurge, texts(ids), status_of(what), before)
+  const Statements& statements = statements_for(database_);
+  return database_
+      .run(archive ? statements.archive : statements.purge, texts(ids), status_of(what), before)
       .changed();
 }
 

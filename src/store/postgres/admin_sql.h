@@ -32,59 +32,60 @@ inline constexpr std::string_view kFilter = R"sql(($3::text IS NULL OR event_typ
 // --- Counting and looking ---
 
 inline constexpr Sql kHasPending{"look for pending events", R"sql(
-SELECT EXISTS (SELECT FROM {table} WHERE hold IS NOT NULL AND status IN (0, 2))
+SELECT EXISTS (SELECT FROM {unfinished} WHERE hold IS NOT NULL AND status IN (0, 2){and own})
 )sql"};
 
 inline constexpr Sql kCountPending{"count pending events", R"sql(
 SELECT count(*), count(*) FILTER (WHERE status = 2),
        count(*) FILTER (WHERE hold < -now.micros), count(*) FILTER (WHERE hold > 0),
        min(created_at) FILTER (WHERE hold BETWEEN -now.micros AND 0)
-FROM {table}, (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS micros) AS now
-WHERE hold IS NOT NULL AND status IN (0, 2)
+FROM {unfinished}, (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS micros) AS now
+WHERE hold IS NOT NULL AND status IN (0, 2){and own}
 )sql"};
 
 inline constexpr Sql kCountAllDead{"count dead events", R"sql(
-SELECT count(*) FROM {table} WHERE status = 3
+SELECT count(*) FROM {waiting} WHERE status = 3{and own}
 )sql"};
 
 inline constexpr Sql kFind{"find an event", R"sql(
-SELECT {record} FROM {table} WHERE event_id = $1
+SELECT {record} FROM {state} WHERE event_id = $1{and own}
 )sql"};
 
 inline constexpr Sql kLanes{"list held lanes", R"sql(
 WITH RECURSIVE lane (shard, key) AS (
-  SELECT shard.shard, (SELECT min(hold) FROM {table} WHERE shard = shard.shard AND hold > 0)
-  FROM {shard} AS shard
+  SELECT shard.shard, (SELECT min(hold) FROM {waiting} WHERE shard = shard.shard{and own} AND hold > 0)
+  FROM {shard} AS shard{where own}
   UNION ALL
-  SELECT lane.shard, (SELECT min(hold) FROM {table} WHERE shard = lane.shard AND hold > lane.key)
+  SELECT lane.shard, (SELECT min(hold) FROM {waiting}
+                      WHERE shard = lane.shard{and own} AND hold > lane.key)
   FROM lane WHERE lane.key IS NOT NULL
 )
 SELECT shard, key FROM lane WHERE key IS NOT NULL LIMIT $1
 )sql"};
 
 inline constexpr Sql kLaneOverview{"read a lane", R"sql(
-SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error FROM {table}
-WHERE shard = $1 AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
+SELECT aggregate_type, aggregate_id, event_id, status, attempts, last_error FROM {waiting}
+WHERE shard = $1{and own} AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
 )sql"};
 
 inline constexpr Sql kMembers{"list the instances", R"sql(
 SELECT name, host, pid, registered_at, beat_at + lease >= clock_timestamp(), epoch, process,
        coalesce((SELECT string_agg(shard::text, ',' ORDER BY shard) FROM {shard}
                  WHERE owner = instance.owner), '')
-FROM {instance} AS instance WHERE NOT claims ORDER BY epoch
+FROM {instance} AS instance WHERE NOT claims{and own} ORDER BY epoch
 )sql"};
 
 // --- By a filter; $1 is the row to begin after, $2 the limit ---
 
 inline constexpr Sql kListDead{"list dead events", R"sql(
-SELECT {record} FROM {table}
-WHERE status = 3 AND seq > $1 AND {filter}
+SELECT {record} FROM {waiting}
+WHERE status = 3{and own} AND seq > $1 AND {filter}
 ORDER BY seq LIMIT $2
 )sql"};
 
 inline constexpr Sql kListUnfinished{"list unfinished events", R"sql(
-SELECT {record} FROM {table}
-WHERE hold IS NOT NULL AND status IN (0, 2) AND seq > $1 AND {filter}
+SELECT {record} FROM {unfinished}
+WHERE hold IS NOT NULL AND status IN (0, 2){and own} AND seq > $1 AND {filter}
 ORDER BY seq LIMIT $2
 )sql"};
 
@@ -102,25 +103,26 @@ ORDER BY seq LIMIT $2
 
 // As the lists, but $1 and $2 are not used.
 inline constexpr Sql kCountDead{"count dead events", R"sql(
-SELECT count(*) FROM {table}
-WHERE status = 3 AND $1::bigint IS NULL AND $2::bigint IS NULL AND {filter}
+SELECT count(*) FROM {waiting}
+WHERE status = 3{and own} AND $1::bigint IS NULL AND $2::bigint IS NULL AND {filter}
 )sql"};
 
 inline constexpr Sql kCountUnfinished{"count unfinished events", R"sql(
-SELECT count(*) FROM {table}
-WHERE hold IS NOT NULL AND status IN (0, 2) AND $1::bigint IS NULL AND $2::bigint IS NULL
+SELECT count(*) FROM {unfinished}
+WHERE hold IS NOT NULL AND status IN (0, 2){and own} AND $1::bigint IS NULL AND $2::bigint IS NULL
   AND {filter}
 )sql"};
 
 inline constexpr Sql kCountAny{"count events", R"sql(
-SELECT count(*) FROM {table} WHERE $1::bigint IS NULL AND $2::bigint IS NULL AND {filter}
+SELECT count(*) FROM {state}
+WHERE $1::bigint IS NULL AND $2::bigint IS NULL{and own} AND {filter}
 )sql"};
 
 inline constexpr Sql kDeadGroups{"group dead events", R"sql(
 SELECT coalesce(nullif(aggregate_type, ''), '__GLOBAL__') AS aggregate, event_type,
        left(coalesce(last_error, ''), 200) AS error,
        count(*), min(done_at), max(done_at), max(event_id)
-FROM {table} WHERE status = 3 AND $1::bigint IS NULL AND {filter}
+FROM {waiting} WHERE status = 3{and own} AND $1::bigint IS NULL AND {filter}
 GROUP BY aggregate, event_type, error
 ORDER BY count(*) DESC, aggregate, event_type, error LIMIT $2
 )sql"};
@@ -128,8 +130,8 @@ ORDER BY count(*) DESC, aggregate, event_type, error LIMIT $2
 // --- Replay and discard: rows are looked for first, and changed afterwards ---
 
 inline constexpr Sql kMatchDead{"look for dead events", R"sql(
-SELECT seq, event_id FROM {table}
-WHERE status = 3 AND seq > $1 AND {filter}
+SELECT seq, event_id FROM {waiting}
+WHERE status = 3{and own} AND seq > $1 AND {filter}
 ORDER BY seq LIMIT $2
 )sql"};
 
@@ -177,8 +179,8 @@ SELECT count(*) FROM changed
 // --- Purge: $3 is the status, or NULL for any; $4 the time ---
 
 inline constexpr Sql kOldDead{"look for old dead events", R"sql(
-SELECT seq, event_id FROM {table}
-WHERE status = 3 AND $3::bigint = 3 AND seq > $1 AND done_at < $4 AND hold IS NULL
+SELECT seq, event_id FROM {waiting}
+WHERE status = 3{and own} AND $3::bigint = 3 AND seq > $1 AND done_at < $4 AND hold IS NULL
 ORDER BY seq LIMIT $2
 )sql"};
 
@@ -202,13 +204,14 @@ ORDER BY seq LIMIT $2
 )sql"};
 
 inline constexpr Sql kCountOldDead{"count old dead events", R"sql(
-SELECT count(*) FROM {table}
-WHERE status = 3 AND $1::bigint = 3 AND done_at < $2 AND hold IS NULL
+SELECT count(*) FROM {waiting}
+WHERE status = 3{and own} AND $1::bigint = 3 AND done_at < $2 AND hold IS NULL
 )sql"};
 
 inline constexpr Sql kCountOld{"count old events", R"sql(
-SELECT count(*) FROM {table}
-WHERE (status = $1 AND done_at < $2 AND hold IS NULL) OR ($1::bigint IS NULL AND created_at < $2)
+SELECT count(*) FROM {state}
+WHERE ((status = $1 AND done_at < $2 AND hold IS NULL)
+    OR ($1::bigint IS NULL AND created_at < $2)){and own}
 )sql"};
 
 // The same condition once more: somebody may have replayed the events $1 since they

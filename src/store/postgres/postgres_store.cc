@@ -5,11 +5,13 @@
 #include <string>
 #include <utility>
 
+#include "model/instance_options.h"
 #include "outbox/error.h"
 #include "outbox/open.h"
 #include "outbox/postgres.h"
 #include "store/common/store_config.h"
 #include "store/postgres/connection.h"
+#include "store/postgres/position_instance.h"
 #include "store/postgres/sql.h"
 #include "store/postgres/store_config.h"
 
@@ -33,6 +35,13 @@ std::optional<DatabaseId> id_of(Database& database) {
   }
 }
 
+void check_on_done(const StoreConfig& config, std::optional<Progress> progress) {
+  if (progress != Progress::position || config.options.on_done != OnDone::remove) return;
+  throw MisuseError(
+      "postgres::Options::on_done = OnDone::remove conflicts with progress by position (" +
+      config.description + "), where a delivery touches no row: purge the events instead");
+}
+
 }  // namespace
 
 std::shared_ptr<Store> open(const std::string& url, Options options) {
@@ -41,6 +50,9 @@ std::shared_ptr<Store> open(const std::string& url, Options options) {
   {
     Database first(config, Use::operators);
     ensure_schema(first, migrate);
+    check_on_done(*config, config->options.progress);
+    config->naming.progress = ensure_progress(first, config->options.progress, migrate);
+    check_on_done(*config, config->naming.progress);
     config->table.schema = schema_of_table(first);
     config->id = id_of(first);
     config->places.add(place_of(first.handle()));
@@ -96,6 +108,21 @@ PostgresStore::PostgresStore(const StoreConfigPtr& config)
                             config->options.statement_timeout * kScanPatience)),
       notifier_(config->options.notify ? std::make_shared<Notifier>(config, config->channel)
                                        : nullptr) {}
+
+Capabilities PostgresStore::capabilities() const {
+  Capabilities known = ServerStore::capabilities();
+  if (config()->naming.progress == Progress::position) {
+    known.row_claims = false;
+    known.progress = Progress::position;
+  }
+  return known;
+}
+
+std::unique_ptr<Instance> PostgresStore::join(InstanceOptions options) {
+  if (config()->naming.progress == Progress::row) return ServerStore::join(std::move(options));
+  config()->check_process();
+  return std::make_unique<PositionInstance>(config(), checked(std::move(options)));
+}
 
 std::unique_ptr<Connection> PostgresStore::connect() {
   return std::make_unique<PooledConnection>(take_for_user(), notifier_);

@@ -3,6 +3,7 @@
 
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -42,6 +43,8 @@ class PostgresStore final : public ServerStore<Parts> {
  public:
   explicit PostgresStore(const StoreConfigPtr& config);
 
+  Capabilities capabilities() const override;
+  std::unique_ptr<Instance> join(InstanceOptions options) override;
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Connection> wrap(ExternalHandle handle) override;
   std::shared_ptr<const ExecutorDialect> executor_dialect() const override;
@@ -58,6 +61,10 @@ SchemaStatus read_schema_status(Database& database);
 // processes may do so at once. Throws PermanentError if they are newer than this
 // library, or out of date and `migrate` is not set.
 void ensure_schema(Database& database, bool migrate);
+
+// How the table keeps progress; one that nobody has used yet is made to keep it as wanted. Throws
+// PermanentError if it keeps it otherwise.
+Progress ensure_progress(Database& database, std::optional<Progress> wanted, bool migrate);
 
 // The schema that the table is in, whatever the search path of later connections.
 std::string schema_of_table(Database& database);

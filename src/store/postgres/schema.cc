@@ -1,8 +1,12 @@
+#include <iterator>
+#include <optional>
+#include <span>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "client/postgres/statement.h"
+#include "outbox/error.h"
 #include "outbox/postgres.h"
 #include "store/common/migrations.h"
 #include "store/postgres/postgres_store.h"
@@ -14,7 +18,12 @@ namespace {
 constexpr Migration kSteps[] = {
 #include "store/postgres/schema/schema.inc"
 };
-constexpr Migrations kMigrations(kSteps, "postgres");
+
+// The last one is not a migration: see its file.
+constexpr const Migration& kPosition = *(std::end(kSteps) - 1);
+static_assert(kPosition.version == 1'000, "the statements below spell it out");
+constexpr Migrations kMigrations(std::span<const Migration>(kSteps).first(std::size(kSteps) - 1),
+                                 "postgres");
 
 // Not a migration itself: it is what remembers them.
 constexpr std::string_view kMigrationTable = R"sql(
@@ -32,7 +41,15 @@ SELECT EXISTS (SELECT FROM pg_class WHERE oid = to_regclass('{migration}'))
 )sql"};
 
 constexpr Sql kApplied{"read which migrations were applied", R"sql(
-SELECT version, name, applied_at FROM {migration} ORDER BY version
+SELECT version, name, applied_at FROM {migration} WHERE version < 1000 ORDER BY version
+)sql"};
+
+constexpr Sql kByPosition{"read how the table keeps progress", R"sql(
+SELECT EXISTS (SELECT FROM {migration} WHERE version = 1000)
+)sql"};
+
+constexpr Sql kUsed{"look whether the table was used", R"sql(
+SELECT (SELECT is_called FROM {sequence}) OR EXISTS (SELECT FROM {instance})
 )sql"};
 
 constexpr Sql kSchemaOfTable{"find the schema of the table", R"sql(
@@ -77,10 +94,11 @@ void tell_of_contradictions(Database& database) {
        {{"store", config.description}}});
 }
 
-// All of it is one transaction: BEGIN, the turn, the check, the steps, COMMIT.
-void apply(Database& database, const Migration& migration) {
+// All of it is one transaction: BEGIN, the turn, what `steps` does, COMMIT. That gets what runs a
+// script.
+template <class Steps>
+void change_schema(Database& database, const std::string& purpose, const Steps& steps) {
   const TableName& table = config_of(database).table;
-  const std::string purpose = std::string("apply migration ") + migration.name;
   Session& session = database.session();
   const auto run = [&](const std::string& text) {
     session.run_script(expand(text, table), purpose);
@@ -89,17 +107,46 @@ void apply(Database& database, const Migration& migration) {
       "SET LOCAL lock_timeout = 0; SET LOCAL idle_in_transaction_session_timeout = 0");
   try {
     run(std::string(kTakeTurn));
+    steps(run);
+    run("COMMIT");
+  } catch (...) {
+    static_cast<void>(session.try_script("ROLLBACK"));
+    throw;
+  }
+}
+
+void apply(Database& database, const Migration& migration) {
+  change_schema(database, std::string("apply migration ") + migration.name, [&](const auto& run) {
     // Another process may have been quicker.
     const int version = read_schema_status(database).present;
     kMigrations.check_not_newer(version, config_of(database).description);
     if (version < migration.version) {
       run(std::string(kMigrationTable) + migration.sql + record_of(migration));
     }
-    run("COMMIT");
-  } catch (...) {
-    static_cast<void>(session.try_script("ROLLBACK"));
-    throw;
-  }
+  });
+}
+
+bool is_by_position(Database& database) { return database.run(kByPosition).integer(0, 0) != 0; }
+
+[[noreturn]] void refuse_progress(Database& database, bool by_position) {
+  const std::string has = by_position ? "by position" : "in its rows";
+  throw PermanentError("the table keeps its progress " + has + " (" +
+                       config_of(database).description +
+                       "), and postgres::Options::progress asks "
+                       "for the other kind: leave it out, or use another table");
+}
+
+// Only a table that nobody has used: its rows would have no transaction, and its engines would go
+// on updating them.
+void begin_positions(Database& database) {
+  change_schema(database, "set up progress by position", [&](const auto& run) {
+    if (is_by_position(database)) return;
+    run("LOCK TABLE {table}, {instance} IN ACCESS EXCLUSIVE MODE");
+    if (database.run(kUsed).integer(0, 0) != 0) refuse_progress(database, false);
+    const StoreConfig& config = config_of(database);
+    run(expand(kPosition.sql + record_of(kPosition), config.table,
+               {.progress = Progress::position}));
+  });
 }
 
 }  // namespace
@@ -124,6 +171,16 @@ void ensure_schema(Database& database, bool migrate) {
     apply(database, migration);
   }
   tell_of_contradictions(database);
+}
+
+Progress ensure_progress(Database& database, std::optional<Progress> wanted, bool migrate) {
+  const bool by_position = is_by_position(database);
+  if (wanted == Progress::row && by_position) refuse_progress(database, true);
+  if (by_position) return Progress::position;
+  if (wanted != Progress::position) return Progress::row;
+  if (!migrate) refuse_progress(database, false);
+  begin_positions(database);
+  return Progress::position;
 }
 
 std::string schema_of_table(Database& database) {

@@ -2,9 +2,11 @@
 // operators are in admin_sql.h.
 //
 // `{table}` stands for the table's quoted name, `{x}` for that of `<table>_x`,
-// and `{columns}` for what decode_row() reads. Status: 0 NEW, 1 DONE, 2 RETRY,
-// 3 DEAD. Times are the server's: clock_timestamp(), which goes on within a
-// transaction. A test checks that no read of the engine scans or sorts.
+// and `{columns}` for what decode_row() reads. `{waiting}` is where events wait for a retry or in
+// their lane: the table itself or, with progress by position, `<table>_delivery`, which has rows of
+// several subscriptions: `{and own}` and its likes mean those of the instance's (see Naming).
+// Status: 0 NEW, 1 DONE, 2 RETRY, 3 DEAD. Times are the server's: clock_timestamp(), which goes on
+// within a transaction. A test checks that no read of the engine scans or sorts.
 #pragma once
 
 #include <array>
@@ -161,8 +163,8 @@ class InOneOrder {
 inline constexpr Sql kReady{"read ready events", R"sql(
 SELECT item.* FROM unnest($1::bigint[], $2::bigint[]) WITH ORDINALITY AS part (shard, floor, number)
 CROSS JOIN LATERAL (
-  SELECT {light} FROM {table}
-  WHERE shard = part.shard AND hold = 0 AND seq > part.floor AND status IN (0, 2)
+  SELECT {light} FROM {waiting}
+  WHERE shard = part.shard{and own} AND hold = 0 AND seq > part.floor AND status IN (0, 2)
   ORDER BY seq LIMIT $3
 ) AS item
 LIMIT $3
@@ -195,8 +197,8 @@ inline constexpr Sql kFirstDue{"read when the first event is due", R"sql(
 SELECT -max(first.hold) - (extract(epoch FROM now()) * 1000000)::bigint
 FROM unnest($1::bigint[]) AS part (shard)
 CROSS JOIN LATERAL (
-  SELECT hold FROM {table}
-  WHERE shard = part.shard AND hold < 0 AND status IN (0, 2) ORDER BY hold DESC LIMIT 1
+  SELECT hold FROM {waiting}
+  WHERE shard = part.shard{and own} AND hold < 0 AND status IN (0, 2) ORDER BY hold DESC LIMIT 1
 ) AS first
 )sql"};
 
@@ -207,8 +209,8 @@ inline constexpr Sql kDue{"read due events", R"sql(
 WITH earliest AS MATERIALIZED (
   SELECT due.hold FROM unnest($1::bigint[]) AS part (shard)
   CROSS JOIN LATERAL (
-    SELECT hold FROM {table}
-    WHERE shard = part.shard AND hold < 0
+    SELECT hold FROM {waiting}
+    WHERE shard = part.shard{and own} AND hold < 0
       AND hold >= -(extract(epoch FROM now()) * 1000000)::bigint AND status IN (0, 2)
     ORDER BY hold DESC LIMIT $2
   ) AS due
@@ -216,12 +218,12 @@ WITH earliest AS MATERIALIZED (
 ), last AS (SELECT min(hold) AS hold FROM earliest)
 SELECT item.* FROM last CROSS JOIN unnest($1::bigint[]) AS part (shard)
 CROSS JOIN LATERAL (
-  (SELECT {light} FROM {table}
-   WHERE shard = part.shard AND hold > last.hold AND hold < 0 AND status IN (0, 2)
+  (SELECT {light} FROM {waiting}
+   WHERE shard = part.shard{and own} AND hold > last.hold AND hold < 0 AND status IN (0, 2)
    ORDER BY hold DESC LIMIT $2)
   UNION ALL
-  (SELECT {light} FROM {table}
-   WHERE shard = part.shard AND hold = last.hold AND hold < 0 AND status IN (0, 2)
+  (SELECT {light} FROM {waiting}
+   WHERE shard = part.shard{and own} AND hold = last.hold AND hold < 0 AND status IN (0, 2)
    ORDER BY seq LIMIT $2)
 ) AS item
 ORDER BY item.hold DESC, item.seq LIMIT $2
@@ -232,44 +234,44 @@ inline constexpr Sql kNextDue{"read when the next event is due", R"sql(
 SELECT -max(next.hold) - (extract(epoch FROM now()) * 1000000)::bigint
 FROM unnest($1::bigint[]) AS part (shard)
 CROSS JOIN LATERAL (
-  SELECT hold FROM {table}
-  WHERE shard = part.shard AND hold < 0
+  SELECT hold FROM {waiting}
+  WHERE shard = part.shard{and own} AND hold < 0
     AND hold < -(extract(epoch FROM now()) * 1000000)::bigint AND status IN (0, 2)
   ORDER BY hold DESC LIMIT 1
 ) AS next
 )sql"};
 
 inline constexpr Sql kHeld{"read the events of a lane", R"sql(
-SELECT {light} FROM {table}
-WHERE shard = $1 AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
+SELECT {light} FROM {waiting}
+WHERE shard = $1{and own} AND hold = $2 AND hold > 0 AND status IN (0, 2, 3) ORDER BY seq LIMIT $3
 )sql"};
 
 // The same of several lanes, of a shard each: $1 has their keys by shard, and 0 where there is
 // none.
 inline constexpr internal::InOneOrder kHeldInOrderText(R"sql(
-SELECT {light} FROM {table}
-WHERE shard = ? AND hold = ($1::bigint[])[1 + ?] AND hold > 0 AND status IN (0, 2, 3)
+SELECT {light} FROM {waiting}
+WHERE shard = ?{and own} AND hold = ($1::bigint[])[1 + ?] AND hold > 0 AND status IN (0, 2, 3)
 ORDER BY seq
 )sql");
 inline constexpr Sql kHeldInOrder{"read the events of a lane", kHeldInOrderText.text()};
 
 inline constexpr Sql kHeldLanes{"read held lanes", R"sql(
 WITH RECURSIVE lane (key) AS (
-  SELECT (SELECT min(hold) FROM {table} WHERE shard = $1 AND hold > $2)
+  SELECT (SELECT min(hold) FROM {waiting} WHERE shard = $1{and own} AND hold > $2)
   UNION ALL
-  SELECT (SELECT min(hold) FROM {table} WHERE shard = $1 AND hold > lane.key)
+  SELECT (SELECT min(hold) FROM {waiting} WHERE shard = $1{and own} AND hold > lane.key)
   FROM lane WHERE lane.key IS NOT NULL
 )
 SELECT lane.key, head.seq, head.status, head.available_at, clock_timestamp()
 FROM lane CROSS JOIN LATERAL (
-  SELECT seq, status, available_at FROM {table}
-  WHERE shard = $1 AND hold = lane.key AND status IN (0, 2, 3) ORDER BY seq LIMIT 1
+  SELECT seq, status, available_at FROM {waiting}
+  WHERE shard = $1{and own} AND hold = lane.key AND status IN (0, 2, 3) ORDER BY seq LIMIT 1
 ) AS head
 WHERE lane.key IS NOT NULL LIMIT $3
 )sql"};
 
 inline constexpr Sql kUnblocked{"look for unblocked lanes", R"sql(
-SELECT id, shard, lane FROM {unblocked} WHERE shard = ANY ($1::bigint[]) ORDER BY id LIMIT $2
+SELECT id, shard, lane FROM {unblocked} WHERE shard = ANY ($1::bigint[]){and own} ORDER BY id LIMIT $2
 )sql"};
 
 inline constexpr Sql kForgetUnblocked{"forget unblocked lanes", R"sql(
@@ -278,7 +280,7 @@ DELETE FROM {unblocked} WHERE id = ANY ($1::bigint[])
 
 // The payloads that the reads above left out.
 inline constexpr Sql kPayloads{"read large payloads", R"sql(
-SELECT seq, payload, payload_bytes FROM {table} WHERE event_id = ANY ($1::text[])
+SELECT seq, payload, payload_bytes FROM {waiting} WHERE event_id = ANY ($1::text[]){and own}
 )sql"};
 
 // --- Row claims: $1 shards, $2 owner, $3 ms until a lock expires, $4 skip those that
@@ -372,9 +374,9 @@ WITH mine AS MATERIALIZED (
   SELECT shard.shard FROM {instance} AS instance JOIN {shard} AS shard USING (owner)
   WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
 ), changed AS (
-  DELETE FROM {table} AS event
+  DELETE FROM {waiting} AS event
   USING unnest($3::bigint[], $4::bigint[], $5::bigint[], $6::text[]) AS item (shard, hold, seq, id)
-  WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+  WHERE event.shard = item.shard{and own} AND event.hold = item.hold AND event.seq = item.seq
     AND NOT event.event_id IS DISTINCT FROM item.id AND event.status IN (0, 2)
     AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
              ELSE event.shard IN (SELECT shard FROM mine) END
@@ -396,7 +398,7 @@ WITH mine AS MATERIALIZED (
               $9::bigint[], $10::bigint[], $11::bigint[], $12::text[], $13::text[])
     AS item (shard, hold, seq, id, kind, lane, attempts, crashes, delay, error, progress)
 ), changed AS (
-  UPDATE {table} AS event SET
+  UPDATE {waiting} AS event SET
     status = CASE kind WHEN 1 THEN 2 WHEN 3 THEN 3 ELSE event.status END,
     attempts = CASE WHEN kind IN (1, 3) THEN item.attempts ELSE event.attempts END,
     crashes = CASE kind WHEN 1 THEN 0 WHEN 2 THEN item.crashes WHEN 5 THEN item.crashes
@@ -418,7 +420,7 @@ WITH mine AS MATERIALIZED (
     locked_by = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_by END,
     locked_at = CASE WHEN kind IN (1, 2, 4) THEN NULL ELSE event.locked_at END
   FROM wanted AS item
-  WHERE event.shard = item.shard AND event.hold = item.hold AND event.seq = item.seq
+  WHERE event.shard = item.shard{and own} AND event.hold = item.hold AND event.seq = item.seq
     AND NOT event.event_id IS DISTINCT FROM item.id
     AND CASE kind WHEN 6 THEN event.status = 3 ELSE event.status IN (0, 2) END
     AND CASE WHEN $2 IS NULL THEN event.locked_by = $1
@@ -429,8 +431,8 @@ SELECT seq FROM changed UNION ALL SELECT 0 WHERE $2 IS NULL OR EXISTS (SELECT FR
 )sql"};
 
 inline constexpr Sql kStates{"read the states of events", R"sql(
-SELECT event_id, status, attempts, hold, locked_by, last_error FROM {table}
-WHERE event_id = ANY ($1::text[])
+SELECT event_id, status, attempts, hold, locked_by, last_error FROM {waiting}
+WHERE event_id = ANY ($1::text[]){and own}
 )sql"};
 
 // --- Ownership ---
@@ -440,14 +442,15 @@ WHERE event_id = ANY ($1::text[])
 // process that is stopped in the middle of its renewal stops nobody.
 
 inline constexpr Sql kLockShards{"lock the shards to renew", R"sql(
-SELECT shard FROM {shard} ORDER BY shard FOR UPDATE
+SELECT shard FROM {shard}{where own} ORDER BY shard FOR UPDATE
 )sql"};
 
 // An instance that is no longer registered has been declared dead. A server that has lost commits
 // gives numbers out again: an owner's epoch exceeds whatever it had before ($10).
 inline constexpr Sql kRegister{"register", R"sql(
-INSERT INTO {instance} (owner, epoch, lease, capacity, exclusive, claims, name, host, pid, process)
-VALUES ($1, greatest(nextval('{epoch}'), $10 + 1), $2 * interval '1 millisecond', $3, $4, $5, $6,
+INSERT INTO {instance} ({own column}owner, epoch, lease, capacity, exclusive, claims, name, host,
+  pid, process)
+VALUES ({own value}$1, greatest(nextval('{epoch}'), $10 + 1), $2 * interval '1 millisecond', $3, $4, $5, $6,
   $7, $8, $9)
 )sql"};
 inline constexpr Sql kBeat{"renew the lease", R"sql(
@@ -459,7 +462,7 @@ UPDATE {instance} SET beat_at = clock_timestamp() WHERE owner = $1 RETURNING epo
 inline constexpr Sql kEvict{"evict dead instances", R"sql(
 WITH dead AS (
   DELETE FROM {instance}
-  WHERE owner <> $1
+  WHERE owner <> $1{and own}
     AND (($2 AND beat_at + lease < clock_timestamp()) OR owner = ANY ($3::text[]))
   RETURNING owner, capacity
 )
@@ -477,9 +480,9 @@ WITH living AS (
   SELECT owner, row_number() OVER (ORDER BY epoch, owner) - 1 AS rank, count(*) OVER () AS number,
          first_value(owner) OVER (ORDER BY exclusive DESC, epoch, owner) AS sole,
          bool_or(exclusive) OVER () AS any_exclusive
-  FROM {instance} WHERE NOT claims
+  FROM {instance} WHERE NOT claims{and own}
 ), share AS (
-  SELECT CASE WHEN (SELECT claims FROM {instance} ORDER BY epoch, owner LIMIT 1) THEN 0
+  SELECT CASE WHEN (SELECT claims FROM {instance}{where own} ORDER BY epoch, owner LIMIT 1) THEN 0
               WHEN any_exclusive THEN CASE WHEN sole = owner THEN 16 ELSE 0 END
               ELSE 16 / number + CASE WHEN rank < 16 % number THEN 1 ELSE 0 END END AS size
   FROM living WHERE owner = $1
@@ -487,14 +490,14 @@ WITH living AS (
   -- First what is owned, of that first what is not being drained; then what is free.
   SELECT shard, owner IS NULL AS free,
          row_number() OVER (ORDER BY owner IS NULL, draining, shard) AS number
-  FROM {shard} WHERE owner = $1 OR owner IS NULL
+  FROM {shard} WHERE (owner = $1 OR owner IS NULL){and own}
 )
 UPDATE {shard} AS shard
 SET owner = $1, draining = candidate.number > share.size,
     candidates = CASE WHEN NOT candidate.free AND shard.shard = ANY ($2::bigint[]) THEN NULL
                     ELSE shard.candidates END
 FROM candidate, share
-WHERE shard.shard = candidate.shard AND (NOT candidate.free OR candidate.number <= share.size)
+WHERE shard.shard = candidate.shard{and own} AND (NOT candidate.free OR candidate.number <= share.size)
 )sql"};
 
 inline constexpr Sql kLease{"read what is owned", R"sql(
@@ -504,9 +507,9 @@ SELECT shard, draining, candidates FROM {shard} WHERE owner = $1 ORDER BY shard
 // Those on the same host, whose processes can be looked for; and whether anybody
 // stands in the way of one that claims rows.
 inline constexpr Sql kNeighbours{"look at the other instances", R"sql(
-SELECT owner, pid, process, EXISTS (SELECT FROM {shard} WHERE owner IS NOT NULL),
-       (SELECT claims FROM {instance} ORDER BY epoch, owner LIMIT 1)
-FROM {instance} WHERE host = $1
+SELECT owner, pid, process, EXISTS (SELECT FROM {shard} WHERE owner IS NOT NULL{and own}),
+       (SELECT claims FROM {instance}{where own} ORDER BY epoch, owner LIMIT 1)
+FROM {instance} WHERE host = $1{and own}
 )sql"};
 
 inline constexpr Sql kRelease{"release a shard", R"sql(

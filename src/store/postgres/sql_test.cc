@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "outbox/postgres.h"
+#include "store/postgres/position_sql.h"
 #include "store/postgres/store_config.h"
 #include "support/postgres.h"
 
@@ -26,12 +27,14 @@ const std::string kKeys = "'{1,2,3,4,5,6,7,8,9,10,11,12,13,14,15,16}'";
 const std::string kSome = "'{1,2,3}'";
 const std::string kAddresses = kSome + "," + kSome + "," + kSome;
 
-std::vector<Example> reads() {
-  return {{sql::kReady, "bigint[], bigint[], bigint", kShardArray + "," + kFloors + ",100"},
-          {sql::kReadyInOrder, "bigint[], bigint", kFloors + ",100"},
-          {sql::kHeld, "bigint, bigint, bigint", "1,2,100"},
-          {sql::kHeldInOrder, "bigint[], bigint", kKeys + ",100"},
-          {sql::kHeldLanes, "bigint, bigint, bigint", "1,0,100"}};
+std::vector<Example> reads(bool by_row = true) {
+  std::vector<Example> all{
+      {sql::kReady, "bigint[], bigint[], bigint", kShardArray + "," + kFloors + ",100"},
+      {sql::kHeld, "bigint, bigint, bigint", "1,2,100"},
+      {sql::kHeldInOrder, "bigint[], bigint", kKeys + ",100"},
+      {sql::kHeldLanes, "bigint, bigint, bigint", "1,0,100"}};
+  if (by_row) all.push_back({sql::kReadyInOrder, "bigint[], bigint", kFloors + ",100"});
+  return all;
 }
 
 std::vector<Example> reads_of_due() {
@@ -67,10 +70,11 @@ class PostgresQueryPlanTest : public testing::Test {
     OUTBOX_NEEDS_POSTGRES();
     schema_ = std::make_unique<test::Schema>();
     const std::string table = schema_->name() + ".outbox_event";
-    open(test::postgres_url(), {.table = table});
+    open(test::postgres_url(), {.table = table, .progress = progress_});
     const auto config = std::make_shared<StoreConfig>(test::postgres_url());
     config->table = TableName::parse(table);
     config->options.prepare = true;
+    config->naming.progress = progress_;
     database_ = std::make_unique<Database>(config);
     database_->go_by_index_alone();
   }
@@ -127,9 +131,10 @@ class PostgresQueryPlanTest : public testing::Test {
   }
 
   void run(const std::string& text) {
-    database_->session().run_script(expand(text, config_of(*database_).table), text);
+    database_->session().run_script(config_of(*database_).expand(text), text);
   }
 
+  Progress progress_ = Progress::row;
   std::unique_ptr<test::Schema> schema_;
   std::unique_ptr<Database> database_;
 };
@@ -151,6 +156,68 @@ TEST_F(PostgresQueryPlanTest, ASmallTableIsReadByIndex) {
 TEST_F(PostgresQueryPlanTest, ALargeTableIsReadByIndex) {
   fill(20'000);
   expect_indexes();
+}
+
+// With progress by position: the same reads of what waits, and looks.
+class PostgresPositionPlanTest : public PostgresQueryPlanTest {
+ protected:
+  PostgresPositionPlanTest() { progress_ = Progress::position; }
+
+  static std::vector<Example> looks() {
+    std::string snapshots = "'{";
+    for (int shard = 0; shard < kShards; ++shard) {
+      snapshots += shard == 0 ? "\"700:900:710,720\"" : ",\"700:900:710,720\"";
+    }
+    snapshots += "}'";
+    const std::string parts = kShardArray + "," + kKeys + "," + snapshots;
+    return {{sql::kLook, "bigint[], bigint[], text[], bigint[], bigint, bigint",
+             parts + "," + kFloors + ",100,100"},
+            {sql::kFirstLate, "bigint[], bigint[], text[], text", parts + ",'800:900:'"}};
+  }
+  static std::vector<Example> reads_by_number() {
+    return {{sql::kOpen, "bigint[], bigint[]", kSome + "," + kSome},
+            {sql::kLatePage, "bigint[], bigint[], bigint[], text[], bigint, text[], bigint[]",
+             kSome + "," + kSome + "," + kSome + ",'{7:9:,7:9:,7:9:}',100,'{8:9:,8:9:,8:9:}'," +
+                 kSome}};
+  }
+
+  void fill_copies(int rows) {
+    run("INSERT INTO {delivery} (subscription, seq, hold, {copied}) SELECT '', seq, 1 + seq % 9, "
+        "available_at, created_at, attempts, crashes, 0, shard, event_id, event_type, "
+        "aggregate_type, aggregate_id, tenant_id, content_type, progress, headers, last_error, "
+        "payload, payload_bytes FROM {table} LIMIT " +
+        std::to_string(rows));
+    run("ANALYZE {delivery}");
+  }
+
+  void expect_indexes_of_positions() {
+    expect_index(looks(), "outbox_event_late");
+    expect_index({looks().front()}, "outbox_event_order");
+    expect_index(reads_by_number(), "outbox_event_order");
+    expect_index(reads(false), "outbox_event_waits");
+    expect_index(reads_of_due(), "outbox_event_waits");
+    for (const std::string& plan : plans(looks().front())) {
+      const auto once = plan.find("using outbox_event_order");
+      EXPECT_EQ(plan.find("using outbox_event_order", once + 1), std::string::npos)
+          << "late rows go by the other index" << plan;
+    }
+    for (const Example& example : {looks().front(), reads_by_number().back()}) {
+      for (const std::string& plan : plans(example)) {
+        EXPECT_EQ(plan.find("Sort\n"), std::string::npos) << example.sql.text << plan;
+      }
+    }
+  }
+};
+
+TEST_F(PostgresPositionPlanTest, AnEmptyTableIsReadByIndex) {
+  analyze();
+  expect_indexes_of_positions();
+}
+
+TEST_F(PostgresPositionPlanTest, ALargeTableIsReadByIndex) {
+  fill(20'000);
+  fill_copies(1'000);
+  expect_indexes_of_positions();
 }
 
 TEST_F(PostgresQueryPlanTest, ReadsInTheOrderOfTheIndexDoNotSort) {

@@ -16,11 +16,23 @@ namespace outbox::postgres {
 
 using TableName = outbox::TableName<'"', 63>;
 
+// How a table keeps progress, and whose progress is meant. With Progress::row there is one
+// subscription, and nothing is named after it.
+struct Naming {
+  Progress progress = Progress::row;
+  std::string subscription{};
+};
+
 // Fills in the names that SQL text of the library leaves open: `{table}` is the
 // table's, `{x}` that of `<table>_x`, `{index x}` the same without its schema;
 // `{columns}` lists what decode_row() reads, `{record}` what AdminStatements::record() reads,
 // and `{filter}` is the condition that an EventFilter binds to.
-std::string expand(std::string_view text, const TableName& name);
+//
+// `{waiting}`, `{unfinished}` and `{state}` are where events stand that wait or are dead, those
+// that are not finished, and all: with Progress::row the table itself. `{subscription}` is the
+// subscription as a literal; `{and own}` and `{where own}` are the condition on the rows of
+// side tables that belong to it, `{own column}` and `{own value}` what an INSERT says of it.
+std::string expand(std::string_view text, const TableName& name, const Naming& naming = {});
 
 // Which database of which server: the same for a server and its standbys.
 struct DatabaseId {
@@ -40,13 +52,16 @@ struct StoreConfig final : DatabaseContext {
   static std::shared_ptr<StoreConfig> of(const std::string& url, Options options);
 
   TableName table{};
-  Options options{};      // complete: codec, log and clock are set
+  Options options{};  // complete: codec, log and clock are set
+  Naming naming{};
   std::string channel{};  // on which commits are told of
 
   std::optional<DatabaseId> id{};  // absent if the server does not say
   mutable KnownPlaces places{};    // that lead to it
 
-  std::string expand(std::string_view text) const override { return postgres::expand(text, table); }
+  std::string expand(std::string_view text) const override {
+    return postgres::expand(text, table, naming);
+  }
   bool is_about_own_tables(std::string_view message) const override {
     return message.find(table.table) != std::string_view::npos;
   }

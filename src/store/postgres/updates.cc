@@ -58,14 +58,15 @@ Parameters change_parameters(std::span<const StatusUpdate> updates, const std::s
 
 }  // namespace
 
-UpdateResult Updates::apply(std::int64_t epoch, std::span<const StatusUpdate> updates) {
+UpdateResult Updates::apply(std::int64_t epoch, std::span<const StatusUpdate> updates,
+                            const Call* before) {
   if (updates.empty()) return {};
   const Fence fence = row_claims_ ? std::nullopt : Fence(epoch);
-  std::optional<Indexes> unchanged = write(updates, fence);
+  std::optional<Indexes> unchanged = write(updates, fence, before);
   if (!unchanged) return {.fenced = true};
   if (!unchanged->empty()) {
     Moved moved = look_for(updates, *unchanged);
-    const std::optional<Indexes> lost = write(moved.updates, fence);
+    const std::optional<Indexes> lost = write(moved.updates, fence, nullptr);
     if (!lost) return {.fenced = true};
     for (std::size_t i = 0; i < moved.updates.size(); ++i) {
       if (!lost->contains(i)) unchanged->erase(moved.index_of[i]);
@@ -75,13 +76,18 @@ UpdateResult Updates::apply(std::int64_t epoch, std::span<const StatusUpdate> up
 }
 
 // In one transaction. Those that changed nothing; nullopt if fenced.
-std::optional<Updates::Indexes> Updates::write(std::span<const StatusUpdate> updates, Fence fence) {
+std::optional<Updates::Indexes> Updates::write(std::span<const StatusUpdate> updates, Fence fence,
+                                               const Call* before) {
   Indexes unchanged;
   if (updates.empty()) return unchanged;
   for (std::size_t i = 0; i < updates.size(); ++i) unchanged.insert(i);
 
   std::vector<Call> calls;
   std::vector<std::span<const StatusUpdate>> groups;  // of the calls
+  if (before != nullptr) {
+    calls.push_back(*before);
+    groups.emplace_back();
+  }
   for (std::span<const StatusUpdate> rest = updates; !rest.empty();) {
     const std::span<const StatusUpdate> group = first_of_each_row(rest);
     rest = rest.subspan(group.size());
@@ -99,6 +105,7 @@ std::optional<Updates::Indexes> Updates::write(std::span<const StatusUpdate> upd
   const std::vector<Result> answers = database_.session().run_at_once(calls);
   for (std::size_t call = 0; call < answers.size(); ++call) {
     const bool of_done = &calls[call].sql != &sql::kChange;
+    if (groups[call].empty()) continue;
     std::unordered_set<Seq> changed;
     for (int row = 0; row < answers[call].rows(); ++row) {
       changed.insert(answers[call].integer(row, 0));
@@ -126,7 +133,8 @@ Updates::Moved Updates::look_for(std::span<const StatusUpdate> updates, Indexes&
   std::erase_if(unchanged, [&](std::size_t index) {
     const StatusUpdate& update = updates[index];
     const auto found = row_of.find(update.event_id);
-    if (found == row_of.end()) return is_done(update) && removes();
+    // With progress by position it may as well never have had a row.
+    if (found == row_of.end()) return is_done(update) && removes() && !by_position();
     const int row = found->second;
     const auto hold = states.optional_integer(row, 3);
     const RowState state{.status = static_cast<Status>(states.integer(row, 1)),

@@ -285,7 +285,7 @@ class PostgresBackend : public Backend {
 
   // Nobody can move the server's clock, so everything in the tables moves back.
   void advance(std::chrono::microseconds by) override {
-    const auto [events, instances] = test::Sql::made_earlier(table_, by);
+    const auto [events, instances] = test::Sql::made_earlier(table_, by, true, by_position());
     test::Sql sql(test::postgres_url());
     sql.execute(events);
     sql.execute(instances);
@@ -343,11 +343,33 @@ class PostgresBackend : public Backend {
   virtual postgres::Options options(const Wishes& wishes) const {
     return wished(postgres::Options{.table = table_}, wishes);
   }
+  virtual bool by_position() const { return false; }
 
  private:
   std::optional<test::Schema> schema_;
   std::string table_;
   std::optional<PostgresRemote> remote_;
+};
+
+class PositionBackend final : public PostgresBackend {
+ public:
+  using PostgresBackend::PostgresBackend;
+
+  bool removes_done() const override { return false; }
+
+  // What happens in between is told by the rows of events there.
+  bool interrupt(Store& /*store*/, const std::string& /*sql*/,
+                 const std::function<void()>& /*work*/) override {
+    return false;
+  }
+
+ protected:
+  postgres::Options options(const Wishes& wishes) const override {
+    postgres::Options by_position = PostgresBackend::options(wishes);
+    by_position.progress = Progress::position;
+    return by_position;
+  }
+  bool by_position() const override { return true; }
 };
 
 class PgBouncerBackend final : public PostgresBackend {
@@ -476,5 +498,6 @@ OUTBOX_STORE_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_ev
                          factory<PgBouncerBackend>("BehindPgBouncer", "shop_events"));
 OUTBOX_STORE_CONFORMANCE(PostgresHostile, factory<HostileBackend>("Direct", "outbox_event"),
                          factory<HostileBehindPgBouncerBackend>("BehindPgBouncer", "shop_events"));
+OUTBOX_STORE_CONFORMANCE(PostgresByPosition, factory<PositionBackend>("Direct", "outbox_event"));
 OUTBOX_DATABASE_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_event"));
 OUTBOX_SERVER_CONFORMANCE(Postgres, factory<PostgresBackend>("Direct", "outbox_event"));

@@ -56,16 +56,17 @@ std::string Sql::value(const std::string& statements) {
 }
 
 MadeEarlier Sql::made_earlier(const std::string& table, std::chrono::microseconds by,
-                              bool also_what_is_due) {
+                              bool also_what_is_due, bool by_position) {
   const std::string before =
       also_what_is_due ? "0" : "-(extract(epoch FROM clock_timestamp()) * 1000000)::bigint";
   const std::string micros = std::to_string(by.count());
   const std::string interval = "interval '" + micros + " microseconds'";
-  return {.events = "UPDATE " + table + " SET available_at = available_at - " + interval +
-                    ", created_at = created_at - " + interval + ", done_at = done_at - " +
-                    interval + ", locked_at = locked_at - " + interval +
-                    ", hold = CASE WHEN hold < " + before + " THEN hold + " + micros +
-                    " ELSE hold END",
+  const std::string earlier =
+      " SET available_at = available_at - " + interval + ", created_at = created_at - " + interval +
+      ", done_at = done_at - " + interval + ", locked_at = locked_at - " + interval +
+      ", hold = CASE WHEN hold < " + before + " THEN hold + " + micros + " ELSE hold END";
+  const std::string copies = by_position ? "; UPDATE " + table + "_delivery" + earlier : "";
+  return {.events = "UPDATE " + table + earlier + copies,
           .instances = "UPDATE " + table + "_instance SET beat_at = beat_at - " + interval +
                        ", registered_at = registered_at - " + interval};
 }

@@ -1,0 +1,161 @@
+// What operators do to a table that keeps progress by position, where it is not what admin_sql.h
+// has for both kinds; written as there. Rows are looked for shard by shard, in the order of the
+// index on (shard, seq).
+//
+// `{behind}` is whether the row `event` of the table is finished for every subscription.
+#pragma once
+
+#include <string_view>
+
+#include "client/postgres/statement.h"
+#include "store/postgres/position_sql.h"
+
+namespace outbox::postgres {
+
+inline constexpr std::string_view kBehind = R"sql((event.hold IS NULL OR NOT EXISTS (
+    SELECT FROM {cursor} AS cursor
+    WHERE cursor.shard = event.shard AND NOT (
+      event.seq <= cursor.position AND event.seq <> ALL (cursor.open)
+      AND (pg_visible_in_snapshot(event.xid, cursor.snapshot)
+           OR coalesce(event.seq <= cursor.late_after
+                       AND pg_visible_in_snapshot(event.xid, cursor.target), false))))))sql";
+
+namespace sql::by_position {
+
+inline constexpr Sql kListAny{"list events", R"sql(
+SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
+  SELECT {record} FROM {state}
+  WHERE shard = part.number{and own} AND seq > $1 AND {filter} ORDER BY seq LIMIT $2
+) AS item
+ORDER BY item.seq LIMIT $2
+)sql"};
+
+inline constexpr Sql kMatchFinished{"look for finished events", R"sql(
+SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
+  SELECT seq, event_id FROM {state}
+  WHERE shard = part.number{and own} AND seq > $1 AND status IN (1, 3) AND {filter}
+  ORDER BY seq LIMIT $2
+) AS item
+ORDER BY item.seq LIMIT $2
+)sql"};
+
+// DEAD ones have a delivery row, which is changed as an event is with progress by row. DONE ones
+// get one that is due now.
+inline constexpr Sql kReplay{"replay events", R"sql(
+WITH changed AS (
+  UPDATE {delivery}
+  SET status = 0, attempts = 0, crashes = 0, available_at = now(),
+      hold = CASE WHEN hold > 0 THEN hold ELSE -(extract(epoch FROM now()) * 1000000)::bigint END,
+      done_at = NULL, last_error = NULL
+  WHERE event_id = ANY ($1::text[]) AND $2::bigint IS NULL AND status = 3{and own} AND {filter}
+  RETURNING shard, hold
+), told AS (
+  INSERT INTO {unblocked} (subscription, shard, lane)
+  SELECT DISTINCT {subscription}, shard, hold FROM changed WHERE hold > 0
+), delivered AS (
+  SELECT event_id FROM {state} WHERE event_id = ANY ($1::text[]) AND status = 1{and own} AND {filter}
+), copied AS (
+  INSERT INTO {delivery} (subscription, hold, status, attempts, crashes, available_at, seq,
+    created_at, shard, event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
+    headers, payload, payload_bytes)
+  SELECT {subscription}, -(extract(epoch FROM now()) * 1000000)::bigint, 0, 0, 0, now(), seq,
+    created_at, shard, event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
+    headers, payload, payload_bytes
+  FROM {table} WHERE event_id IN (SELECT event_id FROM delivered)
+  ON CONFLICT (subscription, event_id) DO NOTHING
+  RETURNING shard
+)
+SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM copied)
+)sql"};
+
+// The event goes as well, unless it is dead for others, too. Not before the position has passed it
+// where it is stored: it would be NEW again.
+inline constexpr Sql kDiscard{"discard events", R"sql(
+WITH changed AS (
+  DELETE FROM {delivery} AS waiting
+  WHERE event_id = ANY ($1::text[]) AND $2::bigint IS NULL AND status = 3{and own} AND {filter}
+    AND NOT EXISTS (SELECT FROM {table} AS event
+                    WHERE event.event_id = waiting.event_id AND NOT {behind})
+  RETURNING event_id, shard, hold
+), removed AS (
+  DELETE FROM {table} AS event USING changed
+  WHERE event.event_id = changed.event_id
+    AND NOT EXISTS (SELECT FROM {delivery} AS other
+                    WHERE other.event_id = event.event_id AND other.subscription <> {subscription})
+), told AS (
+  INSERT INTO {unblocked} (subscription, shard, lane)
+  SELECT DISTINCT {subscription}, shard, hold FROM changed WHERE hold > 0
+)
+SELECT count(*) FROM changed
+)sql"};
+
+// --- Purge: $3 is the status, or NULL for any; $4 the time ---
+
+inline constexpr Sql kOldDone{"look for old delivered events", R"sql(
+SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
+  SELECT seq, event_id FROM {state}
+  WHERE shard = part.number{and own} AND status = $3 AND seq > $1 AND done_at < $4 AND hold IS NULL
+  ORDER BY seq LIMIT $2
+) AS item
+ORDER BY item.seq LIMIT $2
+)sql"};
+
+inline constexpr Sql kOldAny{"look for old events", R"sql(
+SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
+  SELECT seq, event_id FROM {state}
+  WHERE shard = part.number{and own} AND $3::bigint IS NULL AND seq > $1 AND created_at < $4
+  ORDER BY seq LIMIT $2
+) AS item
+ORDER BY item.seq LIMIT $2
+)sql"};
+
+// The condition is that of the DELETE itself: a row goes if it is finished for everybody when it
+// goes. Each event counts once.
+inline constexpr std::string_view kPurgeText = R"sql(
+WITH copies AS (
+  DELETE FROM {delivery} AS waiting
+  WHERE event_id = ANY ($1::text[])
+    AND (($2::bigint IS NULL AND created_at < $3)
+      OR (status = $2 AND done_at < $3 AND hold IS NULL{and own}
+          AND NOT EXISTS (SELECT FROM {table} AS event
+                          WHERE event.event_id = waiting.event_id AND NOT {behind})))
+  RETURNING *
+), removed AS (
+  DELETE FROM {table} AS event
+  WHERE event_id = ANY ($1::text[])
+    AND (($2::bigint IS NULL AND created_at < $3)
+      OR event_id IN (SELECT event_id FROM copies)
+      OR ($2 = 1 AND greatest(created_at, available_at) < $3 AND {behind}
+          AND NOT EXISTS (SELECT FROM {delivery} AS waiting
+                          WHERE waiting.event_id = event.event_id)))
+  RETURNING event.*, {behind} AS behind
+))sql";
+inline constexpr std::string_view kCounted = R"sql(
+SELECT event_id FROM copies UNION SELECT event_id FROM removed
+)sql";
+inline constexpr std::string_view kArchived = R"sql(
+INSERT INTO {archive} (
+  seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts, crashes,
+  available_at, created_at, done_at, content_type, progress, headers, last_error, payload,
+  payload_bytes)
+SELECT
+  seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts, crashes,
+  available_at, created_at, done_at, content_type, progress, headers, last_error, payload,
+  payload_bytes
+FROM copies
+UNION ALL
+SELECT
+  seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id,
+  CASE WHEN behind THEN 1 ELSE status END, attempts, crashes, available_at, created_at,
+  CASE WHEN behind THEN greatest(created_at, available_at) END, content_type, progress, headers,
+  last_error, payload, payload_bytes
+FROM removed WHERE event_id NOT IN (SELECT event_id FROM copies)
+ORDER BY seq
+)sql";
+inline constexpr auto kPurgeAndCount = internal::joined<kPurgeText, kCounted>;
+inline constexpr auto kPurgeToArchive = internal::joined<kPurgeText, kArchived>;
+inline constexpr Sql kPurge{"purge events", {kPurgeAndCount.data(), kPurgeAndCount.size()}};
+inline constexpr Sql kArchive{"archive events", {kPurgeToArchive.data(), kPurgeToArchive.size()}};
+
+}  // namespace sql::by_position
+}  // namespace outbox::postgres

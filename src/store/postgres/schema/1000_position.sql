@@ -1,0 +1,141 @@
+-- Makes a table that nobody has used keep its progress by position (Progress::position). Not one of
+-- the migrations, which all tables go through: it is noted among them under a number that programs
+-- which know of no positions take for a schema that is newer than they are.
+--
+-- An event's row is inserted, and never updated. `xid` is the transaction that inserted it: what a
+-- snapshot shows is told by it.
+ALTER TABLE {table} ADD COLUMN xid xid8 NOT NULL DEFAULT pg_current_xact_id();
+
+DROP INDEX {hold}, {due}, {finished}, {dead};
+CREATE INDEX {index order} ON {table} (shard, seq);
+CREATE INDEX {index late} ON {table} (shard, xid, seq);
+
+-- Each subscription has leases of its own. The column has no default in the table of instances: a
+-- program that knows of no subscriptions cannot register.
+ALTER TABLE {instance} ADD COLUMN subscription text NOT NULL;
+ALTER TABLE {shard} ADD COLUMN subscription text NOT NULL DEFAULT '';
+ALTER TABLE {shard} ALTER COLUMN subscription DROP DEFAULT,
+  DROP CONSTRAINT {index shard_pkey}, ADD PRIMARY KEY (subscription, shard);
+ALTER TABLE {unblocked} ADD COLUMN subscription text NOT NULL DEFAULT '';
+
+-- How far a subscription has read a shard: everything with seq <= position that is visible in
+-- `snapshot` is finished, except the numbers in `open`. While more rows have come late than fit into
+-- a read, so is what is visible in `target` with seq <= late_after.
+CREATE TABLE {cursor} (
+  subscription text        NOT NULL,
+  shard        smallint    NOT NULL,
+  position     bigint      NOT NULL,
+  snapshot     pg_snapshot NOT NULL,
+  open         bigint[]    NOT NULL DEFAULT ARRAY[]::bigint[],
+  target       pg_snapshot,
+  late_after   bigint,
+  PRIMARY KEY (subscription, shard)
+) WITH (fillfactor = 50, autovacuum_vacuum_threshold = 100, autovacuum_vacuum_scale_factor = 0);
+INSERT INTO {cursor} (subscription, shard, position, snapshot)
+SELECT '', shard, 0, pg_current_snapshot() FROM generate_series(0, 15) AS shard;
+
+-- What failed, waits, is held or is dead: a copy of the event, and what became of it for this
+-- subscription. The columns are those of the events.
+CREATE TABLE {delivery} (
+  seq            bigint      NOT NULL,
+  hold           bigint,
+  available_at   timestamptz NOT NULL,
+  created_at     timestamptz NOT NULL,
+  done_at        timestamptz,
+  locked_at      timestamptz,
+  attempts       integer     NOT NULL,
+  crashes        integer     NOT NULL,
+  status         smallint    NOT NULL,
+  shard          smallint    NOT NULL,
+  subscription   text        NOT NULL,
+  event_id       text        NOT NULL,
+  event_type     text        NOT NULL,
+  aggregate_type text,
+  aggregate_id   text,
+  tenant_id      text,
+  content_type   text,
+  locked_by      text,
+  progress       text,
+  headers        text,
+  last_error     text,
+  payload        text,
+  payload_bytes  bytea,
+  PRIMARY KEY (subscription, event_id),
+  CONSTRAINT {index delivery_state} CHECK (CASE status
+    WHEN 0 THEN hold IS NOT NULL
+    WHEN 2 THEN hold IS NOT NULL
+    WHEN 3 THEN hold IS NULL OR hold > 0
+    ELSE false END)
+) WITH (
+  autovacuum_vacuum_scale_factor = 0.01,
+  autovacuum_vacuum_threshold = 5000,
+  autovacuum_vacuum_cost_delay = 1
+);
+CREATE INDEX {index waits} ON {delivery} (subscription, shard, hold, seq) WHERE hold IS NOT NULL;
+CREATE INDEX {index dead} ON {delivery} (subscription, seq) WHERE status = 3;
+CREATE INDEX {index copied} ON {delivery} (subscription, shard, seq);
+
+-- What is not finished, as the events would show it if they had a status each. Each part goes by an
+-- index: what is above the position, what has come late, what is open, and what waits.
+CREATE VIEW {unfinished} AS
+SELECT cursor.subscription, event.seq, event.shard, event.hold, event.event_id, event.event_type,
+  event.aggregate_type, event.aggregate_id, event.tenant_id, event.status, event.attempts,
+  event.crashes, event.available_at, event.created_at, event.content_type, event.progress,
+  event.headers, event.payload, event.payload_bytes, event.last_error, event.locked_by,
+  event.done_at
+FROM {cursor} AS cursor CROSS JOIN LATERAL (
+  SELECT * FROM {table} WHERE shard = cursor.shard AND seq > cursor.position
+  UNION ALL
+  SELECT late.* FROM pg_snapshot_xip(cursor.snapshot) AS running (xid) CROSS JOIN LATERAL (
+    SELECT * FROM {table}
+    WHERE shard = cursor.shard AND (xid, seq) > (running.xid, 0::bigint)
+      AND (xid, seq) <= (running.xid, cursor.position) AND seq <> ALL (cursor.open)
+  ) AS late
+  UNION ALL
+  SELECT * FROM {table}
+  WHERE shard = cursor.shard AND xid >= pg_snapshot_xmax(cursor.snapshot)
+    AND seq <= cursor.position AND seq <> ALL (cursor.open)
+  UNION ALL
+  SELECT open.* FROM unnest(cursor.open) AS number (seq) CROSS JOIN LATERAL (
+    SELECT * FROM {table} WHERE shard = cursor.shard AND seq = number.seq
+  ) AS open
+) AS event
+WHERE event.hold IS NOT NULL
+  AND NOT coalesce(event.seq <= cursor.late_after AND event.seq <> ALL (cursor.open)
+                   AND pg_visible_in_snapshot(event.xid, cursor.target), false)
+  AND NOT EXISTS (SELECT FROM {delivery} AS delivery
+                  WHERE delivery.subscription = cursor.subscription
+                    AND delivery.event_id = event.event_id)
+UNION ALL
+SELECT subscription, seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id,
+  status, attempts, crashes, available_at, created_at, content_type, progress, headers, payload,
+  payload_bytes, last_error, locked_by, done_at
+FROM {delivery} WHERE hold IS NOT NULL;
+
+-- All events, likewise. Nobody notes when one was delivered: done_at is when it was available.
+CREATE VIEW {state} AS
+SELECT cursor.subscription, event.seq, event.shard,
+  CASE WHEN NOT progress.finished THEN event.hold END AS hold,
+  event.event_id, event.event_type, event.aggregate_type, event.aggregate_id, event.tenant_id,
+  CASE WHEN progress.finished THEN 1::smallint ELSE event.status END AS status,
+  event.attempts, event.crashes, event.available_at, event.created_at, event.content_type,
+  event.progress, event.headers, event.payload, event.payload_bytes, event.last_error,
+  event.locked_by,
+  CASE WHEN progress.finished THEN greatest(event.created_at, event.available_at) END AS done_at
+FROM {table} AS event JOIN {cursor} AS cursor ON cursor.shard = event.shard
+CROSS JOIN LATERAL (
+  SELECT event.hold IS NULL
+    OR (event.seq <= cursor.position AND event.seq <> ALL (cursor.open)
+        AND (pg_visible_in_snapshot(event.xid, cursor.snapshot)
+             OR coalesce(event.seq <= cursor.late_after
+                         AND pg_visible_in_snapshot(event.xid, cursor.target), false)))
+    AS finished
+) AS progress
+WHERE NOT EXISTS (SELECT FROM {delivery} AS delivery
+                  WHERE delivery.subscription = cursor.subscription
+                    AND delivery.event_id = event.event_id)
+UNION ALL
+SELECT subscription, seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id,
+  status, attempts, crashes, available_at, created_at, content_type, progress, headers, payload,
+  payload_bytes, last_error, locked_by, done_at
+FROM {delivery};
