@@ -68,14 +68,15 @@ WITH changed AS (
 SELECT (SELECT count(*) FROM changed) + (SELECT count(*) FROM copied)
 )sql"};
 
-// The event goes as well, unless it is dead for others, too. Not before the position has passed it
-// where it is stored: it would be NEW again.
+// The event goes as well, unless it is dead for another subscription, too. If there is another one,
+// not before everybody's position has passed it where it is stored.
 inline constexpr Sql kDiscard{"discard events", R"sql(
 WITH changed AS (
   DELETE FROM {delivery} AS waiting
   WHERE event_id = ANY ($1::text[]) AND $2::bigint IS NULL AND status = 3{and own} AND {filter}
-    AND NOT EXISTS (SELECT FROM {table} AS event
-                    WHERE event.event_id = waiting.event_id AND NOT {behind})
+    AND NOT (EXISTS (SELECT FROM {cursor} WHERE subscription <> {subscription})
+             AND EXISTS (SELECT FROM {table} AS event
+                         WHERE event.event_id = waiting.event_id AND NOT {behind}))
   RETURNING event_id, shard, hold
 ), removed AS (
   DELETE FROM {table} AS event USING changed

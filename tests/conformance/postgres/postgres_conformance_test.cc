@@ -485,6 +485,14 @@ OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, StatementsTest,
                                  factory<AtCommitBackend>("AtCommit", "outbox_event"));
 
+// What positions have to do with the connection.
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresByPosition, NetworkTest,
+                                 factory<PositionBackend>("Direct", "outbox_event"));
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresByPosition, FrozenTest,
+                                 factory<PositionBackend>("Direct", "outbox_event"));
+OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresByPosition, LateCommitTest,
+                                 factory<PositionBackend>("Direct", "outbox_event"));
+
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresUnprepared, ServersClockTest,
                                  factory<UnpreparedBackend>("Unprepared", "outbox_event"));
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, NetworkCommitTest,
