@@ -7,6 +7,7 @@
 #include <regex>
 
 #include "network.h"
+#include "outbox/outbox.h"
 #include "outbox/postgres.h"
 #include "support/postgres.h"
 #include "support/stores.h"
@@ -17,11 +18,7 @@ namespace {
 class PostgresRoles final : public Roles {
  public:
   explicit PostgresRoles(std::string schema) : schema_(std::move(schema)) {
-    std::string grants = documented_grants("CREATE ROLE outbox_writer NOLOGIN");
-    grants = std::regex_replace(grants, std::regex("outbox_(writer|dispatcher|janitor|consumer)"),
-                                schema_ + "_$1");
-    grants = std::regex_replace(grants, std::regex("\\bshop\\b"), schema_);
-    sql_.execute(grants);
+    grant("CREATE ROLE outbox_writer NOLOGIN");
     for (const char* role : kRoles) sql_.execute("ALTER ROLE " + name(role) + " LOGIN");
   }
   ~PostgresRoles() override {
@@ -31,6 +28,15 @@ class PostgresRoles final : public Roles {
           name(role) + "'");
       sql_.execute("DROP OWNED BY " + name(role) + "; DROP ROLE " + name(role));
     }
+  }
+
+  // What the block that begins so says.
+  void grant(const std::string& script) {
+    std::string grants = documented_grants(script);
+    grants = std::regex_replace(grants, std::regex("outbox_(writer|dispatcher|janitor|consumer)"),
+                                schema_ + "_$1");
+    grants = std::regex_replace(grants, std::regex("\\bshop\\b"), schema_);
+    sql_.execute(grants);
   }
 
   std::string name(const std::string& role) const override { return schema_ + "_" + role; }
@@ -478,6 +484,51 @@ class AtCommitBackend final : public PostgresBackend {
 };
 
 }  // namespace
+
+TEST(PostgresPositionPrivilegesTest, TheDocumentedGrantsAreEnough) {
+  OUTBOX_NEEDS_POSTGRES();
+  const test::Schema schema;
+  const std::string table = schema.name() + ".outbox_event";
+  postgres::open(test::postgres_url(), {.table = table, .progress = Progress::position});
+  PostgresRoles roles(schema.name());
+  roles.grant("-- Progress by position: the cursors, the delivery rows, and what operators read.");
+  testing::RecordingLog log;
+  const auto store_as = [&](const std::string& role) {
+    return postgres::open(roles.url_as(role), {.table = table, .migrate = false, .log = log.log()});
+  };
+
+  const auto listener = std::make_shared<testing::RecordingListener>(
+      [](const Event& event, const Delivery& delivery) {
+        if (event.id() == "dies") throw PermanentError("no");
+        if (event.id() == "fails" && delivery.attempt < 2) throw RetryableError("not yet");
+        return Outcome::done();
+      });
+  Listeners listeners;
+  listeners.add(kGlobalAggregate, "Happened", listener);
+  Outbox box(store_as("dispatcher"), listeners, {.poll_interval = 50ms, .log = log.log()});
+  box.start();
+  const auto writes = store_as("writer");
+  for (const char* id : {"works", "dies", "fails"}) {
+    test::write_event(*writes, test::simple_event(id));
+  }
+  EXPECT_TRUE(listener->wait_for(4));
+  EXPECT_TRUE(box.wait_idle(20s));
+  box.close();
+  for (const auto& line : log.lines()) EXPECT_EQ(line.text.find("42501"), std::string::npos);
+
+  const auto store = store_as("janitor");
+  EXPECT_EQ(store->counts().dead, 1);
+  EXPECT_EQ(store->admin().find("fails")->row.status, Status::done);
+  EXPECT_EQ(store->admin().list({}, 0, 10).size(), 3u);
+  EXPECT_TRUE(store->admin().held_aggregates(10).empty());
+  EXPECT_TRUE(store->admin().members().empty());
+  const Time later = host_clock().now() + 1h;
+  EXPECT_EQ(store->admin().count_purgeable(Purgeable::done, later), 2);
+  EXPECT_EQ(store->admin().purge(Purgeable::done, later, 0, 1, true).rows, 1);
+  EXPECT_EQ(store->admin().purge(Purgeable::done, later, 0, 1, false).rows, 1);
+  EXPECT_TRUE(store->admin().replay("dies"));
+  EXPECT_FALSE(store->admin().discard("dies"));
+}
 
 // Only writing is different then.
 OUTBOX_STORE_CONFORMANCE_SUBJECT(PostgresAtCommit, WritingTest,
