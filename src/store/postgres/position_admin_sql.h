@@ -2,7 +2,8 @@
 // has for both kinds; written as there. Rows are looked for shard by shard, in the order of the
 // index on (shard, seq).
 //
-// `{behind}` is whether the row `event` of the table is finished for every subscription.
+// `{behind}` is whether the row `event` of the table is finished for every subscription, `{told}`
+// the events of a shard with what became of them.
 #pragma once
 
 #include <string_view>
@@ -20,22 +21,51 @@ inline constexpr std::string_view kBehind = R"sql((event.hold IS NULL OR NOT EXI
            OR coalesce(event.seq <= cursor.late_after
                        AND pg_visible_in_snapshot(event.xid, cursor.target), false))))))sql";
 
+// All events of the shard of `cursor`, as they would show it if they had a status each: `{told}`.
+inline constexpr std::string_view kTold = R"sql(
+  SELECT event.seq, event.shard, CASE WHEN NOT now.finished THEN event.hold END AS hold,
+    event.event_id, event.event_type, event.aggregate_type, event.aggregate_id, event.tenant_id,
+    CASE WHEN now.finished THEN 1::smallint ELSE event.status END AS status,
+    event.attempts, event.crashes, event.available_at, event.created_at, event.content_type,
+    event.progress, event.headers, event.payload, event.payload_bytes, event.last_error,
+    event.locked_by,
+    CASE WHEN now.finished THEN greatest(event.created_at, event.available_at) END AS done_at
+  FROM {table} AS event CROSS JOIN LATERAL (
+    SELECT event.hold IS NULL
+      OR (event.seq <= cursor.position AND event.seq <> ALL (cursor.open)
+          AND (pg_visible_in_snapshot(event.xid, cursor.snapshot)
+               OR coalesce(event.seq <= cursor.late_after
+                           AND pg_visible_in_snapshot(event.xid, cursor.target), false)))
+      AS finished
+  ) AS now
+  WHERE event.shard = cursor.shard
+    AND NOT EXISTS (SELECT FROM {delivery} AS delivery
+                    WHERE delivery.subscription = cursor.subscription
+                      AND delivery.event_id = event.event_id)
+  UNION ALL
+  SELECT seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status,
+    attempts, crashes, available_at, created_at, content_type, progress, headers, payload,
+    payload_bytes, last_error, locked_by, done_at
+  FROM {delivery} AS delivery
+  WHERE delivery.subscription = cursor.subscription AND delivery.shard = cursor.shard)sql";
+
 namespace sql::by_position {
 
 inline constexpr Sql kListAny{"list events", R"sql(
-SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
-  SELECT {record} FROM {state}
-  WHERE shard = part.number{and own} AND seq > $1 AND {filter} ORDER BY seq LIMIT $2
+SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
+  SELECT {record} FROM ({told}) AS event
+  WHERE seq > $1 AND {filter} ORDER BY seq LIMIT $2
 ) AS item
+WHERE cursor.subscription = {subscription}
 ORDER BY item.seq LIMIT $2
 )sql"};
 
 inline constexpr Sql kMatchFinished{"look for finished events", R"sql(
-SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
-  SELECT seq, event_id FROM {state}
-  WHERE shard = part.number{and own} AND seq > $1 AND status IN (1, 3) AND {filter}
-  ORDER BY seq LIMIT $2
+SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
+  SELECT seq, event_id FROM ({told}) AS event
+  WHERE seq > $1 AND status IN (1, 3) AND {filter} ORDER BY seq LIMIT $2
 ) AS item
+WHERE cursor.subscription = {subscription}
 ORDER BY item.seq LIMIT $2
 )sql"};
 
@@ -93,20 +123,20 @@ SELECT count(*) FROM changed
 // --- Purge: $3 is the status, or NULL for any; $4 the time ---
 
 inline constexpr Sql kOldDone{"look for old delivered events", R"sql(
-SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
-  SELECT seq, event_id FROM {state}
-  WHERE shard = part.number{and own} AND status = $3 AND seq > $1 AND done_at < $4 AND hold IS NULL
-  ORDER BY seq LIMIT $2
+SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
+  SELECT seq, event_id FROM ({told}) AS event
+  WHERE status = $3 AND seq > $1 AND done_at < $4 AND hold IS NULL ORDER BY seq LIMIT $2
 ) AS item
+WHERE cursor.subscription = {subscription}
 ORDER BY item.seq LIMIT $2
 )sql"};
 
 inline constexpr Sql kOldAny{"look for old events", R"sql(
-SELECT item.* FROM generate_series(0, 15) AS part (number) CROSS JOIN LATERAL (
-  SELECT seq, event_id FROM {state}
-  WHERE shard = part.number{and own} AND $3::bigint IS NULL AND seq > $1 AND created_at < $4
-  ORDER BY seq LIMIT $2
+SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
+  SELECT seq, event_id FROM ({told}) AS event
+  WHERE $3::bigint IS NULL AND seq > $1 AND created_at < $4 ORDER BY seq LIMIT $2
 ) AS item
+WHERE cursor.subscription = {subscription}
 ORDER BY item.seq LIMIT $2
 )sql"};
 

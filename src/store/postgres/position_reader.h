@@ -22,18 +22,16 @@ namespace outbox::postgres {
 // Who may use a connection that several threads need: one at a time. Thread-safe.
 class Turns {
  public:
-  // While it lives, it is this one's turn, unless it could not be had in time.
+  // While it lives, it is this one's turn. Throws RetryableError if it cannot be had in time.
   class Turn {
    public:
-    Turn(Turns& turns, std::chrono::milliseconds patience);
+    Turn(Turns& turns, std::chrono::milliseconds patience, const char* why_not);
     ~Turn();
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
-    explicit operator bool() const { return taken_; }
 
    private:
     Turns& turns_;
-    const bool taken_;
   };
 
  private:
@@ -76,13 +74,11 @@ class PositionReader {
   FlushResult flush(std::int64_t epoch, bool at_once, std::chrono::milliseconds patience);
 
  private:
-  class Round;
-
+  Turns::Turn turn_to_read();
   void prepare(std::span<const int> shards);
   void load(std::span<const int> shards);
   std::optional<Rows> read(std::span<const int> shards, std::size_t in_flight,
                            const ReadLimit& limit);
-  bool same_process(std::int64_t process);
   void begin_late(std::span<const Positions::Part> parts, const std::string& snapshot);
   std::vector<int> reading_order(std::span<const int> shards) const;
   bool store(std::int64_t epoch);

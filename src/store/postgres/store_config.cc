@@ -46,6 +46,7 @@ std::string expand(std::string_view text, const TableName& name, const Naming& n
     if (what == "light") return std::string(kLightColumnNames);
     if (what == "record") return expand(kRecordColumnNames, name);
     if (what == "filter") return std::string(sql::kFilter);
+    if (what == "told") return expand(kTold, name, naming);
     if (what == "behind") return expand(kBehind, name, naming);
     if (what == "has copy") return expand(kHasCopy, name, naming);
     if (what == "copied") return std::string(kCopiedColumnNames);

@@ -76,7 +76,8 @@ CREATE INDEX {index dead} ON {delivery} (subscription, seq) WHERE status = 3;
 CREATE INDEX {index copied} ON {delivery} (subscription, shard, seq);
 
 -- What is not finished, as the events would show it if they had a status each. Each part goes by an
--- index: what is above the position, what has come late, what is open, and what waits.
+-- index: what is above the position, what has come late, what is open, and what waits. (With
+-- OFFSET the server plans a part by itself.)
 CREATE VIEW {unfinished} AS
 SELECT cursor.subscription, event.seq, event.shard, event.hold, event.event_id, event.event_type,
   event.aggregate_type, event.aggregate_id, event.tenant_id, event.status, event.attempts,
@@ -90,11 +91,15 @@ FROM {cursor} AS cursor CROSS JOIN LATERAL (
     SELECT * FROM {table}
     WHERE shard = cursor.shard AND (xid, seq) > (running.xid, 0::bigint)
       AND (xid, seq) <= (running.xid, cursor.position) AND seq <> ALL (cursor.open)
+    ORDER BY xid, seq OFFSET 0
   ) AS late
   UNION ALL
-  SELECT * FROM {table}
-  WHERE shard = cursor.shard AND xid >= pg_snapshot_xmax(cursor.snapshot)
-    AND seq <= cursor.position AND seq <> ALL (cursor.open)
+  SELECT * FROM (
+    SELECT * FROM {table}
+    WHERE shard = cursor.shard AND xid >= pg_snapshot_xmax(cursor.snapshot)
+      AND seq <= cursor.position AND seq <> ALL (cursor.open)
+    ORDER BY xid, seq OFFSET 0
+  ) AS younger
   UNION ALL
   SELECT open.* FROM unnest(cursor.open) AS number (seq) CROSS JOIN LATERAL (
     SELECT * FROM {table} WHERE shard = cursor.shard AND seq = number.seq
@@ -114,28 +119,5 @@ FROM {delivery} WHERE hold IS NOT NULL;
 
 -- All events, likewise. Nobody notes when one was delivered: done_at is when it was available.
 CREATE VIEW {state} AS
-SELECT cursor.subscription, event.seq, event.shard,
-  CASE WHEN NOT progress.finished THEN event.hold END AS hold,
-  event.event_id, event.event_type, event.aggregate_type, event.aggregate_id, event.tenant_id,
-  CASE WHEN progress.finished THEN 1::smallint ELSE event.status END AS status,
-  event.attempts, event.crashes, event.available_at, event.created_at, event.content_type,
-  event.progress, event.headers, event.payload, event.payload_bytes, event.last_error,
-  event.locked_by,
-  CASE WHEN progress.finished THEN greatest(event.created_at, event.available_at) END AS done_at
-FROM {table} AS event JOIN {cursor} AS cursor ON cursor.shard = event.shard
-CROSS JOIN LATERAL (
-  SELECT event.hold IS NULL
-    OR (event.seq <= cursor.position AND event.seq <> ALL (cursor.open)
-        AND (pg_visible_in_snapshot(event.xid, cursor.snapshot)
-             OR coalesce(event.seq <= cursor.late_after
-                         AND pg_visible_in_snapshot(event.xid, cursor.target), false)))
-    AS finished
-) AS progress
-WHERE NOT EXISTS (SELECT FROM {delivery} AS delivery
-                  WHERE delivery.subscription = cursor.subscription
-                    AND delivery.event_id = event.event_id)
-UNION ALL
-SELECT subscription, seq, shard, hold, event_id, event_type, aggregate_type, aggregate_id, tenant_id,
-  status, attempts, crashes, available_at, created_at, content_type, progress, headers, payload,
-  payload_bytes, last_error, locked_by, done_at
-FROM {delivery};
+SELECT cursor.subscription, event.*
+FROM {cursor} AS cursor CROSS JOIN LATERAL ({told}) AS event;
