@@ -122,10 +122,17 @@ SELECT count(*) FROM changed
 
 // --- Purge: $3 is the status, or NULL for any; $4 the time ---
 
+// In words that the server can estimate, so that it goes along the index and ends when it has
+// enough.
 inline constexpr Sql kOldDone{"look for old delivered events", R"sql(
 SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
-  SELECT seq, event_id FROM ({told}) AS event
-  WHERE status = $3 AND seq > $1 AND done_at < $4 AND hold IS NULL ORDER BY seq LIMIT $2
+  SELECT seq, event_id FROM {table} AS event
+  WHERE $3::bigint = 1 AND shard = cursor.shard AND seq > $1 AND cursor.position - seq >= 0
+    AND seq <> ALL (cursor.open) AND greatest(created_at, available_at) < $4
+    AND (hold IS NULL OR pg_visible_in_snapshot(xid, cursor.snapshot)
+         OR coalesce(seq <= cursor.late_after AND pg_visible_in_snapshot(xid, cursor.target), false))
+    AND NOT EXISTS (SELECT FROM {delivery} AS delivery WHERE delivery.event_id = event.event_id)
+  ORDER BY seq LIMIT $2
 ) AS item
 WHERE cursor.subscription = {subscription}
 ORDER BY item.seq LIMIT $2
