@@ -27,7 +27,7 @@ inline constexpr Backend kNobody = 0;
 // transactions it would make their commits take turns. Commits that come while one is under way are
 // told of together by the next. Nothing is sent while no watch listens that has not heard of the
 // commit already: each holds an advisory lock, for which the notifier looks once a second while
-// there are commits; see docs/architecture.md, I20. Thread-safe.
+// there are commits; see docs/architecture.md, I26. Thread-safe.
 class Notifier {
  public:
   Notifier(std::shared_ptr<const DatabaseContext> context, std::string channel)

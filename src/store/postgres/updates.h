@@ -26,8 +26,7 @@ class Updates final : public Instance::Updates {
   // All in one transaction, in order; but rows that were moved since they were read
   // (which nobody does as a rule) follow in another one. `before`, if there is one, is run first
   // in it: what inserts the rows.
-  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates,
-                     const Call* before);
+  UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates, const Call* before);
   UpdateResult apply(std::int64_t epoch, std::span<const StatusUpdate> updates) override {
     return apply(epoch, updates, nullptr);
   }
