@@ -157,7 +157,7 @@ void Completer::flush_store(bool at_once) {
     MutexLock lock(mutex_);
     epoch = epoch_;
   }
-  store_at_ = SteadyClock::time_point::max();
+  store_at_ = std::chrono::steady_clock::time_point::max();
   if (epoch == 0) return;
   try {
     const FlushResult result = instance_->flush(epoch, at_once);
@@ -219,7 +219,7 @@ bool Completer::wait_for_updates() {
     if (store_is_due()) return true;
     const auto until =
         refused_.empty() ? store_at_ : std::min(store_at_, refused_.front().retry_at);
-    if (until == SteadyClock::time_point::max()) {
+    if (until == std::chrono::steady_clock::time_point::max()) {
       changed_.wait(mutex_);
     } else {
       changed_.wait_until(mutex_, until);

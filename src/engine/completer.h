@@ -179,7 +179,8 @@ class Completer {
   std::size_t limit_ = kNoLimit;  // how many are sent at once
   int failures_ = 0;              // since the last success
   std::string last_error_;
-  SteadyClock::time_point store_at_ = SteadyClock::time_point::max();  // to be flushed
+  std::chrono::steady_clock::time_point store_at_ =
+      std::chrono::steady_clock::time_point::max();  // to be flushed
   bool store_failed_ = false;
 
   mutable Mutex mutex_;
