@@ -198,10 +198,11 @@ class PostgresConnection final : public OwnConnection {
 };
 
 std::unique_ptr<Database> postgres_database_in(const std::string& url, const Clock* clock,
+                                               std::optional<Progress> progress,
                                                std::shared_ptr<const void> place) {
   return std::make_unique<AnyDatabase>(
       Kind{
-          .open = [=] { return postgres::open(url, {.clock = clock}); },
+          .open = [=] { return postgres::open(url, {.progress = progress, .clock = clock}); },
           .connect = [=](Store& store) { return std::make_unique<PostgresConnection>(url, store); },
           .poll_interval = 10min,
           .note_registrations =
@@ -375,14 +376,15 @@ std::unique_ptr<Database> temporary_sqlite_database() {
 }
 
 #ifdef OUTBOX_WITH_POSTGRES
-std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock) {
-  return postgres_database_in(url, clock, nullptr);
+std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock,
+                                            std::optional<Progress> progress) {
+  return postgres_database_in(url, clock, progress, nullptr);
 }
 
 std::unique_ptr<Database> temporary_postgres_database() {
   auto schema = std::make_shared<test::Schema>();
   const std::string url = test::postgres_url() + "?options=-csearch_path%3D" + schema->name();
-  return postgres_database_in(url, nullptr, std::move(schema));
+  return postgres_database_in(url, nullptr, std::nullopt, std::move(schema));
 }
 #endif
 
@@ -404,7 +406,9 @@ std::unique_ptr<Database> database_of(const Settings& settings, const Clock* clo
       return sqlite_database(database_path(settings.directory));
     case StoreKind::postgres:
 #ifdef OUTBOX_WITH_POSTGRES
-      return postgres_database(settings.url, clock);
+      return postgres_database(
+          settings.url, clock,
+          settings.by_position ? std::optional(Progress::position) : std::nullopt);
 #else
       break;
 #endif

@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -58,7 +59,8 @@ class Database {
 // database of the URL.
 std::unique_ptr<Database> sqlite_database(
     const std::string& path, sqlite::Durability durability = sqlite::Durability::normal);
-std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock = nullptr);
+std::unique_ptr<Database> postgres_database(const std::string& url, const Clock* clock = nullptr,
+                                            std::optional<Progress> progress = std::nullopt);
 std::unique_ptr<Database> mysql_database(const std::string& url, const Clock* clock = nullptr);
 
 // The one that a process of the run works on. The clock, if any, is that of the

@@ -1,6 +1,7 @@
 #include "observer.h"
 
 #include <chrono>
+#include <string_view>
 #include <thread>
 #include <variant>
 
@@ -53,7 +54,15 @@ Observer::Observer(Database& database)
 
 Observer::~Observer() = default;
 
-std::vector<ResultRow> Observer::query(const std::string& sql) {
+// What has become of events stands in a view if it does not stand in their rows.
+std::vector<ResultRow> Observer::query(std::string sql) {
+  constexpr std::string_view kTable = "FROM outbox_event";
+  const auto table = sql.find(kTable);
+  const bool of_events =
+      table != std::string::npos && !sql.substr(table).starts_with(std::string(kTable) + "_");
+  if (of_events && store_->capabilities().progress == Progress::position) {
+    sql.insert(table + kTable.size(), "_state");
+  }
   const auto deadline = std::chrono::steady_clock::now() + kPatience;
   for (bool lost = false;; lost = true) {
     try {

@@ -52,7 +52,7 @@ class Observer {
   std::vector<std::string> unfinished();
 
  private:
-  std::vector<ResultRow> query(const std::string& sql);
+  std::vector<ResultRow> query(std::string sql);
   std::int64_t number(const std::string& sql);
 
   Database& database_;

@@ -120,6 +120,10 @@ Settings parse_settings(std::span<const char* const> arguments) {
       settings.binlog = false;
       continue;
     }
+    if (option == "--by-position") {
+      settings.by_position = true;
+      continue;
+    }
     if (option == "--wrong-clock") {
       settings.wrong_clock = true;
       continue;
@@ -196,6 +200,10 @@ Settings parse_settings(std::span<const char* const> arguments) {
     throw std::invalid_argument("--no-binlog is for --store mysql; got '" +
                                 std::string(to_string(settings.store)) + "'");
   }
+  if (settings.by_position &&
+      (settings.store != StoreKind::postgres || settings.mode == Mode::claims)) {
+    throw std::invalid_argument("--by-position is for --store postgres without --mode claims");
+  }
   check_servers(settings, given);
   if (!seeded) settings.seed = std::random_device{}();
   return settings;
@@ -220,6 +228,7 @@ std::vector<std::string> arguments_for(const Settings& settings, harness::Role r
   add("--url", settings.url);
   add("--direct-url", settings.direct_url);
   add("--fault", settings.fault);
+  if (settings.by_position) arguments.emplace_back("--by-position");
   if (settings.wrong_clock) arguments.emplace_back("--wrong-clock");
   return arguments;
 }
@@ -246,6 +255,7 @@ std::string description_of(const Settings& settings) {
     add_number("--isolations", settings.isolations, 0);
     add_number("--lease", settings.lease.count(), usual.lease.count());
     if (!settings.binlog) text += " --no-binlog";
+    if (settings.by_position) text += " --by-position";
     if (settings.in_memory) text += " --in-memory";
   }
   add_number("--rate", settings.rate, 0);
@@ -309,6 +319,7 @@ void print_help(std::ostream& out) {
          "  --record F    add the figures to that file, as a line of tab-separated values\n"
          "  --no-binlog   on mysql: without a binary log, with which the server shows commits\n"
          "                before they are on its disk\n"
+         "  --by-position on postgres: with progress by position\n"
          "  --keep        keep the folder with the database, the ledger and the logs; it is kept\n"
          "                after a violation in any case\n"
          "  --fault F     break the dispatchers' store on purpose: update_before_delivery,\n"

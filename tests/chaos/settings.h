@@ -72,6 +72,9 @@ struct Settings {
   bool campaign = false;
   int minutes = 0;  // after which no run begins; 0: never
 
+  // Of PostgreSQL: how its table keeps progress.
+  bool by_position = false;
+
   // Of MariaDB: without it, the server shows commits before they are on its disk.
   bool binlog = true;
 

@@ -72,6 +72,7 @@ TEST(ChaosSettings, SaysHowToPlayARunAgain) {
        {"--store sqlite --mode none --kills 3 --seconds 2 --rate 5",
         "--store postgres --mode ordered --kills 3 --seconds 2 --cuts 7 --server-kills 0 --lease 2"
         " --in-memory --fault lose_updates",
+        "--store postgres --mode none --kills 3 --seconds 2 --by-position",
         "--store mysql --servers async --mode ordered --kills 0 --seconds 2 --promotions 4",
         "--store mysql --mode claims --kills 60 --seconds 40 --freezes 1 --no-binlog"}) {
     std::istringstream words(text);
@@ -136,6 +137,8 @@ TEST(ChaosSettings, NamesWhatItRefuses) {
             "--store must be one of sqlite, postgres, mysql; got 'oracle'");
   EXPECT_EQ(refusal({"--no-binlog", "--store", "postgres"}),
             "--no-binlog is for --store mysql; got 'postgres'");
+  EXPECT_EQ(refusal({"--by-position", "--store", "mysql"}),
+            "--by-position is for --store postgres without --mode claims");
   EXPECT_EQ(refusal({"--fault", "bad_luck"}),
             "a fault must be one of drop_fence, update_before_delivery, lose_updates, reread, "
             "hook_on_rollback; got 'bad_luck'");
