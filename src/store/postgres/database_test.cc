@@ -397,6 +397,8 @@ TEST_F(PostgresNetworkTest, OthersAreToldOfACommitAtOnceThoughTheConnectionForIt
   testing::Signal seen;
   const auto watched = near->watch([&] { seen.raise(); });
   ASSERT_TRUE(seen.wait());
+  // Not before it waits to be told: a new watch looks for commits itself.
+  ASSERT_TRUE(eventually([&] { return !seen.wait(seen.count() + 1, 200ms); }));
   const auto far = open_far({});
   for (int i = 0; i < 3; ++i) {
     const std::size_t before = seen.count();
