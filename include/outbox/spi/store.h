@@ -354,6 +354,8 @@ class OUTBOX_EXPORT Instance {
   };
 
   virtual ~Instance() = default;
+  Instance(const Instance&) = delete;
+  Instance& operator=(const Instance&) = delete;
 
   Lease renew() { return ownership_->renew(); }
   std::int64_t epoch() const { return ownership_->epoch(); }
@@ -396,8 +398,6 @@ class OUTBOX_EXPORT Instance {
 
  protected:
   Instance() = default;
-  Instance(const Instance&) = delete;
-  Instance& operator=(const Instance&) = delete;
 
   // To be called once, by the constructor of what owns the parts.
   void be_made_of(Ownership& ownership, Reader& reader, Claims& claims, Updates& updates) {

@@ -172,6 +172,7 @@ bool Notifier::tell(Database& database, Backend told) {
     const std::vector<Result> results = database.session().run_together(calls);
     if (!look) return true;
     std::vector<Backend> listeners;
+    listeners.reserve(static_cast<std::size_t>(results.back().rows()));
     for (int row = 0; row < results.back().rows(); ++row) {
       listeners.push_back(results.back().integer(row, 0));
     }

@@ -190,8 +190,8 @@ SELECT
 FROM removed WHERE event_id NOT IN (SELECT event_id FROM copies)
 ORDER BY seq
 )sql";
-inline constexpr auto kPurgeAndCount = internal::joined<kPurgeText, kCounted>;
-inline constexpr auto kPurgeToArchive = internal::joined<kPurgeText, kArchived>;
+inline constexpr auto kPurgeAndCount = internal::kJoined<kPurgeText, kCounted>;
+inline constexpr auto kPurgeToArchive = internal::kJoined<kPurgeText, kArchived>;
 inline constexpr Sql kPurge{"purge events", {kPurgeAndCount.data(), kPurgeAndCount.size()}};
 inline constexpr Sql kArchive{"archive events", {kPurgeToArchive.data(), kPurgeToArchive.size()}};
 

@@ -266,6 +266,7 @@ bool PositionReader::store(std::int64_t epoch) {
     const Result answer = session.run_at_once(sql::kFlush, owner_, epoch, process_, numbers,
                                               positions, snapshots, opens, targets, late);
     std::vector<std::int64_t> told;
+    told.reserve(static_cast<std::size_t>(answer.rows()));
     for (int row = 0; row < answer.rows(); ++row) told.push_back(answer.integer(row, 0));
     const auto says = [&](std::int64_t what) {
       return std::find(told.begin(), told.end(), what) != told.end();

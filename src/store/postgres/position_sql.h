@@ -30,7 +30,7 @@ namespace sql {
 namespace internal {
 
 template <const std::string_view&... Parts>
-inline constexpr auto joined = [] {
+inline constexpr auto kJoined = [] {
   std::array<char, (Parts.size() + ...)> text{};
   auto end = text.begin();
   ((end = std::copy(Parts.begin(), Parts.end(), end)), ...);
@@ -101,13 +101,13 @@ UNION ALL
 ) AS item)sql";
 inline constexpr std::string_view kShardByShard = " LIMIT $6)";
 inline constexpr std::string_view kInOneOrder = " ORDER BY item.seq LIMIT $6)";
-inline constexpr auto kLookShardByShard = internal::joined<kLookText, kShardByShard>;
+inline constexpr auto kLookShardByShard = internal::kJoined<kLookText, kShardByShard>;
 inline constexpr Sql kLook{"look for new events",
                            {kLookShardByShard.data(), kLookShardByShard.size()}};
 
 // The same with what stands above the positions in one order of seq: $6 rows of each shard are
 // looked at.
-inline constexpr auto kLookAtAll = internal::joined<kLookText, kInOneOrder>;
+inline constexpr auto kLookAtAll = internal::kJoined<kLookText, kInOneOrder>;
 inline constexpr Sql kLookInOrder{"look for new events", {kLookAtAll.data(), kLookAtAll.size()}};
 
 // The rows of numbers that are open.
