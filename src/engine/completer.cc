@@ -152,6 +152,7 @@ void Completer::run() {
 
 // What cannot be stored now is tried again, also by who gives the lease back.
 void Completer::flush_store(bool at_once) {
+  if (!at_once && store_failed_ && !store_is_due()) return;
   std::int64_t epoch = 0;
   {
     MutexLock lock(mutex_);
@@ -356,7 +357,7 @@ void Completer::succeeded(Flushed flushed) {
     count_apart();
   }
   if (flushed == Flushed::acked) {
-    outage_.over();
+    if (!store_failed_) outage_.over();  // what the store took in memory is not there yet
     failures_ = 0;
     if (limit_ != kNoLimit) limit_ = limit_ >= kWholeAgain ? kNoLimit : 2 * limit_;
     // If one of these fails alone once more, it is to blame, and not the store.

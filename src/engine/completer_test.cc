@@ -175,6 +175,19 @@ TEST_F(CompleterTest, AFailedUpdateIsRepeatedUntilItIsAcknowledgedAndCountsOnlyT
   EXPECT_TRUE(log.contains("cannot update 1 events, will try again: locked"));
 }
 
+TEST_F(CompleterTest, WhatCannotBeFlushedIsAnOutageThoughUpdatesAreTaken) {
+  store->on_flush = [](bool) -> FlushResult { throw RetryableError("unreachable"); };
+  start();
+  completer.submit(completion("1"));
+  ASSERT_TRUE(testing::eventually([&] { return completer.outage().report().has_value(); }));
+  const auto since = completer.outage().report()->since;
+  completer.submit(completion("2"));
+  ASSERT_TRUE(acked.wait(2));
+  completer.close(std::chrono::steady_clock::now() + 20s);
+  ASSERT_TRUE(completer.outage().report());
+  EXPECT_EQ(completer.outage().report()->since, since) << "taken is not stored";
+}
+
 // --- Updates that nobody waits for ---
 
 // With a time that no test lives to see.

@@ -232,8 +232,9 @@ FlushResult PositionReader::flush(std::int64_t epoch, bool at_once, milliseconds
   }
   const Turns::Turn turn(turns_, patience,
                          "positions cannot be stored while a read does not return");
-  stored_at_ = SteadyClock::now();
+  // A store that fails leaves it due: "not yet" would pass for a success.
   if (!store(epoch)) return {.fenced = true};
+  stored_at_ = SteadyClock::now();
   if (positions_.unstored() > 0) return {.next_in = kFlushInterval};
   return positions_.remembers_any() ? until_next_read() : FlushResult{};
 }
