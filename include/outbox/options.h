@@ -69,6 +69,16 @@ enum class Progress {
   position,
 };
 
+// The receivers of a table's events. Each has its own progress, leases, dead events and pace, and
+// gets every event; with Progress::row there is only this one.
+inline constexpr std::string_view kDefaultSubscription = "default";
+
+// Where a subscription begins that the table has not had before.
+enum class Begin {
+  beginning,  // with the oldest event that is still in the table
+  now,        // with the first one whose transaction commits after this
+};
+
 // What happens to the later events of an aggregate when one is DEAD.
 enum class OnDead {
   skip,   // they go on
@@ -79,7 +89,8 @@ enum class OnDead {
 
 // What happens to an event that has no listener in this instance.
 enum class OnUnroutable {
-  dead,  // it is DEAD at once, with the reason
+  dead,    // it is DEAD at once, with the reason
+  ignore,  // it is DONE at once: it is for others
 
   // It stays pending, and so do the later events of its aggregate, until an instance that
   // has a listener delivers it. No attempt is spent. For rolling deployments:

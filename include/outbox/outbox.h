@@ -46,12 +46,17 @@ enum class Mode {
 
 struct Options {
   Mode mode = Mode::single_node;
+
+  // Of a subscription that is new to the table: where it begins. See Outbox::subscribe().
+  std::optional<Begin> begin{};
   int workers = kDefaultWorkers;
 
   // Per aggregate: an event waits for the older ones of its aggregate. None: a
   // commit hands its events to the workers directly. (Total: see Mode::ordered.)
   Ordering ordering = Ordering::per_aggregate;
-  OnUnroutable on_unroutable = OnUnroutable::dead;
+
+  // Unset: OnUnroutable::dead or, for a subscription, OnUnroutable::ignore.
+  std::optional<OnUnroutable> on_unroutable{};
 
   // How long to wait after a read that found nothing, unless woken by a commit.
   OptionSpan<option::poll_interval> poll_interval = kDefaultPollInterval;
@@ -127,19 +132,40 @@ class OUTBOX_EXPORT Outbox {
   // support, and without any listener, because every event would then be DEAD: to write
   // only, set Mode::writer_only.
   Outbox(std::shared_ptr<Store> store, Listeners listeners, Options options = {});
+
+  // An outbox whose events are delivered to subscriptions: call subscribe() before start(). Of the
+  // options `hooks`, `purge`, `name`, `log` and `metrics` are used.
+  explicit Outbox(std::shared_ptr<Store> store, Options options = {});
+
   ~Outbox();  // closes
   Outbox(const Outbox&) = delete;
   Outbox& operator=(const Outbox&) = delete;
 
+  // One more receiver of the events, with its own progress, leases, retries, dead events and pace:
+  // one that fails, or is down for a day, costs the others nothing.
+  //
+  //   box.subscribe("billing", billing, {.begin = outbox::Begin::now});
+  //   box.subscribe("search", search, {.begin = outbox::Begin::beginning, .workers = 8});
+  //
+  // Its name is its identity: the table remembers it, and keeps what it has not received, until
+  // Admin::drop_subscription(). One that is new needs `begin`, unless it is the first of a table
+  // that has delivered nothing yet. Events for which it has no listener are for others.
+  // An empty `name`, `log` or `metrics` means the outbox's; there are no `hooks` and no `purge`.
+  //
+  // Before start() or while it runs. Throws MisuseError for invalid options, a name that is
+  // taken here, a store without subscriptions (Capabilities), and in any callback; RetryableError
+  // while the database is unreachable.
+  void subscribe(const std::string& name, Listeners listeners, Options options = {});
+
   // Starts delivery. Writing works without it. Throws MisuseError after
-  // close().
+  // close(), and if there is nobody to deliver to.
   void start();
 
   Transaction begin() { return writer().begin(); }
   Writer& writer();
 
-  // wait_idle(), wake(), pause() and resume() throw MisuseError with
-  // Mode::writer_only.
+  // The calls below speak for all subscriptions of this outbox together. wait_idle(), wake(),
+  // pause() and resume() throw MisuseError with Mode::writer_only.
 
   // Waits until no event is pending, not even a delayed or retrying one; false
   // on timeout. Throws RetryableError while the database is unreachable.

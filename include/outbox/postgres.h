@@ -99,17 +99,42 @@ OUTBOX_EXPORT std::shared_ptr<Store> open(const std::string& url, Options option
 OUTBOX_EXPORT Scheme scheme(Options options = {});
 
 // The schema that open() migrates to, as SQL text, for a migration tool of your own. It
-// also brings tables of an older version up to date.
-OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event");
+// also brings tables of an older version up to date. By position it fails for a table that has been
+// used by row.
+OUTBOX_EXPORT std::string schema_sql(const std::string& table = "outbox_event",
+                                     Progress progress = Progress::row);
 
 // The schema version of the tables; 0 if there are none. Changes nothing.
 OUTBOX_EXPORT SchemaStatus schema_status(const std::string& url,
                                          const std::string& table = "outbox_event");
 
 // Creates the tables, or brings them up to date, as open() does with Options::migrate, and
-// returns their status. Safe while others use or migrate them.
+// returns their status. Safe while others use or migrate them. `progress` is as in Options.
 OUTBOX_EXPORT SchemaStatus migrate(const std::string& url,
-                                   const std::string& table = "outbox_event");
+                                   const std::string& table = "outbox_event",
+                                   std::optional<Progress> progress = {});
+
+struct SwitchOptions {
+  std::string table = "outbox_event";
+
+  // How long to wait for those who deliver to drain what they have, and for locks.
+  std::chrono::milliseconds patience{60'000};
+
+  // Told what it is doing, in a sentence without an end.
+  std::function<void(const std::string& step)> on_step{};
+};
+
+// Switches a table between the two kinds of progress while it is in use; false if it is of that
+// kind. Writers go on. Engines drain what they have, as for another instance that asks for
+// everything; then nobody delivers until programs are restarted: those that are running cannot
+// register any more, and say why. Nothing is lost, and nothing delivered twice. If it is
+// interrupted, call it again.
+//
+// Throws MisuseError while instances claim rows, and for a table with several subscriptions if
+// `to` is Progress::row; RetryableError if the server is unreachable, or somebody does not drain in
+// time: the table is as it was then.
+OUTBOX_EXPORT bool switch_progress(const std::string& url, Progress to,
+                                   const SwitchOptions& options = {});
 
 // The handle of a pooled connection of a PostgreSQL store (tx.connection()),
 // for calling libpq inside the transaction. Throws MisuseError for connections

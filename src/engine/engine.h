@@ -151,6 +151,10 @@ class Engine final : public Intake, private Completer::Events {
   void pause(bool on);
   void pause(std::string_view aggregate_type, std::string_view type, bool on);
 
+  bool listens(std::string_view aggregate_type, std::string_view type) const {
+    return listeners_.find(aggregate_type, type) != nullptr;
+  }
+
   // Whatever has changed in the store: looks at all of it.
   void wake();
 

@@ -162,7 +162,7 @@ InstanceOptions instance_options(const Options& options) {
 DispatcherOptions dispatcher_options(const Options& options, const Clock& clock) {
   DispatcherOptions result{.workers = options.workers,
                            .ordering = options.ordering,
-                           .on_unroutable = options.on_unroutable,
+                           .on_unroutable = options.on_unroutable.value_or(OnUnroutable::dead),
                            .queue = options.queue,
                            .retry = options.retry,
                            .dead = options.dead,

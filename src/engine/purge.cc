@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/bounded.h"
+#include "base/quote.h"
 #include "base/schedule.h"
 #include "base/thread.h"
 #include "base/time_text.h"
@@ -30,6 +31,9 @@ PurgeOptions checked(PurgeOptions options) {
   if (options.age && *options.age <= seconds::zero()) {
     refuse("age", "must be positive, got " + std::to_string(options.age->count()) +
                       " s: it removes events whether they were delivered or not");
+  }
+  if (options.max_lag && *options.max_lag <= seconds::zero()) {
+    refuse("max_lag", "must be positive, got " + std::to_string(options.max_lag->count()) + " s");
   }
   if (!options.age && !options.done_retention && !options.dead_retention) {
     refuse("done_retention", "and dead_retention are both absent: there is nothing to purge");
@@ -57,6 +61,7 @@ class Purger::Impl {
                   [this](const std::stop_token& stop) { round(stop); }) {}
 
   Purged run(const std::stop_token& stop) {
+    if (options_.max_lag) stop_lagging(*options_.max_lag);
     Purged purged;
     for_each_part(purged, [&](Purgeable what, Time before) { return remove(what, before, stop); });
     return purged;
@@ -73,13 +78,29 @@ class Purger::Impl {
   internal::Schedule& schedule() { return schedule_; }
 
  private:
+  // Kept longer than time goes back: nothing is that old.
+  static Time before(Time now, seconds age) {
+    return now - std::min(age, std::chrono::floor<seconds>(now - kEarliestTime));
+  }
+
+  void stop_lagging(seconds limit) {
+    const Time oldest = before(store_->clock().now(), limit);
+    for (const std::string& name : store_->admin().stop_lagging_subscriptions(oldest)) {
+      options_.log({LogLevel::error,
+                    "subscription_stopped",
+                    "the subscription " + quote(name) + " (" + store_->description() +
+                        ") is stopped: it has not finished an event for more than " +
+                        std::to_string(limit.count()) +
+                        " s (max_lag); `outbox subscriptions restart` lets it begin again",
+                    {{"subscription", name}, {"max_lag_s", limit.count()}}});
+    }
+  }
+
   template <class Act>
   void for_each_part(Purged& purged, Act act) {
     const Time now = store_->clock().now();
     const auto part = [&](Purgeable what, const std::optional<seconds>& keep, std::int64_t& rows) {
-      // Kept longer than time goes back: nothing is that old.
-      const auto most = std::chrono::floor<seconds>(now - kEarliestTime);
-      if (keep) rows = act(what, now - std::min(*keep, most));
+      if (keep) rows = act(what, before(now, *keep));
     };
     if (options_.age) {
       part(Purgeable::any_age, options_.age, purged.aged);
@@ -121,6 +142,10 @@ class Purger::Impl {
 
 Purger::Purger(std::shared_ptr<Store> store, PurgeOptions options) {
   if (!store) throw MisuseError("purger: the store is null");
+  if (options.max_lag && !store->capabilities().subscriptions) {
+    throw MisuseError("PurgeOptions::max_lag is for subscriptions, and the " +
+                      store->description() + " has none");
+  }
   impl_ = std::make_unique<Impl>(std::move(store), checked(std::move(options)));
 }
 

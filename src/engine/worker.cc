@@ -143,8 +143,10 @@ Outcome route(Job& job, const std::stop_token& stop) {
 
 // --- The steps of a delivery ---
 
-Deliverer::Deliverer(std::vector<std::shared_ptr<Interceptor>> interceptors, Logger log)
-    : interceptors_(std::move(interceptors)), log_(std::move(log)) {}
+Deliverer::Deliverer(const DispatcherOptions& options)
+    : interceptors_(options.interceptors),
+      ignores_unroutable_(options.on_unroutable == OnUnroutable::ignore),
+      log_(options.log) {}
 
 std::vector<Outcome> Deliverer::deliver(std::span<Job> jobs, const std::stop_token& stop) const {
   const Breaker* to = jobs.front().route;
@@ -156,6 +158,8 @@ std::vector<Outcome> Deliverer::deliver(std::span<Job> jobs, const std::stop_tok
 }
 
 Outcome Deliverer::deliver_one(Job& job, const std::stop_token& stop) const {
+  const bool for_others = job.route == nullptr && !job.row.event.type().empty();
+  if (for_others && ignores_unroutable_) return Outcome::done();
   if (!job.row.defect.empty()) return Outcome::permanent(job.row.defect);
   const Passage passage = enter(job, stop);
   Outcome outcome = passage.error ? outcome_of(passage.error) : route(job, stop);
@@ -243,7 +247,7 @@ Workers::Workers(Engine& engine, WorkQueue& queue, Completer& completer,
       options_(options),
       log_(options.log),
       clock_(*options.clock),
-      deliverer_(options.interceptors, options.log) {}
+      deliverer_(options) {}
 
 void Workers::start() {
   for (int n = 0; n < options_.workers; ++n) {

@@ -32,7 +32,7 @@ class Engine;
 // Never throws. Thread-safe.
 class Deliverer {
  public:
-  Deliverer(std::vector<std::shared_ptr<Interceptor>> interceptors, Logger log);
+  explicit Deliverer(const DispatcherOptions& options);
 
   // Delivers jobs of one route; one outcome each. A fan-out notes in the job
   // which handlers have the event.
@@ -52,6 +52,7 @@ class Deliverer {
 
   // Constant after construction.
   const std::vector<std::shared_ptr<Interceptor>> interceptors_;
+  const bool ignores_unroutable_;
   const Logger log_;
 };
 

@@ -42,7 +42,8 @@ class DeliveryTest : public ::testing::Test {
     Breaker to{route, 4, {}};
     Job job{.row = {.event = Event::restore({.id = "e1", .type = "T"})}, .route = &to};
     if (keep != nullptr) job.row.progress = keep->row.progress;
-    const Deliverer deliverer{{one, two, three}, log.log()};
+    const Deliverer deliverer{
+        DispatcherOptions{.interceptors = {one, two, three}, .log = log.log()}};
     const Outcome outcome = deliverer.deliver(std::span(&job, 1), {}).at(0);
     if (keep != nullptr) keep->row.progress = job.row.progress;
     return outcome;
@@ -117,17 +118,28 @@ TEST_F(DeliveryTest, EverythingThrownCounts) {
 
 TEST_F(DeliveryTest, NobodyListensIsPermanentAndSaysForWhat) {
   Job job{.row = {.event = Event::restore({.id = "e1", .type = "T", .aggregate_type = "A"})}};
-  const Deliverer deliverer{{}, log.log()};
+  const Deliverer deliverer{DispatcherOptions{.log = log.log()}};
   const Outcome outcome = deliverer.deliver(std::span(&job, 1), {}).at(0);
   EXPECT_EQ(outcome.kind(), Kind::permanent);
   EXPECT_EQ(outcome.error(), "no listener for aggregate type \"A\", event type \"T\"");
+}
+
+TEST_F(DeliveryTest, WhatNobodyListensToIsDoneIfItIsToBeIgnored) {
+  const Deliverer deliverer{DispatcherOptions{
+      .on_unroutable = OnUnroutable::ignore, .interceptors = {one}, .log = log.log()}};
+  Job others{.row = {.event = Event::restore({.id = "e1", .type = "T"})}};
+  EXPECT_EQ(deliverer.deliver(std::span(&others, 1), {}).at(0).kind(), Kind::done);
+  EXPECT_TRUE(steps.empty());
+  // Nobody can say whose it is.
+  Job nobodys{.row = {.event = Event::restore({.id = "e2"}), .defect = "event_type is empty"}};
+  EXPECT_EQ(deliverer.deliver(std::span(&nobodys, 1), {}).at(0).kind(), Kind::permanent);
 }
 
 TEST_F(DeliveryTest, ARowThatCannotBeDecodedReachesNobody) {
   Route route{.listener = listener([](const Event&) { FAIL(); })};
   Breaker to{route, 4, {}};
   Job job{.row = {.event = Event::restore({.id = "e1"}), .defect = "bad headers"}, .route = &to};
-  const Deliverer deliverer{{one}, log.log()};
+  const Deliverer deliverer{DispatcherOptions{.interceptors = {one}, .log = log.log()}};
   const Outcome outcome = deliverer.deliver(std::span(&job, 1), {}).at(0);
   EXPECT_EQ(outcome.kind(), Kind::permanent);
   EXPECT_EQ(outcome.error(), "bad headers");
@@ -180,7 +192,7 @@ class BatchDeliveryTest : public DeliveryTest {
       jobs.push_back({.row = {.event = Event::restore({.id = id}), .attempts = 1}, .route = &to});
     }
     jobs[1].row.defect = defect;
-    const Deliverer deliverer{{one}, log.log()};
+    const Deliverer deliverer{DispatcherOptions{.interceptors = {one}, .log = log.log()}};
     return deliverer.deliver(jobs, {});
   }
 

@@ -57,4 +57,26 @@ std::int64_t Admin::count_purgeable(Purgeable /*what*/, Time /*before*/) {
   refuse("counting events to purge", "count_purgeable");
 }
 
+std::vector<Subscription> Admin::subscriptions() { refuse("subscriptions", "subscriptions"); }
+
+bool Admin::create_subscription(std::string_view /*name*/, std::optional<Begin> /*begin*/) {
+  refuse("subscriptions", "create_subscription");
+}
+
+void Admin::restart_subscription(std::string_view /*name*/, Begin /*begin*/) {
+  refuse("subscriptions", "restart_subscription");
+}
+
+void Admin::rename_subscription(std::string_view /*from*/, std::string_view /*to*/) {
+  refuse("subscriptions", "rename_subscription");
+}
+
+void Admin::drop_subscription(std::string_view /*name*/) {
+  refuse("subscriptions", "drop_subscription");
+}
+
+std::vector<std::string> Admin::stop_lagging_subscriptions(Time /*before*/) {
+  refuse("subscriptions", "stop_lagging_subscriptions");
+}
+
 }  // namespace outbox

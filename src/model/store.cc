@@ -39,6 +39,12 @@ std::unique_ptr<Connection> Store::wrap(ExternalHandle handle) {
                     ": give it a connection to the store's own database");
 }
 
+std::shared_ptr<Store> Store::subscription(std::string_view name) {
+  throw MisuseError("the " + description() + " has no subscription " + quote(name) +
+                    ": its progress stands in its rows, so it has one receiver; several need "
+                    "progress by position");
+}
+
 namespace {
 
 class ExecutorConnection final : public ExternalConnection {

@@ -30,7 +30,7 @@ TEST(Defaults, AreThoseOfTheSpecification) {
   EXPECT_EQ(options.workers, 4);
   EXPECT_EQ(options.ordering, Ordering::per_aggregate);
   EXPECT_EQ(options.dead.then, OnDead::skip);
-  EXPECT_EQ(options.on_unroutable, OnUnroutable::dead);
+  EXPECT_EQ(options.on_unroutable, std::nullopt);  // which is OnUnroutable::dead
   EXPECT_EQ(options.queue.hot_capacity, 1'000u);
   EXPECT_EQ(options.queue.cold_capacity, 1'000u);
   EXPECT_EQ(options.queue.capacity_bytes, 64u * 1024 * 1024);
@@ -68,7 +68,8 @@ TEST(Defaults, OfTheDispatcherAloneAreTheSame) {
   EXPECT_EQ(options.queue.capacity_bytes, facade.queue.capacity_bytes);
   EXPECT_EQ(options.ordering, facade.ordering);
   EXPECT_EQ(options.dead.then, facade.dead.then);
-  EXPECT_EQ(options.on_unroutable, facade.on_unroutable);
+  EXPECT_EQ(options.on_unroutable, OnUnroutable::dead);
+  EXPECT_EQ(facade.on_unroutable, std::nullopt);
   EXPECT_EQ(options.retry.policy, facade.retry.policy);
   EXPECT_EQ(options.retry.max_attempts, facade.retry.max_attempts);
   EXPECT_EQ(options.timeouts.drain, facade.timeouts.drain);

@@ -282,6 +282,16 @@ class HoldingTest : public StoreTest {};
 class OperatorsTest : public StoreTest {};
 class DeadEventsTest : public StoreTest {};
 class PurgeTest : public StoreTest {};
+class SubscriptionsTest : public StoreTest {
+ protected:
+  void SetUp() override;
+
+  // An instance of that subscription that owns everything.
+  Owner serve(const std::string& name);
+  std::shared_ptr<Store> of(const std::string& name) { return store().subscription(name); }
+  Admin& admin() { return store().admin(); }
+  std::vector<std::string> names();
+};
 
 }  // namespace outbox::conformance
 
@@ -295,20 +305,21 @@ class PurgeTest : public StoreTest {};
       [](const ::testing::TestParamInfo<Factory>& parameter) { return parameter.param.name; })
 
 // Runs the suite on the stores of the given factories.
-#define OUTBOX_STORE_CONFORMANCE(prefix, ...)                            \
-  namespace outbox::conformance {                                        \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);    \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PayloadsTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, StatementsTest, __VA_ARGS__); \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);    \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OneOrderTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, UpdatingTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FencingTest, __VA_ARGS__);    \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__);  \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ClaimingTest, __VA_ARGS__);   \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, HoldingTest, __VA_ARGS__);    \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OperatorsTest, __VA_ARGS__);  \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, DeadEventsTest, __VA_ARGS__); \
-  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PurgeTest, __VA_ARGS__);      \
-  }                                                                      \
+#define OUTBOX_STORE_CONFORMANCE(prefix, ...)                               \
+  namespace outbox::conformance {                                           \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, WritingTest, __VA_ARGS__);       \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PayloadsTest, __VA_ARGS__);      \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, StatementsTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ReadingTest, __VA_ARGS__);       \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OneOrderTest, __VA_ARGS__);      \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, UpdatingTest, __VA_ARGS__);      \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, FencingTest, __VA_ARGS__);       \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OwnershipTest, __VA_ARGS__);     \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, ClaimingTest, __VA_ARGS__);      \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, HoldingTest, __VA_ARGS__);       \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, OperatorsTest, __VA_ARGS__);     \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, DeadEventsTest, __VA_ARGS__);    \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, PurgeTest, __VA_ARGS__);         \
+  OUTBOX_STORE_CONFORMANCE_SUBJECT(prefix, SubscriptionsTest, __VA_ARGS__); \
+  }                                                                         \
   static_assert(true, "so that a semicolon may follow")

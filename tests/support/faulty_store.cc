@@ -165,6 +165,11 @@ class FaultyAdmin final : public Admin {
   std::vector<HeldAggregate> held_aggregates(std::size_t limit) override {
     return to_.held_aggregates(limit);
   }
+  std::vector<Subscription> subscriptions() override { return to_.subscriptions(); }
+  bool create_subscription(std::string_view name, std::optional<Begin> begin) override {
+    return to_.create_subscription(name, begin);
+  }
+  void drop_subscription(std::string_view name) override { to_.drop_subscription(name); }
 
  private:
   Admin& to_;
@@ -189,6 +194,9 @@ class FaultyStore final : public Store {
   }
   std::unique_ptr<Instance> join(InstanceOptions options) override {
     return std::make_unique<FaultyInstance>(to_->join(std::move(options)), faults_);
+  }
+  std::shared_ptr<Store> subscription(std::string_view name) override {
+    return std::make_shared<FaultyStore>(to_->subscription(name), faults_);
   }
   std::unique_ptr<Watch> watch(std::function<void()> on_commit) override {
     return to_->watch(std::move(on_commit));

@@ -110,7 +110,16 @@ struct HeldAggregate {
   std::int64_t waiting = 0;  // rows behind the head, counted up to 1,000
 };
 
-// The table of one store. Belongs to the store, and must not be used after it. Thread-safe.
+// A receiver of the table's events; see Store::subscription().
+struct Subscription {
+  std::string name{};
+  bool stopped = false;  // it is not served, and keeps no event from being purged
+  Time since{};          // when it began, or was stopped
+  std::string why{};     // it was stopped
+};
+
+// The table of one store, as one subscription sees it. Belongs to the store, and must not be used
+// after it. Thread-safe.
 //
 // Delivering events needs none of this, so a store may implement it call by call, or
 // not at all: a call that is not implemented throws MisuseError, and says which one is missing. The
@@ -171,6 +180,35 @@ class OUTBOX_EXPORT Admin {
   // How many rows purge() would remove in all. Costs a scan of the table, or of
   // the dead.
   virtual std::int64_t count_purgeable(Purgeable what, Time before);
+
+  // --- Subscriptions: see Store::subscription() ---
+
+  // All of the table, by name. How far one is, its store's counts() tell.
+  virtual std::vector<Subscription> subscriptions();
+
+  // Adds one; false if it is there already. The first one of a table that has delivered nothing yet
+  // takes the place of the default one; to keep that, create it, too. Any other needs `begin`:
+  // throws MisuseError. A name has 1 to 100 letters, digits, `_`, `-` and `.`. Throws
+  // PermanentError if it was stopped.
+  virtual bool create_subscription(std::string_view name, std::optional<Begin> begin = {});
+
+  // Lets one that was stopped begin again. Throws MisuseError if it is not stopped, or an instance
+  // may still serve it.
+  virtual void restart_subscription(std::string_view name, Begin begin);
+
+  // Its progress, leases and dead events go on under the other name. Throws MisuseError while an
+  // instance may serve it, and if there is no such subscription, or one of the new name.
+  virtual void rename_subscription(std::string_view from, std::string_view to);
+
+  // Forgets its progress and deletes what waits for it and its dead events; those who serve it
+  // notice with their next renewal. Throws MisuseError if there is no such subscription or no other
+  // one.
+  virtual void drop_subscription(std::string_view name);
+
+  // Stops the subscriptions that have an event pending which occurred before that time, and returns
+  // their names: they are not served any more, and keep nothing from being purged. Their dead and
+  // waiting events stay.
+  virtual std::vector<std::string> stop_lagging_subscriptions(Time before);
 };
 
 }  // namespace outbox

@@ -33,6 +33,11 @@ struct PurgeOptions {
   // retentions above are ignored.
   std::optional<std::chrono::seconds> age{};
 
+  // Stops subscriptions that have not finished an event which occurred this long ago, so that
+  // what they have not received can be purged: see Admin::stop_lagging_subscriptions(). Nullopt:
+  // they keep it for ever.
+  std::optional<std::chrono::seconds> max_lag{};
+
   // Move rows to the table `<table>_archive` instead of deleting them. Nothing
   // reads or cleans that table.
   bool archive = false;

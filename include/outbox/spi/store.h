@@ -489,6 +489,10 @@ struct Counts {
   std::int64_t delayed = 0;  // wait alone until they are due
   std::int64_t held = 0;     // wait in their lane
 
+  // Of the payloads of pending events. Counted where the table can have subscriptions, for which
+  // it keeps them.
+  std::int64_t pending_bytes = 0;
+
   // When the oldest event that could be delivered now (neither delayed nor held)
   // occurred; nullopt if there is none.
   std::optional<Time> oldest_pending{};
@@ -509,6 +513,9 @@ struct Capabilities {
 
   // InstanceOptions::total_order, and several lanes at once. Trivial with a single shard.
   bool total_order = false;
+
+  // Several receivers of one table; see Store::subscription().
+  bool subscriptions = false;
 
   // By position, nobody notes when an event became DONE: for operators as for the purge that is
   // when it was available. And a late `done` is not stale but repeated by the next owner; see
@@ -554,6 +561,12 @@ class OUTBOX_EXPORT Store {
   virtual std::shared_ptr<const ExecutorDialect> executor_dialect() const { return nullptr; }
 
   virtual std::unique_ptr<Instance> join(InstanceOptions options) = 0;
+
+  // The same table as that subscription sees it: instances, counts and operators' calls of the
+  // returned store are its own; events that it writes are everybody's. It may outlive this one.
+  // Throws MisuseError if the table has no subscription of that name (Admin::create_subscription()
+  // makes one), or can have none.
+  virtual std::shared_ptr<Store> subscription(std::string_view name);
 
   // Calls `on_commit` (from another thread, with no lock held) soon after
   // any process, including this one, may have committed events. Null if the

@@ -3,6 +3,8 @@
 
 #include <chrono>
 #include <cstdint>
+#include <memory>
+#include <string>
 #include <string_view>
 
 #include "outbox/export.h"
@@ -51,6 +53,9 @@ class OUTBOX_EXPORT Metrics {
   virtual void add(Counter counter, std::uint64_t n = 1) noexcept = 0;
   virtual void set(Gauge gauge, double value) noexcept = 0;
   virtual void observe(Timing timing, std::chrono::nanoseconds value) noexcept = 0;
+
+  // The same for one subscription (Outbox::subscribe()). Null, as here: it is not measured.
+  virtual std::shared_ptr<Metrics> of_subscription(const std::string& /*name*/) { return nullptr; }
 };
 
 }  // namespace outbox

@@ -110,6 +110,14 @@ void add_store_options(CLI::App& command, StoreOptions& options) {
   command.add_flag("--json", options.json, "One JSON object per line")->group("Output");
 }
 
+void add_subscription_option(CLI::App& command, StoreOptions& options) {
+  command
+      .add_option("--subscription", options.subscription,
+                  "Receiver of the events, if the table has several (default: default)")
+      ->type_name("NAME")
+      ->group("Store");
+}
+
 std::unique_ptr<Backend> find_backend(const StoreOptions& options) {
   if (options.db.empty()) {
     throw UsageError("no database given: use --db URL, or set OUTBOX_DB; supported are " +
@@ -118,8 +126,19 @@ std::unique_ptr<Backend> find_backend(const StoreOptions& options) {
   return find_backend(options.db, options.table);
 }
 
-std::shared_ptr<Store> open_store(const StoreOptions& options) {
+std::shared_ptr<Store> open_table(const StoreOptions& options) {
   return find_backend(options)->open();
+}
+
+std::shared_ptr<Store> open_store(const StoreOptions& options) {
+  const auto store = open_table(options);
+  std::string name = options.subscription;
+  if (name.empty()) {
+    if (!store->capabilities().subscriptions) return store;
+    const std::vector<Subscription> all = store->admin().subscriptions();
+    name = all.size() == 1 ? all.front().name : std::string(kDefaultSubscription);
+  }
+  return store->subscription(name);
 }
 
 void add_filter_options(CLI::App& command, FilterOptions& options, FilterTime time) {

@@ -37,14 +37,21 @@ struct Session {
 struct StoreOptions {
   std::string db{};
   std::string table = "outbox_event";
+  std::string subscription{};  // empty: the only one, or the default
   bool json = false;
 };
 
 // Adds --db, --table and --json.
 void add_store_options(CLI::App& command, StoreOptions& options);
 
+// Adds --subscription.
+void add_subscription_option(CLI::App& command, StoreOptions& options);
+
 // Throws UsageError if no store is named, ConfigurationError if it is unknown.
 std::unique_ptr<Backend> find_backend(const StoreOptions& options);
+std::shared_ptr<Store> open_table(const StoreOptions& options);
+
+// As the subscription sees it that the options name.
 std::shared_ptr<Store> open_store(const StoreOptions& options);
 
 // --- Filters ---

@@ -321,10 +321,12 @@ void add_completion(CLI::App& app, Session& session) {
 }  // namespace
 
 void add_store_command(CLI::App& group, Session& session, const char* name, const char* about,
-                       const char* footer, int (*run)(const Console&, const StoreOptions&)) {
+                       const char* footer, int (*run)(const Console&, const StoreOptions&),
+                       bool of_subscription) {
   CLI::App& command = *group.add_subcommand(name, about)->footer(footer);
   const auto options = std::make_shared<StoreOptions>();
   add_store_options(command, *options);
+  if (of_subscription) add_subscription_option(command, *options);
   on_chosen(command, session, options, run);
 }
 
@@ -341,6 +343,7 @@ int run(int argc, const char* const* argv, const Console& console) {
   add_doctor(app, session);
   add_events(app, session);
   add_dead(app, session);
+  add_subscriptions(app, session);
   add_purge(app, session);
   add_migrate(app, session);
   add_demo(app, session);

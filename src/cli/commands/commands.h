@@ -16,6 +16,7 @@ void add_events(CLI::App& app, Session& session);
 void add_dead(CLI::App& app, Session& session);
 void add_purge(CLI::App& app, Session& session);
 void add_status(CLI::App& app, Session& session);
+void add_subscriptions(CLI::App& app, Session& session);
 void add_doctor(CLI::App& app, Session& session);
 
 // --- What several commands share ---
@@ -26,13 +27,17 @@ void add_list(CLI::App& group, Session& session, FilterTime time, const char* ab
 void add_show(CLI::App& group, Session& session, FilterTime time, const char* about,
               const char* footer);
 
+// A line for each subscription of the table.
+void print_subscriptions(const Console& console, Store& store, bool json);
+
 // Says why nothing can be done about this id; the event may have changed since
 // it was looked for.
 std::string why_not_dead(Store& store, const std::string& id);
 
-// A command that takes a store and nothing else.
+// A command that takes a store and nothing else, or one subscription of it.
 void add_store_command(CLI::App& group, Session& session, const char* name, const char* about,
-                       const char* footer, int (*run)(const Console&, const StoreOptions&));
+                       const char* footer, int (*run)(const Console&, const StoreOptions&),
+                       bool of_subscription = false);
 
 // Registers `run(options)` as what the command does. The options live as long
 // as the command line does.

@@ -71,6 +71,7 @@ void add_groups(CLI::App& group, Session& session) {
       ->type_name("N")
       ->group("Filters");
   add_store_options(command, options->store);
+  add_subscription_option(command, options->store);
   command.footer(
       "Start here: it tells one broken receiver from a hundred broken events.\n"
       "\n"
@@ -219,6 +220,7 @@ void add_change(CLI::App& group, Session& session, const Change& change, const c
       ->type_name("N");
   command.add_flag("--yes,-y", options->yes, "Do not ask for confirmation");
   add_store_options(command, options->store);
+  add_subscription_option(command, options->store);
   command.footer(footer);
   on_chosen(command, session, options,
             [&change](const Console& console, const ChangeOptions& chosen) {

@@ -109,6 +109,7 @@ void add_tail(CLI::App& group, Session& session) {
       ->type_name("SEQ");
   add_filter_options(command, options->filter, FilterTime::occurred);
   add_store_options(command, options->store);
+  add_subscription_option(command, options->store);
   command.footer(
       "Shows each event once, in its status at that moment; `events list` and `events show` have\n"
       "later ones. Misses events that are deleted on delivery before it sees them, and, on a\n"
@@ -173,7 +174,7 @@ int publish(const Console& console, const PublishOptions& options) {
   } catch (const MisuseError& error) {
     throw UsageError(error.what());
   }
-  const auto store = open_store(options.store);
+  const auto store = open_table(options.store);
   if (!options.id.empty() && store->admin().find(options.id)) {
     console.say("outbox: event " + quote(options.id) + " exists already; nothing was written");
     return kFailed;
@@ -239,6 +240,7 @@ void add_list(CLI::App& group, Session& session, FilterTime time, const char* ab
   add_filter_options(command, options->filter, time);
   add_page_options(command, options->page);
   add_store_options(command, options->store);
+  add_subscription_option(command, options->store);
   on_chosen(command, session, options, [time](const Console& console, const ListOptions& chosen) {
     return list(console, chosen, time);
   });
@@ -250,6 +252,7 @@ void add_show(CLI::App& group, Session& session, FilterTime time, const char* ab
   const auto options = std::make_shared<ShowOptions>();
   command.add_option("ID", options->id, "The event's id")->required()->type_name("");
   add_store_options(command, options->store);
+  add_subscription_option(command, options->store);
   on_chosen(command, session, options, [time](const Console& console, const ShowOptions& chosen) {
     return show(console, chosen, time);
   });

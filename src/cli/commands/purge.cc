@@ -2,6 +2,7 @@
 #include <optional>
 #include <string>
 
+#include "base/quote.h"
 #include "cli/arguments/arguments.h"
 #include "cli/commands/commands.h"
 #include "cli/errors.h"
@@ -17,6 +18,7 @@ struct Options {
   std::string done = "7d";
   std::string dead = "30d";
   std::string everything{};
+  std::string max_lag{};
   bool archive = false;
   bool dry_run = false;
   bool yes = false;
@@ -81,6 +83,15 @@ void remove(const Console& console, Store& store, const Options& options,
   }
 }
 
+void stop_lagging(const Console& console, Store& store, const Options& options) {
+  if (options.max_lag.empty() || options.dry_run) return;
+  const Time before = store.clock().now() - duration_argument("--max-lag", options.max_lag);
+  for (const std::string& name : store.admin().stop_lagging_subscriptions(before)) {
+    console.say("The subscription " + quote(name) + " is stopped: it lags more than " +
+                options.max_lag + ".");
+  }
+}
+
 void report(const Console& console, const Options& options, const std::vector<Part>& parts) {
   if (options.store.json) {
     JsonObject object;
@@ -98,13 +109,14 @@ void report(const Console& console, const Options& options, const std::vector<Pa
 }
 
 int purge(const Console& console, const Options& options) {
-  const auto store = open_store(options.store);
+  const auto store = open_table(options.store);
   std::vector<Part> parts = parts_of(options, store->clock().now());
   if (parts.empty()) {
     throw UsageError(
         "nothing to purge: --done-older-than and --dead-older-than are both \"never\"; give one of "
         "them a duration");
   }
+  stop_lagging(console, *store, options);
   for (Part& part : parts) part.rows = store->admin().count_purgeable(part.what, part.before);
   if (!options.dry_run && total_of(parts) > 0) {
     std::string which;
@@ -140,6 +152,10 @@ void add_purge(CLI::App& app, Session& session) {
   add("--everything-older-than", options->everything, "All events this old, delivered or not")
       ->excludes(done)
       ->excludes(dead);
+  command
+      .add_option("--max-lag", options->max_lag,
+                  "First stop subscriptions that have not finished an event this old")
+      ->type_name("SPAN");
   command.add_flag("--archive", options->archive, "Move the rows to <table>_archive instead");
   command.add_option("--batch", options->batch, "Rows per transaction (default: 500)")
       ->check(between(1, 100'000))

@@ -86,6 +86,7 @@ JsonObject to_json(const Picture& picture) {
       .add("retrying", counts.retry)
       .add("delayed", counts.delayed)
       .add("held", counts.held)
+      .add("pending_bytes", counts.pending_bytes)
       .add("dead", counts.dead)
       .add("broken", counts.broken)
       .add("oldest_pending_at", counts.oldest_pending)
@@ -166,6 +167,14 @@ void print_held(const Console& console, const Picture& picture) {
 }
 
 int status(const Console& console, const StoreOptions& options) {
+  if (options.subscription.empty()) {
+    const auto table = open_table(options);
+    if (table->capabilities().subscriptions && table->admin().subscriptions().size() > 1) {
+      print_subscriptions(console, *table, options.json);
+      console.say("For one of them: outbox status --subscription NAME");
+      return kOk;
+    }
+  }
   const auto store = open_store(options);
   const Picture picture = look(*store);
   if (options.json) {
@@ -182,14 +191,16 @@ int status(const Console& console, const StoreOptions& options) {
 }  // namespace
 
 void add_status(CLI::App& app, Session& session) {
-  add_store_command(app, session, "status", "Show pending, dead and held events, and who delivers",
-                    "The exit code is 0 whatever the figures are; outbox doctor checks them.\n"
-                    "\n"
-                    "Examples:\n"
-                    "  outbox status --db sqlite:shop.db\n"
-                    "  outbox status --db postgresql://shop@db.example/shop\n"
-                    "  outbox status --db sqlite:shop.db --json | jq .pending",
-                    status);
+  add_store_command(
+      app, session, "status", "Show pending, dead and held events, and who delivers",
+      "The exit code is 0 whatever the figures are; outbox doctor checks them. A table\n"
+      "with several subscriptions is shown with a line for each.\n"
+      "\n"
+      "Examples:\n"
+      "  outbox status --db sqlite:shop.db\n"
+      "  outbox status --db postgresql://shop@db.example/shop\n"
+      "  outbox status --db sqlite:shop.db --json | jq .pending",
+      status, true);
 }
 
 }  // namespace outbox::cli

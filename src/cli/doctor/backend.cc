@@ -89,6 +89,17 @@ std::string known_urls() {
   return text;
 }
 
+bool Backend::switch_progress(Progress /*to*/,
+                              const std::function<void(const std::string&)>& /*say*/) {
+  throw UsageError("the " + description() +
+                   " keeps its progress in its rows, and cannot be switched");
+}
+
+void check_by_row(std::optional<Progress> progress) {
+  if (progress != Progress::position) return;
+  throw UsageError("--progress position is for PostgreSQL: elsewhere progress stands in the rows");
+}
+
 void check_schema(const Backend& backend, const SchemaStatus& status) {
   const std::string how = "; run: outbox migrate up " + backend.arguments();
   if (status.newer()) {

@@ -5,7 +5,9 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -48,8 +50,13 @@ class Backend {
   virtual std::string missing_file() const { return {}; }
 
   virtual SchemaStatus schema_status() = 0;
-  virtual SchemaStatus migrate() = 0;
-  virtual std::string schema_sql() const = 0;
+  // How a new table is to keep its progress, if it matters. Throw UsageError if it cannot.
+  virtual SchemaStatus migrate(std::optional<Progress> progress) = 0;
+  virtual std::string schema_sql(std::optional<Progress> progress) const = 0;
+
+  // Switches a table in use to the other kind; false if it is of that kind. `say` is told what it
+  // does. Throws UsageError if the database has one kind only.
+  virtual bool switch_progress(Progress to, const std::function<void(const std::string&)>& say);
 
   // Never migrates. Throws ConfigurationError that says which command would, if
   // the tables are not there or out of date.
@@ -120,6 +127,9 @@ std::unique_ptr<Backend> make_mysql_backend(std::string url, std::string table,
 std::vector<Finding> check_rows(Backend& backend, Store& store, bool repair);
 
 // --- For those who implement one ---
+
+// Throws UsageError if it is not in their rows, on a database that knows nothing else.
+void check_by_row(std::optional<Progress> progress);
 
 // Throws ConfigurationError that says what to do unless the tables are there and
 // up to date.

@@ -124,9 +124,9 @@ TEST(FindBackend, NamesAMysqlServerWithoutItsPassword) {
 }
 
 TEST(FindBackend, TheSchemeSaysWhoseDialectIsPrinted) {
-  EXPECT_NE(find_backend("mysql://", "t")->schema_sql().find("utf8mb4_0900_bin"),
+  EXPECT_NE(find_backend("mysql://", "t")->schema_sql({}).find("utf8mb4_0900_bin"),
             std::string::npos);
-  EXPECT_NE(find_backend("mariadb://", "t")->schema_sql().find("utf8mb4_nopad_bin"),
+  EXPECT_NE(find_backend("mariadb://", "t")->schema_sql({}).find("utf8mb4_nopad_bin"),
             std::string::npos);
 }
 

@@ -127,7 +127,7 @@ std::string place_of(PGconn* connection) {
 ConnectionHandle DatabaseContext::connect(Use use) const {
   const bool wished = use == Use::users || (use == Use::operators && target.has_wish());
   check_process();
-  reconnection.check(steady_clock::now());
+  server->reconnection.check(steady_clock::now());
   ConnectionHandle connection =
       target.connect(wished ? ConnectOptions::Server::as_wished : ConnectOptions::Server::primary);
   try {
@@ -142,10 +142,10 @@ ConnectionHandle DatabaseContext::connect(Use use) const {
     }
     check_server(connection.get(), description);
   } catch (const Error& error) {
-    reconnection.failed(error.what(), steady_clock::now());
+    server->reconnection.failed(error.what(), steady_clock::now());
     throw;
   }
-  reconnection.succeeded();
+  server->reconnection.succeeded();
   // The environment (PGCLIENTENCODING) or the URL may have asked for another one.
   if (PQclientEncoding(connection.get()) != pg_char_to_encoding("UTF8") &&
       PQsetClientEncoding(connection.get(), "UTF8") != 0) {
@@ -160,7 +160,7 @@ bool Database::ensure_connected() {
   // A user's transaction stays where it has begun.
   if (!lost() && (use_ == Use::users || !outdated())) return false;
   drop();
-  made_at_ = context_->new_starts;
+  made_at_ = context_->server->new_starts;
   connection_ = context_->connect(use_);
   server_leaves_ = false;
   PQsetNoticeReceiver(connection_.get(), note_farewell, &server_leaves_);
@@ -190,7 +190,7 @@ void Database::set_up() {
 }
 
 void Database::check_history() {
-  if (registration_ == nullptr || !context_->tells_history) return;
+  if (registration_ == nullptr || !context_->server->tells_history) return;
   const std::string history(session_->run(kTimeline).text(0, 0));
   if (history.empty() || !registration_->is_elsewhere(history)) return;
   throw RetryableError("this server has another history (timeline " + history +
@@ -199,7 +199,7 @@ void Database::check_history() {
 }
 
 bool Database::outdated() const {
-  return session_ && (session_->misplaced() || made_at_ != context_->new_starts);
+  return session_ && (session_->misplaced() || made_at_ != context_->server->new_starts);
 }
 
 bool Database::healthy() const {
@@ -225,7 +225,7 @@ void Database::drop() noexcept {
     // To say good-bye would end the connection of the parent.
     static_cast<void>(connection_.release());
   } else if (given_up) {
-    context_->canceller.give_up(std::move(connection_));
+    context_->server->canceller.give_up(std::move(connection_));
   } else {
     connection_.reset();
   }

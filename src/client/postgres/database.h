@@ -63,22 +63,26 @@ SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)
 // The address that a connection was made with.
 std::string place_of(PGconn* connection);
 
-// The way to a database, and what its connections have learnt of it. They keep it alive.
-// Constant once it is in use, but for what is `mutable`; thread-safe.
+// What the connections to a database have learnt of its server. Thread-safe.
+struct ServerKnowledge {
+  Reconnection reconnection{};
+  Canceller canceller{};
+
+  // How many times an instance has started over. Connections that are older may lead to
+  // another server than the one where it is registered now.
+  std::atomic<std::uint64_t> new_starts{0};
+
+  // Whether the server tells which timeline it is on, as the last instance that asked knows.
+  std::atomic<bool> tells_history{false};
+};
+
+// The way to a database. Its connections keep it alive. A copy shares what is known of the server.
+// Constant once it is in use; thread-safe.
 struct DatabaseContext : ConnectionContext {
   explicit DatabaseContext(const std::string& url) : target(url) {}
 
   const ConnectOptions target;
-
-  mutable Reconnection reconnection{};
-  mutable Canceller canceller{};
-
-  // How many times an instance has started over. Connections that are older may lead to
-  // another server than the one where it is registered now.
-  mutable std::atomic<std::uint64_t> new_starts{0};
-
-  // Whether the server tells which timeline it is on, as the last instance that asked knows.
-  mutable std::atomic<bool> tells_history{false};
+  const std::shared_ptr<ServerKnowledge> server = std::make_shared<ServerKnowledge>();
 
   // A new connection. Throws RetryableError or PermanentError.
   ConnectionHandle connect(Use use) const;
@@ -161,7 +165,7 @@ class Database {
   Limits limits_;
   bool by_index_alone_ = false;
   std::uint64_t connections_ = 0;
-  std::uint64_t made_at_ = 0;  // DatabaseContext::new_starts
+  std::uint64_t made_at_ = 0;  // ServerKnowledge::new_starts
   const Registration* registration_ = nullptr;
   std::function<void(PGconn*)> on_connect_;
   bool server_leaves_ = false;  // it has said so

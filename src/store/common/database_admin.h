@@ -128,6 +128,7 @@ class TableAdmin {
             .retry = found.integer(1),
             .delayed = found.integer(2),
             .held = found.integer(3),
+            .pending_bytes = found.integer(5),
             .oldest_pending = found.optional_time(4)};
   }
 
@@ -142,6 +143,28 @@ class TableAdmin {
   }
 
   Statements sql_;
+};
+
+// For a database whose tables have one receiver each: refuses.
+class NoSubscriptions {
+ public:
+  template <class Database>
+  explicit NoSubscriptions(Database& /*database*/) {}
+
+  static std::vector<Subscription> list() { return Admin().subscriptions(); }
+  static bool create(std::string_view name, std::optional<Begin> begin) {
+    return Admin().create_subscription(name, begin);
+  }
+  static void restart(std::string_view name, Begin begin) {
+    Admin().restart_subscription(name, begin);
+  }
+  static void rename(std::string_view from, std::string_view to) {
+    Admin().rename_subscription(from, to);
+  }
+  static void drop(std::string_view name) { Admin().drop_subscription(name); }
+  static std::vector<std::string> stop_lagging(Time before) {
+    return Admin().stop_lagging_subscriptions(before);
+  }
 };
 
 // The same on connections from two pools. Thread-safe.
@@ -191,8 +214,28 @@ class DatabaseAdmin final : public Admin {
     return Table(*scans_.take()).count_purgeable(what, before);
   }
 
+  std::vector<Subscription> subscriptions() override {
+    return Subscriptions(*scans_.take()).list();
+  }
+  bool create_subscription(std::string_view name, std::optional<Begin> begin) override {
+    return Subscriptions(*scans_.take()).create(name, begin);
+  }
+  void restart_subscription(std::string_view name, Begin begin) override {
+    Subscriptions(*scans_.take()).restart(name, begin);
+  }
+  void rename_subscription(std::string_view from, std::string_view to) override {
+    Subscriptions(*scans_.take()).rename(from, to);
+  }
+  void drop_subscription(std::string_view name) override {
+    Subscriptions(*scans_.take()).drop(name);
+  }
+  std::vector<std::string> stop_lagging_subscriptions(Time before) override {
+    return Subscriptions(*scans_.take()).stop_lagging(before);
+  }
+
  private:
   using Table = TableAdmin<typename Parts::AdminStatements>;
+  using Subscriptions = typename Parts::Subscriptions;
 
   Pool& quick_;
   Pool& scans_;

@@ -118,6 +118,7 @@ class DatabaseStore : public Store {
         admin_(*quick_, *scans_) {}
 
   auto take_for_user() { return users_->take(); }
+  const PoolPtr& users() const { return users_; }
 
  private:
   const ConfigPtr config_;

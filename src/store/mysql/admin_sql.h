@@ -22,7 +22,7 @@ SELECT 1 FROM {unfinished} LIMIT 1
 
 inline constexpr SqlTemplate kCountPending{"count pending events", R"sql(
 SELECT count(*), sum(status = 2), sum(hold < -{now}), sum(hold > 0),
-       min(CASE WHEN hold BETWEEN -{now} AND 0 THEN created_at END)
+       min(CASE WHEN hold BETWEEN -{now} AND 0 THEN created_at END), 0
 FROM {unfinished}
 )sql"};
 

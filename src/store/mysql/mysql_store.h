@@ -24,6 +24,7 @@ struct Parts {
   using StoreConfigPtr = mysql::StoreConfigPtr;
   using Database = mysql::Database;
   using AdminStatements = mysql::AdminStatements;
+  using Subscriptions = NoSubscriptions;
   using Instance = MysqlInstance;
   using Ownership = mysql::Ownership;
   using Reader = mysql::Reader;

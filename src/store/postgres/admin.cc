@@ -32,15 +32,17 @@ struct Statements {
   const Sql& discard;
   const Sql& old_done;
   const Sql& old_any;
+  const Sql& count_old;
   const Sql& purge;
   const Sql& archive;
 };
-constexpr Statements kByRow{sql::kListAny, sql::kMatchFinished, sql::kReplay, sql::kDiscard,
-                            sql::kOldDone, sql::kOldAny,        sql::kPurge,  sql::kArchive};
-constexpr Statements kByPosition{sql::by_position::kListAny, sql::by_position::kMatchFinished,
-                                 sql::by_position::kReplay,  sql::by_position::kDiscard,
-                                 sql::by_position::kOldDone, sql::by_position::kOldAny,
-                                 sql::by_position::kPurge,   sql::by_position::kArchive};
+constexpr Statements kByRow{sql::kListAny,  sql::kMatchFinished, sql::kReplay,
+                            sql::kDiscard,  sql::kOldDone,       sql::kOldAny,
+                            sql::kCountOld, sql::kPurge,         sql::kArchive};
+constexpr Statements kByPosition{
+    sql::by_position::kListAny,  sql::by_position::kMatchFinished, sql::by_position::kReplay,
+    sql::by_position::kDiscard,  sql::by_position::kOldDone,       sql::by_position::kOldAny,
+    sql::by_position::kCountOld, sql::by_position::kPurge,         sql::by_position::kArchive};
 
 const Statements& statements_for(const Database& database) {
   return config_of(database).naming.progress == Progress::position ? kByPosition : kByRow;
@@ -107,8 +109,8 @@ Found AdminStatements::old(Purgeable what, Time before, Seq after, std::int64_t 
 }
 
 Found AdminStatements::count_old(Purgeable what, Time before) {
-  return run(what == Purgeable::dead ? sql::kCountOldDead : sql::kCountOld, status_of(what),
-             before);
+  return run(what == Purgeable::dead ? sql::kCountOldDead : statements_for(database_).count_old,
+             status_of(what), before);
 }
 
 bool AdminStatements::replay(std::string_view event_id) {

@@ -38,7 +38,8 @@ SELECT EXISTS (SELECT FROM {unfinished} WHERE hold IS NOT NULL AND status IN (0,
 inline constexpr Sql kCountPending{"count pending events", R"sql(
 SELECT count(*), count(*) FILTER (WHERE status = 2),
        count(*) FILTER (WHERE hold < -now.micros), count(*) FILTER (WHERE hold > 0),
-       min(created_at) FILTER (WHERE hold BETWEEN -now.micros AND 0)
+       min(created_at) FILTER (WHERE hold BETWEEN -now.micros AND 0),
+       coalesce(sum(coalesce(octet_length(payload), octet_length(payload_bytes))), 0)::bigint
 FROM {unfinished}, (SELECT (extract(epoch FROM now()) * 1000000)::bigint AS micros) AS now
 WHERE hold IS NOT NULL AND status IN (0, 2){and own}
 )sql"};
@@ -176,11 +177,13 @@ WITH changed AS (
 SELECT count(*) FROM changed
 )sql"};
 
-// --- Purge: $3 is the status, or NULL for any; $4 the time ---
+// --- Purge: $3 is the status, or NULL for any; $4 the time. It is of the table, whose
+// subscriptions
+// --- it asks all ---
 
 inline constexpr Sql kOldDead{"look for old dead events", R"sql(
 SELECT seq, event_id FROM {waiting}
-WHERE status = 3{and own} AND $3::bigint = 3 AND seq > $1 AND done_at < $4 AND hold IS NULL
+WHERE status = 3 AND $3::bigint = 3 AND seq > $1 AND done_at < $4 AND hold IS NULL
 ORDER BY seq LIMIT $2
 )sql"};
 
@@ -205,13 +208,12 @@ ORDER BY seq LIMIT $2
 
 inline constexpr Sql kCountOldDead{"count old dead events", R"sql(
 SELECT count(*) FROM {waiting}
-WHERE status = 3{and own} AND $1::bigint = 3 AND done_at < $2 AND hold IS NULL
+WHERE status = 3 AND $1::bigint = 3 AND done_at < $2 AND hold IS NULL
 )sql"};
 
 inline constexpr Sql kCountOld{"count old events", R"sql(
-SELECT count(*) FROM {state}
-WHERE ((status = $1 AND done_at < $2 AND hold IS NULL)
-    OR ($1::bigint IS NULL AND created_at < $2)){and own}
+SELECT count(*) FROM {table}
+WHERE (status = $1 AND done_at < $2 AND hold IS NULL) OR ($1::bigint IS NULL AND created_at < $2)
 )sql"};
 
 // The same condition once more: somebody may have replayed the events $1 since they

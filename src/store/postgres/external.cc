@@ -37,7 +37,7 @@ PGconn* checked(PGconn* conn) {
 void check_same_database(Session& session) {
   const StoreConfig& config = config_of(session);
   const std::string place = place_of(session.handle());
-  if (!config.id || config.places.contains(place)) return;
+  if (!config.id || config.places->contains(place)) return;
   const Result id = session.run(sql::kDatabaseId);
   if (DatabaseId{.server = id.integer(0, 0), .database = id.integer(0, 1)} != *config.id) {
     throw MisuseError("outbox::wrap() was given a connection to the database " +
@@ -45,7 +45,7 @@ void check_same_database(Session& session) {
                       ", port " + quote(PQport(session.handle())) + ", and the store is the " +
                       config.description + ": connect to the same database");
   }
-  config.places.add(place);
+  config.places->add(place);
 }
 
 // Most users make one for a transaction and forget it: only who uses it again has

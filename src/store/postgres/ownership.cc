@@ -13,7 +13,9 @@
 #include "model/shards.h"
 #include "outbox/error.h"
 #include "store/postgres/connection.h"
+#include "store/postgres/postgres_store.h"
 #include "store/postgres/sql.h"
+#include "store/postgres/subscriptions.h"
 
 namespace outbox::postgres {
 namespace {
@@ -81,7 +83,7 @@ void Ownership::start_over() {
   registration_.end();
   owned_.clear();
   told_.clear();
-  ++config_of(database_).new_starts;
+  ++config_of(database_).server->new_starts;
 }
 
 // Some services don't tell, and a role may not be allowed to ask.
@@ -97,7 +99,7 @@ bool Ownership::tells_history() {
                          ")");
   }
   const bool before = std::exchange(tells_history_, PQresultStatus(told.get()) == PGRES_TUPLES_OK);
-  config.tells_history = tells_history_;
+  config.server->tells_history = tells_history_;
   if (before && !tells_history_) {
     config.options.log(
         {LogLevel::warning,
@@ -133,7 +135,7 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   calls.push_back({sql::kLease, Parameters(owner_)});
   calls.push_back({sql::kNeighbours, Parameters(host_name())});
   if (with_history) calls.push_back({kTimeline, Parameters()});
-  std::vector<Result> results = database_.session().run_at_once(calls);
+  std::vector<Result> results = renewed(calls);
   std::string history;
   if (with_history) {
     history = results.back().text(0, 0);
@@ -141,11 +143,37 @@ Ownership::Answer Ownership::ask(const std::vector<std::string>& dead) {
   }
   Answer answer = read(results, beat);
   if (epoch_ == 0) {
+    if (answer.epoch == 0) refuse_to_register();
     epoch_ = last_epoch_ = answer.epoch;
     registration_.set(epoch_, owner_, history);
   }
   answer.lost_history = !history.empty() && registration_.is_elsewhere(history);
   return answer;
+}
+
+// A table that was switched to the other kind of progress has other columns.
+std::vector<Result> Ownership::renewed(const std::vector<Call>& calls) {
+  try {
+    return database_.session().run_at_once(calls);
+  } catch (const RetryableError&) {
+    throw;
+  } catch (const Error&) {
+    const StoreConfig& config = config_of(database_);
+    const Progress kind = ensure_progress(database_, std::nullopt, false);
+    if (kind == config.naming.progress) throw;
+    throw PermanentError("the table keeps its progress " +
+                         std::string(kind == Progress::position ? "by position" : "in its rows") +
+                         " since it was switched (" + config.description +
+                         "): restart this program");
+  }
+}
+
+// There are no shards to lease.
+void Ownership::refuse_to_register() {
+  const StoreConfig& config = config_of(database_);
+  if (config.naming.progress == Progress::position) Subscriptions(database_).refuse_to_serve();
+  throw PermanentError("the table " + config.table.qualified("shard") + " (" + config.description +
+                       ") has no rows: restore its shards, 0 to 15");
 }
 
 void Ownership::add_leave(std::vector<Call>& calls) const {

@@ -52,6 +52,8 @@ class Ownership final : public RegisteredOwnership {
   Answer beat();
   Answer ask(const std::vector<std::string>& dead);
   Answer read(const std::vector<Result>& results, std::size_t beat) const;
+  std::vector<Result> renewed(const std::vector<Call>& calls);
+  [[noreturn]] void refuse_to_register();
   void add_leave(std::vector<Call>& calls) const;
   bool tells_history();
   void start_over();

@@ -59,7 +59,7 @@ using PostgresHistoryTest = PostgresTest;
 TEST_F(PostgresHistoryTest, AConnectionToAnotherPastIsRefusedUntilTheInstanceHasRegisteredThere) {
   const auto config = std::make_shared<StoreConfig>(test::postgres_url());
   config->options.prepare = true;
-  config->tells_history = true;
+  config->server->tells_history = true;
   Registration registered;
   Database database(config);
   database.hold_to(registered);

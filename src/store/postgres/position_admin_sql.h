@@ -2,8 +2,9 @@
 // has for both kinds; written as there. Rows are looked for shard by shard, in the order of the
 // index on (shard, seq).
 //
-// `{behind}` is whether the row `event` of the table is finished for every subscription, `{told}`
-// the events of a shard with what became of them.
+// `{behind}` is whether the row `event` of the table is finished for every subscription,
+// `{has copies}` whether it has a delivery row for any, and `{told}` the events of a shard with
+// what became of them for one.
 #pragma once
 
 #include <string_view>
@@ -20,6 +21,10 @@ inline constexpr std::string_view kBehind = R"sql((event.hold IS NULL OR NOT EXI
       AND (pg_visible_in_snapshot(event.xid, cursor.snapshot)
            OR coalesce(event.seq <= cursor.late_after
                        AND pg_visible_in_snapshot(event.xid, cursor.target), false))))))sql";
+
+inline constexpr std::string_view kHasCopies = R"sql(EXISTS (
+    SELECT FROM {subscription} AS receiver JOIN {delivery} AS delivery
+      ON delivery.subscription = receiver.name AND delivery.event_id = event.event_id))sql";
 
 // All events of the shard of `cursor`, as they would show it if they had a status each: `{told}`.
 inline constexpr std::string_view kTold = R"sql(
@@ -56,7 +61,7 @@ SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
   SELECT {record} FROM ({told}) AS event
   WHERE seq > $1 AND {filter} ORDER BY seq LIMIT $2
 ) AS item
-WHERE cursor.subscription = {subscription}
+WHERE cursor.subscription = {own}
 ORDER BY item.seq LIMIT $2
 )sql"};
 
@@ -65,7 +70,7 @@ SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
   SELECT seq, event_id FROM ({told}) AS event
   WHERE seq > $1 AND status IN (1, 3) AND {filter} ORDER BY seq LIMIT $2
 ) AS item
-WHERE cursor.subscription = {subscription}
+WHERE cursor.subscription = {own}
 ORDER BY item.seq LIMIT $2
 )sql"};
 
@@ -81,14 +86,14 @@ WITH changed AS (
   RETURNING shard, hold
 ), told AS (
   INSERT INTO {unblocked} (subscription, shard, lane)
-  SELECT DISTINCT {subscription}, shard, hold FROM changed WHERE hold > 0
+  SELECT DISTINCT {own}, shard, hold FROM changed WHERE hold > 0
 ), delivered AS (
   SELECT event_id FROM {state} WHERE event_id = ANY ($1::text[]) AND status = 1{and own} AND {filter}
 ), copied AS (
   INSERT INTO {delivery} (subscription, hold, status, attempts, crashes, available_at, seq,
     created_at, shard, event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
     headers, payload, payload_bytes)
-  SELECT {subscription}, -(extract(epoch FROM now()) * 1000000)::bigint, 0, 0, 0, now(), seq,
+  SELECT {own}, -(extract(epoch FROM now()) * 1000000)::bigint, 0, 0, 0, now(), seq,
     created_at, shard, event_id, event_type, aggregate_type, aggregate_id, tenant_id, content_type,
     headers, payload, payload_bytes
   FROM {table} WHERE event_id IN (SELECT event_id FROM delivered)
@@ -104,7 +109,7 @@ inline constexpr Sql kDiscard{"discard events", R"sql(
 WITH changed AS (
   DELETE FROM {delivery} AS waiting
   WHERE event_id = ANY ($1::text[]) AND $2::bigint IS NULL AND status = 3{and own} AND {filter}
-    AND NOT (EXISTS (SELECT FROM {cursor} WHERE subscription <> {subscription})
+    AND NOT (EXISTS (SELECT FROM {cursor} WHERE subscription <> {own})
              AND EXISTS (SELECT FROM {table} AS event
                          WHERE event.event_id = waiting.event_id AND NOT {behind}))
   RETURNING event_id, shard, hold
@@ -112,39 +117,56 @@ WITH changed AS (
   DELETE FROM {table} AS event USING changed
   WHERE event.event_id = changed.event_id
     AND NOT EXISTS (SELECT FROM {delivery} AS other
-                    WHERE other.event_id = event.event_id AND other.subscription <> {subscription})
+                    WHERE other.event_id = event.event_id AND other.subscription <> {own})
 ), told AS (
   INSERT INTO {unblocked} (subscription, shard, lane)
-  SELECT DISTINCT {subscription}, shard, hold FROM changed WHERE hold > 0
+  SELECT DISTINCT {own}, shard, hold FROM changed WHERE hold > 0
 )
 SELECT count(*) FROM changed
 )sql"};
 
 // --- Purge: $3 is the status, or NULL for any; $4 the time ---
 
-// In words that the server can estimate, so that it goes along the index and ends when it has
-// enough.
+// Up to where the slowest subscription has read; in words that the server can estimate, so that it
+// goes along the index and ends when it has enough. Without cursors, nobody is to read any more.
 inline constexpr Sql kOldDone{"look for old delivered events", R"sql(
-SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
+SELECT item.* FROM (
+  SELECT shard, min(position) AS position
+  FROM generate_series(0, 15) AS shard LEFT JOIN {cursor} AS cursor USING (shard) GROUP BY shard
+) AS slowest CROSS JOIN LATERAL (
   SELECT seq, event_id FROM {table} AS event
-  WHERE $3::bigint = 1 AND shard = cursor.shard AND seq > $1 AND cursor.position - seq >= 0
-    AND seq <> ALL (cursor.open) AND greatest(created_at, available_at) < $4
-    AND (hold IS NULL OR pg_visible_in_snapshot(xid, cursor.snapshot)
-         OR coalesce(seq <= cursor.late_after AND pg_visible_in_snapshot(xid, cursor.target), false))
-    AND NOT EXISTS (SELECT FROM {delivery} AS delivery WHERE delivery.event_id = event.event_id)
+  WHERE $3::bigint = 1 AND shard = slowest.shard AND seq > $1
+    AND coalesce(slowest.position, seq) - seq >= 0
+    AND greatest(created_at, available_at) < $4 AND {behind} AND NOT {has copies}
   ORDER BY seq LIMIT $2
 ) AS item
-WHERE cursor.subscription = {subscription}
 ORDER BY item.seq LIMIT $2
 )sql"};
 
 inline constexpr Sql kOldAny{"look for old events", R"sql(
-SELECT item.* FROM {cursor} AS cursor CROSS JOIN LATERAL (
-  SELECT seq, event_id FROM ({told}) AS event
-  WHERE $3::bigint IS NULL AND seq > $1 AND created_at < $4 ORDER BY seq LIMIT $2
+SELECT item.* FROM generate_series(0, 15) AS number CROSS JOIN LATERAL (
+  (SELECT seq, event_id FROM {table}
+   WHERE $3::bigint IS NULL AND shard = number AND seq > $1 AND created_at < $4
+   ORDER BY seq LIMIT $2)
+  UNION
+  (SELECT seq, event_id FROM {subscription} AS receiver CROSS JOIN LATERAL (
+     SELECT seq, event_id FROM {delivery}
+     WHERE $3::bigint IS NULL AND subscription = receiver.name AND shard = number AND seq > $1
+       AND created_at < $4
+     ORDER BY seq LIMIT $2
+   ) AS copies)
 ) AS item
-WHERE cursor.subscription = {subscription}
 ORDER BY item.seq LIMIT $2
+)sql"};
+
+inline constexpr Sql kCountOld{"count old events", R"sql(
+SELECT (SELECT count(*) FROM {table} AS event
+        WHERE CASE WHEN $1::bigint IS NULL THEN created_at < $2
+                   ELSE $1 = 1 AND greatest(created_at, available_at) < $2 AND {behind}
+                        AND NOT {has copies} END)
+  + (SELECT count(DISTINCT event_id) FROM {delivery} AS delivery
+     WHERE $1::bigint IS NULL AND created_at < $2
+       AND NOT EXISTS (SELECT FROM {table} AS event WHERE event.event_id = delivery.event_id))
 )sql"};
 
 // The condition is that of the DELETE itself: a row goes if it is finished for everybody when it
@@ -154,7 +176,7 @@ WITH copies AS (
   DELETE FROM {delivery} AS waiting
   WHERE event_id = ANY ($1::text[])
     AND (($2::bigint IS NULL AND created_at < $3)
-      OR (status = $2 AND done_at < $3 AND hold IS NULL{and own}
+      OR (status = $2 AND done_at < $3 AND hold IS NULL
           AND NOT EXISTS (SELECT FROM {table} AS event
                           WHERE event.event_id = waiting.event_id AND NOT {behind})))
   RETURNING *
@@ -163,9 +185,7 @@ WITH copies AS (
   WHERE event_id = ANY ($1::text[])
     AND (($2::bigint IS NULL AND created_at < $3)
       OR event_id IN (SELECT event_id FROM copies)
-      OR ($2 = 1 AND greatest(created_at, available_at) < $3 AND {behind}
-          AND NOT EXISTS (SELECT FROM {delivery} AS waiting
-                          WHERE waiting.event_id = event.event_id)))
+      OR ($2 = 1 AND greatest(created_at, available_at) < $3 AND {behind} AND NOT {has copies}))
   RETURNING event.*, {behind} AS behind
 ))sql";
 inline constexpr std::string_view kCounted = R"sql(
@@ -176,11 +196,11 @@ INSERT INTO {archive} (
   seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts, crashes,
   available_at, created_at, done_at, content_type, progress, headers, last_error, payload,
   payload_bytes)
-SELECT
+(SELECT DISTINCT ON (event_id)
   seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id, status, attempts, crashes,
   available_at, created_at, done_at, content_type, progress, headers, last_error, payload,
   payload_bytes
-FROM copies
+FROM copies ORDER BY event_id, subscription)
 UNION ALL
 SELECT
   seq, event_id, event_type, aggregate_type, aggregate_id, tenant_id,

@@ -1,7 +1,7 @@
 // The statements of progress by position, beside those of sql.h and admin_sql.h; written as there.
 // Reads and updates of what waits are those of sql.h, on `<table>_delivery`.
 //
-// `{subscription}` is the subscription as a literal, `{copied}` the columns that a delivery row has
+// `{own}` is the subscription as a literal, `{copied}` the columns that a delivery row has
 // of its event. A test checks that no read scans or sorts.
 #pragma once
 
@@ -23,7 +23,7 @@ inline constexpr std::string_view kCopiedColumnNames =
 // Whether there is a delivery row of an event: `{has copy}`.
 inline constexpr std::string_view kHasCopy =
     "EXISTS (SELECT FROM {delivery} AS delivery"
-    " WHERE subscription = {subscription} AND delivery.event_id = event.event_id) AS has_copy";
+    " WHERE subscription = {own} AND delivery.event_id = event.event_id) AS has_copy";
 
 namespace sql {
 
@@ -52,7 +52,7 @@ SELECT shard, position, snapshot::text, open::text, coalesce(target::text, ''),
        coalesce((SELECT max(seq) FROM {delivery} AS delivery
                  WHERE delivery.subscription = cursor.subscription
                    AND delivery.shard = cursor.shard), 0)
-FROM {cursor} AS cursor WHERE subscription = {subscription} AND shard = ANY ($1::bigint[])
+FROM {cursor} AS cursor WHERE subscription = {own} AND shard = ANY ($1::bigint[])
 )sql"};
 
 // A look at the shards $1 from the positions $2 and the snapshots $3 on; $4: see kCursors. One
@@ -170,7 +170,7 @@ WITH mine AS MATERIALIZED (
       open = item.open::bigint[], target = item.target::pg_snapshot, late_after = item.late_after
   FROM unnest($4::bigint[], $5::bigint[], $6::text[], $7::text[], $8::text[], $9::bigint[])
     AS item (shard, position, snapshot, open, target, late_after)
-  WHERE cursor.subscription = {subscription} AND cursor.shard = item.shard
+  WHERE cursor.subscription = {own} AND cursor.shard = item.shard
     AND cursor.shard IN (SELECT shard FROM mine) AND pg_backend_pid() = $3
   RETURNING cursor.shard
 )
@@ -188,7 +188,7 @@ WITH mine AS MATERIALIZED (
   WHERE instance.owner = $1 AND instance.epoch = $2 FOR SHARE OF instance
 )
 INSERT INTO {delivery} (subscription, seq, hold, {copied})
-SELECT {subscription}, seq, 0, {copied}
+SELECT {own}, seq, 0, {copied}
 FROM unnest($3::bigint[], $4::bigint[], $5::text[]) AS item (of_shard, number, id)
 JOIN {table} AS event ON event.shard = item.of_shard AND event.seq = item.number
   AND NOT event.event_id IS DISTINCT FROM item.id
@@ -201,7 +201,7 @@ inline constexpr Sql kPlaces{"look for events", R"sql(
 SELECT event_id, shard, seq FROM {table} AS event
 WHERE event_id = ANY ($1::text[])
   AND NOT EXISTS (SELECT FROM {delivery} AS delivery
-                  WHERE subscription = {subscription} AND delivery.event_id = event.event_id)
+                  WHERE subscription = {own} AND delivery.event_id = event.event_id)
 )sql"};
 
 }  // namespace sql

@@ -51,11 +51,12 @@ std::shared_ptr<Store> open(const std::string& url, Options options) {
     Database first(config, Use::operators);
     ensure_schema(first, migrate);
     check_on_done(*config, config->options.progress);
-    config->naming.progress = ensure_progress(first, config->options.progress, migrate);
+    config->naming = {.progress = ensure_progress(first, config->options.progress, migrate),
+                      .subscription = std::string(kDefaultSubscription)};
     check_on_done(*config, config->naming.progress);
     config->table.schema = schema_of_table(first);
     config->id = id_of(first);
-    config->places.add(place_of(first.handle()));
+    config->places->add(place_of(first.handle()));
   }
   config->channel = ("outbox:" + config->table.text()).substr(0, kLongestChannel);
   return std::make_shared<PostgresStore>(config);
@@ -75,9 +76,11 @@ SchemaStatus schema_status(const std::string& url, const std::string& table) {
   return read_schema_status(database);
 }
 
-SchemaStatus migrate(const std::string& url, const std::string& table) {
+SchemaStatus migrate(const std::string& url, const std::string& table,
+                     std::optional<Progress> progress) {
   Database database(StoreConfig::of(url, {.table = table, .prepare = false}), Use::operators);
   ensure_schema(database, true);
+  ensure_progress(database, progress, true);
   return read_schema_status(database);
 }
 
@@ -109,11 +112,30 @@ PostgresStore::PostgresStore(const StoreConfigPtr& config)
       notifier_(config->options.notify ? std::make_shared<Notifier>(config, config->channel)
                                        : nullptr) {}
 
+PostgresStore::PostgresStore(const StoreConfigPtr& config, const PostgresStore& other)
+    : ServerStore(config, other.users(),
+                  make_pool(config, Use::operators, quick_limits(config),
+                            config->options.statement_timeout),
+                  make_pool(config, Use::operators, scan_limits(config),
+                            config->options.statement_timeout * kScanPatience)),
+      notifier_(other.notifier_) {}
+
+std::shared_ptr<Store> PostgresStore::subscription(std::string_view name) {
+  if (!capabilities().subscriptions) return ServerStore::subscription(name);  // refuses
+  config()->check_process();
+  const auto its = std::make_shared<StoreConfig>(*config());
+  its->naming.subscription = name;
+  Database database(config(), Use::operators);
+  Subscriptions(database).require(name);
+  return std::make_shared<PostgresStore>(its, *this);
+}
+
 Capabilities PostgresStore::capabilities() const {
   Capabilities known = ServerStore::capabilities();
   if (config()->naming.progress == Progress::position) {
     known.row_claims = false;
     known.progress = Progress::position;
+    known.subscriptions = true;
   }
   return known;
 }

@@ -15,6 +15,7 @@
 #include "store/postgres/ownership.h"
 #include "store/postgres/reader.h"
 #include "store/postgres/store_config.h"
+#include "store/postgres/subscriptions.h"
 #include "store/postgres/updates.h"
 
 namespace outbox::postgres {
@@ -26,6 +27,7 @@ struct Parts {
   using StoreConfigPtr = postgres::StoreConfigPtr;
   using Database = postgres::Database;
   using AdminStatements = postgres::AdminStatements;
+  using Subscriptions = postgres::Subscriptions;
   using Instance = PostgresInstance;
   using Ownership = postgres::Ownership;
   using Reader = postgres::Reader;
@@ -43,8 +45,12 @@ class PostgresStore final : public ServerStore<Parts> {
  public:
   explicit PostgresStore(const StoreConfigPtr& config);
 
+  // The same table for another subscription: it shares the users' connections of `other`.
+  PostgresStore(const StoreConfigPtr& config, const PostgresStore& other);
+
   Capabilities capabilities() const override;
   std::unique_ptr<Instance> join(InstanceOptions options) override;
+  std::shared_ptr<Store> subscription(std::string_view name) override;
   std::unique_ptr<Connection> connect() override;
   std::unique_ptr<Connection> wrap(ExternalHandle handle) override;
   std::shared_ptr<const ExecutorDialect> executor_dialect() const override;
@@ -65,6 +71,10 @@ void ensure_schema(Database& database, bool migrate);
 // How the table keeps progress; one that nobody has used yet is made to keep it as wanted. Throws
 // PermanentError if it keeps it otherwise.
 Progress ensure_progress(Database& database, std::optional<Progress> wanted, bool migrate);
+
+// What is run beside a table that has the columns and indexes for it, so that it keeps its progress
+// by position.
+std::string positions_sql();
 
 // The schema that the table is in, whatever the search path of later connections.
 std::string schema_of_table(Database& database);

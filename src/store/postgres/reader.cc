@@ -106,7 +106,7 @@ void Reader::forget() {
 // A pooler changes the server behind a connection and does not say so.
 bool Reader::asks_for_history() const {
   const StoreConfig& config = config_of(database_);
-  return !config.options.prepare && config.tells_history;
+  return !config.options.prepare && config.server->tells_history;
 }
 
 bool Reader::is_same_history(const Result& answer) {

@@ -19,10 +19,11 @@ constexpr Migration kSteps[] = {
 #include "store/postgres/schema/schema.inc"
 };
 
-// The last one is not a migration: see its file.
-constexpr const Migration& kPosition = *(std::end(kSteps) - 1);
+// The last two are not migrations: see their files. They are noted under the first one's number.
+constexpr const Migration& kPosition = *(std::end(kSteps) - 2);
+constexpr const Migration& kCursors = *(std::end(kSteps) - 1);
 static_assert(kPosition.version == 1'000, "the statements below spell it out");
-constexpr Migrations kMigrations(std::span<const Migration>(kSteps).first(std::size(kSteps) - 1),
+constexpr Migrations kMigrations(std::span<const Migration>(kSteps).first(std::size(kSteps) - 2),
                                  "postgres");
 
 // Not a migration itself: it is what remembers them.
@@ -68,11 +69,23 @@ std::string record_of(const Migration& migration) {
 }
 
 // A step for those who apply the text to tables of any version.
-std::string unless_applied(const Migration& migration) {
+std::string unless_applied(const Migration& migration, const std::string& text) {
   return "DO $outbox$ BEGIN\n"
          "IF EXISTS (SELECT FROM {migration} WHERE version = " +
-         std::to_string(migration.version) + ") THEN RETURN; END IF;\n" + migration.sql +
+         std::to_string(migration.version) + ") THEN RETURN; END IF;\n" + text +
          record_of(migration) + "END $outbox$;\n";
+}
+
+// As begin_positions() does.
+constexpr std::string_view kUnlessUsed =
+    R"sql(LOCK TABLE {table}, {instance} IN ACCESS EXCLUSIVE MODE;
+IF (SELECT is_called FROM {sequence}) OR EXISTS (SELECT FROM {instance}) THEN
+  RAISE EXCEPTION 'the table keeps its progress in its rows, and was used: begin with another one';
+END IF;
+)sql";
+
+Naming by_position() {
+  return {.progress = Progress::position, .subscription = std::string(kDefaultSubscription)};
 }
 
 // The check of status and hold, if there are rows that it does not hold for.
@@ -144,8 +157,7 @@ void begin_positions(Database& database) {
     run("LOCK TABLE {table}, {instance} IN ACCESS EXCLUSIVE MODE");
     if (database.run(kUsed).integer(0, 0) != 0) refuse_progress(database, false);
     const StoreConfig& config = config_of(database);
-    run(expand(kPosition.sql + record_of(kPosition), config.table,
-               {.progress = Progress::position}));
+    run(expand(kPosition.sql + positions_sql(), config.table, by_position()));
   });
 }
 
@@ -183,17 +195,28 @@ Progress ensure_progress(Database& database, std::optional<Progress> wanted, boo
   return Progress::position;
 }
 
+std::string positions_sql() { return kCursors.sql + record_of(kPosition); }
+
 std::string schema_of_table(Database& database) {
   return std::string(database.run(kSchemaOfTable).text(0, 0));
 }
 
-std::string schema_sql(const std::string& table) {
+std::string schema_sql(const std::string& table, Progress progress) {
   const TableName name = TableName::parse(table);
   std::string text = expand(kMigrationTable, name);
   // Each in a transaction of its own: some need a lock that is not to be held while another
   // one reads the whole table.
   for (const Migration& migration : kMigrations.all()) {
-    text.append("\nBEGIN;\n").append(expand(unless_applied(migration), name)).append("COMMIT;\n");
+    text.append("\nBEGIN;\n")
+        .append(expand(unless_applied(migration, migration.sql), name))
+        .append("COMMIT;\n");
+  }
+  if (progress == Progress::position) {
+    text.append("\nBEGIN;\n")
+        .append(expand(
+            unless_applied(kPosition, std::string(kUnlessUsed) + kPosition.sql + kCursors.sql),
+            name, by_position()))
+        .append("COMMIT;\n");
   }
   return text;
 }

@@ -446,15 +446,19 @@ SELECT shard FROM {shard}{where own} ORDER BY shard FOR UPDATE
 )sql"};
 
 // An instance that is no longer registered has been declared dead. A server that has lost commits
-// gives numbers out again: an owner's epoch exceeds whatever it had before ($10).
+// gives numbers out again: an owner's epoch exceeds whatever it had before ($10). There is nothing
+// to register for without shards: the subscription is stopped, or gone.
 inline constexpr Sql kRegister{"register", R"sql(
 INSERT INTO {instance} ({own column}owner, epoch, lease, capacity, exclusive, claims, name, host,
   pid, process)
-VALUES ({own value}$1, greatest(nextval('{epoch}'), $10 + 1), $2 * interval '1 millisecond', $3, $4, $5, $6,
-  $7, $8, $9)
+SELECT {own value}$1, greatest(nextval('{epoch}'), $10 + 1), $2 * interval '1 millisecond', $3, $4,
+  $5, $6, $7, $8, $9
+WHERE EXISTS (SELECT FROM {shard}{where own})
 )sql"};
 inline constexpr Sql kBeat{"renew the lease", R"sql(
-UPDATE {instance} SET beat_at = clock_timestamp() WHERE owner = $1 RETURNING epoch
+UPDATE {instance} SET beat_at = clock_timestamp()
+WHERE owner = $1 AND EXISTS (SELECT FROM {shard}{where own})
+RETURNING epoch
 )sql"};
 
 // Those whose lease has expired, if $2 says so, and those known to be dead ($3). The

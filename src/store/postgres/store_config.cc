@@ -28,7 +28,7 @@ std::optional<std::string> named_by_progress(std::string_view what, const TableN
     return table.qualified(only_by_position(std::string(what)));
   }
   const std::string own = literal(naming.subscription);
-  if (what == "subscription") return own;
+  if (what == "own") return own;
   if (what == "and own") return only_by_position(" AND subscription = " + own);
   if (what == "where own") return only_by_position(" WHERE subscription = " + own);
   if (what == "own column") return only_by_position("subscription, ");
@@ -48,6 +48,7 @@ std::string expand(std::string_view text, const TableName& name, const Naming& n
     if (what == "filter") return std::string(sql::kFilter);
     if (what == "told") return expand(kTold, name, naming);
     if (what == "behind") return expand(kBehind, name, naming);
+    if (what == "has copies") return expand(kHasCopies, name, naming);
     if (what == "has copy") return expand(kHasCopy, name, naming);
     if (what == "copied") return std::string(kCopiedColumnNames);
     if (what.starts_with(kIndex)) return name.unqualified(what.substr(kIndex.size()));

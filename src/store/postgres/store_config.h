@@ -29,7 +29,7 @@ struct Naming {
 // and `{filter}` is the condition that an EventFilter binds to.
 //
 // `{waiting}`, `{unfinished}` and `{state}` are where events stand that wait or are dead, those
-// that are not finished, and all: with Progress::row the table itself. `{subscription}` is the
+// that are not finished, and all: with Progress::row the table itself. `{own}` is the
 // subscription as a literal; `{and own}` and `{where own}` are the condition on the rows of
 // side tables that belong to it, `{own column}` and `{own value}` what an INSERT says of it.
 std::string expand(std::string_view text, const TableName& name, const Naming& naming = {});
@@ -44,7 +44,7 @@ struct DatabaseId {
 // The options, resolved, and the place of the database. Connections, instances
 // and watches keep it alive, so that they may outlive the store.
 //
-// Constant once the store is open, but for what is `mutable`; thread-safe.
+// Constant once the store is open, but for `places`; thread-safe. A copy is another subscription's.
 struct StoreConfig final : DatabaseContext {
   using DatabaseContext::DatabaseContext;
 
@@ -57,7 +57,7 @@ struct StoreConfig final : DatabaseContext {
   std::string channel{};  // on which commits are told of
 
   std::optional<DatabaseId> id{};  // absent if the server does not say
-  mutable KnownPlaces places{};    // that lead to it
+  const std::shared_ptr<KnownPlaces> places = std::make_shared<KnownPlaces>();  // that lead to it
 
   std::string expand(std::string_view text) const override {
     return postgres::expand(text, table, naming);

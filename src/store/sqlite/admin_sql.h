@@ -50,7 +50,7 @@ SELECT EXISTS (SELECT 1 FROM {table}
 // ?1 is the hold of what is due now.
 inline constexpr Sql kCountPending{"count pending events", R"sql(
 SELECT count(*), total(status = 2), total(hold < ?1), total(hold > 0),
-       min(CASE WHEN hold BETWEEN ?1 AND 0 THEN created_at END)
+       min(CASE WHEN hold BETWEEN ?1 AND 0 THEN created_at END), 0
 FROM {table} WHERE hold IS NOT NULL AND typeof(hold) = 'integer' AND status IN (0, 2)
 )sql"};
 

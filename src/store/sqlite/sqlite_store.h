@@ -67,6 +67,7 @@ struct Parts {
   using StoreConfigPtr = sqlite::StoreConfigPtr;
   using Database = sqlite::Database;
   using AdminStatements = sqlite::AdminStatements;
+  using Subscriptions = NoSubscriptions;
   using Instance = SqliteInstance;
 };
 

@@ -43,12 +43,27 @@ constexpr bool in_order(const Table& table) {
 }
 static_assert(in_order(kCounters) && in_order(kGauges) && in_order(kTimings));
 
+// The stacks that are in use. Thread-safe.
+class Stacks : public std::enable_shared_from_this<Stacks> {
+ public:
+  std::shared_ptr<Metrics> make(const StackOptions& options);
+
+  ::prometheus::Registry& registry() { return registry_; }
+
+ private:
+  using Key = std::pair<std::string, std::map<std::string, std::string>>;
+
+  ::prometheus::Registry registry_;
+  Mutex mutex_;
+  std::map<Key, std::weak_ptr<Metrics>> used_ OUTBOX_GUARDED_BY(mutex_);
+};
+
 // Knows its series from the start, so that counting is no more than adding to
 // a number. Thread-safe.
 class Stack final : public Metrics {
  public:
-  Stack(std::shared_ptr<::prometheus::Registry> registry, const StackOptions& options)
-      : registry_(std::move(registry)) {
+  Stack(std::shared_ptr<Stacks> stacks, const StackOptions& options)
+      : stacks_(std::move(stacks)), options_(options) {
     for (const Counter counter : kCounters) {
       counters_[index(counter)] = &series(::prometheus::BuildCounter(), name_of(counter), options);
     }
@@ -73,6 +88,12 @@ class Stack final : public Metrics {
     histograms_[index(timing)]->Observe(seconds);
   }
 
+  std::shared_ptr<Metrics> of_subscription(const std::string& name) override {
+    StackOptions options = options_;
+    options.labels["subscription"] = name;
+    return stacks_->make(options);
+  }
+
  private:
   // Labels are given to the series, not to the family: families of the same name
   // would be printed with a HELP each, which is not allowed.
@@ -81,46 +102,44 @@ class Stack final : public Metrics {
                  const StackOptions& options, const Arguments&... arguments) {
     return builder.Name(options.prefix + name.name)
         .Help(name.help)
-        .Register(*registry_)
+        .Register(stacks_->registry())
         .Add(options.labels, arguments...);
   }
 
   // Constant after construction; what they point to lives in the registry.
-  const std::shared_ptr<::prometheus::Registry> registry_;
+  const std::shared_ptr<Stacks> stacks_;
+  const StackOptions options_;
   std::array<::prometheus::Counter*, kCounters.size()> counters_{};
   std::array<::prometheus::Gauge*, kGauges.size()> gauges_{};
   std::array<::prometheus::Histogram*, kTimings.size()> histograms_{};
 };
 
+std::shared_ptr<Metrics> Stacks::make(const StackOptions& options) {
+  check_prefix(options.prefix);
+  for (const auto& [key, value] : options.labels) check_label(key, value);
+  const MutexLock lock(mutex_);
+  std::weak_ptr<Metrics>& slot = used_[{options.prefix, options.labels}];
+  if (!slot.expired()) {
+    throw MisuseError("prometheus: another stack has the prefix " + quote(options.prefix) +
+                      " and the same labels, give each its own");
+  }
+  auto made = std::make_shared<Stack>(shared_from_this(), options);
+  slot = made;
+  return made;
+}
+
 }  // namespace
 
 class Registry::Impl {
  public:
-  std::shared_ptr<Metrics> stack(const StackOptions& options) {
-    check_prefix(options.prefix);
-    for (const auto& [key, value] : options.labels) check_label(key, value);
-    const MutexLock lock(mutex_);
-    std::weak_ptr<Metrics>& slot = stacks_[{options.prefix, options.labels}];
-    if (!slot.expired()) {
-      throw MisuseError("prometheus: another stack has the prefix " + quote(options.prefix) +
-                        " and the same labels, give each its own");
-    }
-    auto made = std::make_shared<Stack>(registry_, options);
-    slot = made;
-    return made;
-  }
+  std::shared_ptr<Metrics> stack(const StackOptions& options) { return stacks_->make(options); }
 
   std::string text() const {
-    return ::prometheus::TextSerializer().Serialize(registry_->Collect());
+    return ::prometheus::TextSerializer().Serialize(stacks_->registry().Collect());
   }
 
  private:
-  using Key = std::pair<std::string, std::map<std::string, std::string>>;
-
-  const std::shared_ptr<::prometheus::Registry> registry_ =
-      std::make_shared<::prometheus::Registry>();
-  Mutex mutex_;
-  std::map<Key, std::weak_ptr<Metrics>> stacks_ OUTBOX_GUARDED_BY(mutex_);
+  const std::shared_ptr<Stacks> stacks_ = std::make_shared<Stacks>();
 };
 
 Registry::Registry() : impl_(std::make_unique<Impl>()) {}

@@ -107,6 +107,17 @@ TEST(PrometheusTest, StacksShareTheRegistryByPrefixAndLabels) {
   EXPECT_EQ(count(text, "# TYPE outbox_dead_total counter"), 1u);  // one family, two series
 }
 
+TEST(PrometheusTest, ASubscriptionIsALabel) {
+  Registry registry;
+  const auto stack = registry.stack({.labels = {{"database", "shop"}}});
+  const auto billing = stack->of_subscription("billing");
+  billing->set(Gauge::pending, 7);
+  EXPECT_NE(registry.text().find(R"(outbox_pending{database="shop",subscription="billing"} 7)"),
+            std::string::npos)
+      << registry.text();
+  EXPECT_THROW(stack->of_subscription("billing"), MisuseError);
+}
+
 TEST(PrometheusTest, ANewStackCountsOnWhereAGoneOneWas) {
   Registry registry;
   auto metrics = registry.stack();

@@ -380,10 +380,14 @@ class MysqlBackend final : public Backend {
     server_.reset();  // checks are done with it, and a login may have few connections
     return mysql::schema_status(url_, table_);
   }
-  SchemaStatus migrate() override { return mysql::migrate(url_, table_); }
+  SchemaStatus migrate(std::optional<Progress> progress) override {
+    check_by_row(progress);
+    return mysql::migrate(url_, table_);
+  }
 
   // No server is asked, so it is the scheme that says whose dialect is meant.
-  std::string schema_sql() const override {
+  std::string schema_sql(std::optional<Progress> progress) const override {
+    check_by_row(progress);
     const bool mariadb = scheme_of(url_) == "mariadb";
     return mysql::schema_sql(mariadb ? mysql::Server::mariadb : mysql::Server::mysql, table_);
   }

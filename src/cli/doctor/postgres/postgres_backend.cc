@@ -236,8 +236,15 @@ class PostgresBackend final : public Backend {
     server_.reset();  // checks are done with it, and a login may have few connections
     return postgres::schema_status(url_, table_);
   }
-  SchemaStatus migrate() override { return postgres::migrate(url_, table_); }
-  std::string schema_sql() const override { return postgres::schema_sql(table_); }
+  SchemaStatus migrate(std::optional<Progress> progress) override {
+    return postgres::migrate(url_, table_, progress);
+  }
+  bool switch_progress(Progress to, const std::function<void(const std::string&)>& say) override {
+    return postgres::switch_progress(url_, to, {.table = table_, .on_step = say});
+  }
+  std::string schema_sql(std::optional<Progress> progress) const override {
+    return postgres::schema_sql(table_, progress.value_or(Progress::row));
+  }
 
   // A pooler may be in between, and a command runs few statements.
   std::shared_ptr<Store> open() override {

@@ -231,8 +231,14 @@ class SqliteBackend final : public Backend {
     }
     return sqlite::schema_status(path_, table_);
   }
-  SchemaStatus migrate() override { return sqlite::migrate(path_, table_); }
-  std::string schema_sql() const override { return sqlite::schema_sql(table_); }
+  SchemaStatus migrate(std::optional<Progress> progress) override {
+    check_by_row(progress);
+    return sqlite::migrate(path_, table_);
+  }
+  std::string schema_sql(std::optional<Progress> progress) const override {
+    check_by_row(progress);
+    return sqlite::schema_sql(table_);
+  }
 
   std::shared_ptr<Store> open() override {
     check_schema(*this, schema_status());
