@@ -10,6 +10,9 @@ namespace outbox::bench {
 void drain_keep(const Settings& settings, Subject& subject, Report& report);
 void drain_delete(const Settings& settings, Subject& subject, Report& report);
 
+// The same by position, against row state, and what either writes to the database's log.
+void drain_position(const Settings& settings, Subject& subject, Report& report);
+
 // The same by several instances: by rows against the naive loop, by shards against one.
 void row_claims(const Settings& settings, Subject& subject, Report& report);
 void instances(const Settings& settings, Subject& subject, Report& report);

@@ -68,6 +68,28 @@ void drain(const Settings& settings, Subject& subject, Report& report, Finish fi
   subject.remove(backlog);
 }
 
+// It takes as long as the other ones, although it is faster.
+constexpr std::size_t kPositionBacklog = 200'000;
+constexpr std::size_t kSingleEvents = 2'000;
+
+// What an event costs the database's log that is written in a transaction of its own, and
+// delivered.
+double bytes_of_each(Subject& subject, std::size_t events, Progress progress) {
+  const std::string database = subject.fresh();
+  const std::shared_ptr<Store> store = subject.open(database, {.progress = progress});
+  const double before = subject.logged(database);
+  Writer writer(store);
+  for (std::size_t n = 0; n < events; ++n) {
+    auto tx = writer.begin();
+    tx.write(draft(n));
+    tx.commit();
+  }
+  drain_ours(store, events, {});
+  const double bytes = subject.logged(database) - before;
+  subject.remove(database);
+  return bytes / static_cast<double>(events);
+}
+
 constexpr std::size_t kEvents = 50'000;
 constexpr std::size_t kAtOnce = 1'000;
 
@@ -123,9 +145,9 @@ Variant on_copy(std::string name, Subject& subject, const std::string& backlog, 
           }};
 }
 
-std::string make_backlog(Subject& subject, std::size_t events) {
+std::string make_backlog(Subject& subject, std::size_t events, Progress progress) {
   const std::string database = subject.fresh();
-  subject.fill(database, {.rows = events});
+  subject.fill(database, {.rows = events, .progress = progress});
   subject.tidy_up(database);
   return database;
 }
@@ -136,6 +158,58 @@ void drain_keep(const Settings& settings, Subject& subject, Report& report) {
 
 void drain_delete(const Settings& settings, Subject& subject, Report& report) {
   drain(settings, subject, report, Finish::remove);
+}
+
+void drain_position(const Settings& settings, Subject& subject, Report& report) {
+  report.begin("drain_position", "a backlog of 1,000 aggregates, delivered by position and by row");
+  const std::size_t events = settings.size(kPositionBacklog);
+  const std::string by_position = make_backlog(subject, events, Progress::position);
+  const std::string by_row = make_backlog(subject, events);
+  const Options large{.queue = {.batch = kLargeBatch}};
+  const auto limit = [&](std::string name) {
+    return on_copy(std::move(name), subject, by_position, events, [&](const auto& database) {
+      return subject.drain_position_limit(database, events);
+    });
+  };
+  const auto ours = [&](std::string name, const std::string& backlog, const Options& options) {
+    return on_copy(std::move(name), subject, backlog, events, [&, options](const auto& database) {
+      return drain_ours(subject.open(database), events, options);
+    });
+  };
+  const std::size_t single = settings.size(kSingleEvents);
+  const auto logged = [&](std::string name, Progress progress) {
+    return Variant{std::move(name), [&subject, single, progress] {
+                     return bytes_of_each(subject, single, progress);
+                   }};
+  };
+  enum { kLimit, kLimitAgain, kOurs, kOursLarge, kRow, kRowLarge, kLog, kRowLog };
+  const std::vector<Variant> variants{
+      limit("limit"),
+      limit("limit, again"),
+      ours("ours", by_position, {}),
+      ours("ours, batch 500", by_position, large),
+      ours("row state", by_row, {}),
+      ours("row state, batch 500", by_row, large),
+      logged("log by position", Progress::position),
+      logged("log by row", Progress::row),
+  };
+  const std::vector<Samples> figures = interleave(variants, settings.rounds);
+  for (std::size_t i = 0; i < variants.size(); ++i) {
+    report.add(variants[i].name, figures[i], i < kLog ? "events/s" : "bytes/event");
+  }
+  report.add("limit again / limit (control)", ratio(figures[kLimitAgain], figures[kLimit]),
+             "ratio");
+  report.add("ours / limit", ratio(figures[kOurs], figures[kLimit]), "ratio", at_least(0.7));
+  report.add("ours, batch 500 / limit", ratio(figures[kOursLarge], figures[kLimit]), "ratio");
+  report.add("ours / row state", ratio(figures[kOurs], figures[kRow]), "ratio",
+             at_least(subject.bars().position));
+  report.add("ours / row state, batch 500", ratio(figures[kOursLarge], figures[kRowLarge]),
+             "ratio");
+  report.add("log by position / log by row", ratio(figures[kLog], figures[kRowLog]), "ratio",
+             at_most(0.62));
+  report.print();
+  subject.remove(by_position);
+  subject.remove(by_row);
 }
 
 void engine(const Settings& settings, Subject& subject, Report& report) {

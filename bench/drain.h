@@ -31,6 +31,6 @@ Variant on_copy(std::string name, Subject& subject, const std::string& backlog, 
                 std::function<double(const std::string& database)> seconds);
 
 // A closed database with that many pending events.
-std::string make_backlog(Subject& subject, std::size_t events);
+std::string make_backlog(Subject& subject, std::size_t events, Progress progress = Progress::row);
 
 }  // namespace outbox::bench

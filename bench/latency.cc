@@ -133,12 +133,13 @@ struct Measured {
 };
 
 Measured in_process(Subject& subject, const std::string& path, std::size_t events,
-                    steady_clock::duration period, Ordering ordering) {
+                    steady_clock::duration period, Ordering ordering,
+                    Progress progress = Progress::row) {
   Times times(events);
   double server_cpu = 0;
   {
     Outbox box(
-        subject.open(path), listening(times),
+        subject.open(path, {.progress = progress}), listening(times),
         {.ordering = ordering, .hooks = {std::make_shared<NoteCommit>(times)}, .log = kSilent});
     settle(box);
     const double before = subject.server_cpu();
@@ -327,25 +328,39 @@ void server_cpu(const Settings& settings, Subject& subject, Report& report) {
       return cpu * to_10_000;
     };
   };
-  const auto ours = [&](Ordering ordering, Samples* p50) {
-    return on_fresh([&, ordering, p50](const std::string& path) {
-      const Measured measured = in_process(subject, path, events, kSteadyPeriod, ordering);
+  const auto ours = [&](Ordering ordering, Samples* p50, Progress progress = Progress::row) {
+    return on_fresh([&, ordering, p50, progress](const std::string& path) {
+      const Measured measured =
+          in_process(subject, path, events, kSteadyPeriod, ordering, progress);
       if (p50 != nullptr) p50->push_back(median(measured.micros));
       return measured.server_cpu;
     });
   };
-  const std::vector<Variant> variants{
+  Samples p50s_by_position;
+  std::vector<Variant> variants{
       {"ordered", ours(Ordering::per_aggregate, &p50s)},
       {"ordering none", ours(Ordering::none, nullptr)},
       {"inserts alone", on_fresh([&](const std::string& path) {
          return server_cpu_of_inserts(subject, path, events);
        })},
   };
+  const std::vector<Trait> traits = subject.traits();
+  const bool by_position = std::find(traits.begin(), traits.end(), Trait::position) != traits.end();
+  if (by_position) {
+    variants.push_back({"ordered, by position",
+                        ours(Ordering::per_aggregate, &p50s_by_position, Progress::position)});
+  }
   const std::vector<Samples> seconds = interleave(variants, settings.rounds);
   report.add("ordered", seconds[0], "s", at_most(4.2));
   report.add("ordered, p50", p50s, "us");
   report.add("ordering none", seconds[1], "s");
   report.add("inserts alone", seconds[2], "s");
+  if (by_position) {
+    report.add("ordered, by position", seconds[3], "s");
+    report.add("ordered, by position, p50", p50s_by_position, "us");
+    report.add("ordered, by position / ordered", ratio(seconds[3], seconds[0]), "ratio",
+               at_most(0.6));
+  }
   report.print();
 }
 

@@ -43,6 +43,7 @@ struct Benchmark {
 constexpr std::array kBenchmarks{
     Benchmark{"drain_keep", drain_keep},
     Benchmark{"drain_delete", drain_delete},
+    Benchmark{"drain_position", drain_position, Trait::position},
     Benchmark{"row_claims", row_claims, Trait::server},
     Benchmark{"instances", instances, Trait::server},
     Benchmark{"keep_up", keep_up, Trait::server},
@@ -66,8 +67,8 @@ constexpr const char* kUsage =
     "  --quick        small sizes and 3 rounds: to see that it works\n"
     "  --only NAME    drain_keep, drain_delete, latency, write, inbox or poll_cost; on SQLite\n"
     "                 also engine; on a server also row_claims, instances, keep_up or write_all;\n"
-    "                 on PostgreSQL also write_with_business, write_at_commit,\n"
-    "                 notify or server_cpu\n"
+    "                 on PostgreSQL also drain_position, write_with_business,\n"
+    "                 write_at_commit, notify or server_cpu\n"
     "  --output FILE  where the figures are saved (bench/results/STORE.jsonl; with\n"
     "                 --only NAME bench/results/STORE_NAME.jsonl)\n"
     "\n"

@@ -23,6 +23,7 @@ struct LanePage {
   std::size_t aggregates = 1'000;
   std::string hold = "0";  // an SQL expression
   int status = 0;
+  Progress progress = Progress::row;  // of a new table
 };
 
 // What becomes of an event that was delivered.
@@ -30,8 +31,9 @@ enum class Finish { update, remove };
 
 struct Opening {
   Finish finish = Finish::update;
-  bool notify = true;             // tell other processes of commits, where the writer has to
-  bool insert_at_commit = false;  // where there are round trips to save
+  Progress progress = Progress::row;  // of a new table; one that is there has its own
+  bool notify = true;                 // tell other processes of commits, where the writer has to
+  bool insert_at_commit = false;      // where there are round trips to save
 };
 
 // How much of the database a poll has to do with.
@@ -63,6 +65,7 @@ enum class Trait {
   insert_at_commit,  // see Opening
   notify,
   server_cpu,  // its processes run here
+  position,    // Progress::position
 };
 
 // What the figures have to reach, where stores differ.
@@ -70,6 +73,7 @@ struct Bars {
   double drain_keep = 0;                // of the limit
   double drain_delete = 0;              // of its limit
   double drain_naive = 0;               // of the naive loop
+  double position = 0;                  // a drain by position, of one by row
   double row_claims_naive = 0;          // by 4 instances
   double write = 0;                     // of the bare writer
   std::optional<double> ordered_p50{};  // us
@@ -129,6 +133,12 @@ class Subject {
   // the library selects, 500 rows at a time, and finish them by one statement in one
   // transaction. Seconds for all that is pending.
   virtual double drain_limit(const std::string& database, std::size_t events, Finish finish) = 0;
+
+  // The same where progress is kept by position: the position is stored every 1,000 events.
+  virtual double drain_position_limit(const std::string& database, std::size_t events) = 0;
+
+  // How many bytes the database has written to its log so far.
+  virtual double logged(const std::string& database) = 0;
 
   // By a poll of so many rows from the lowest on: of what is ready, and of what is due.
   // `poll` does one by the library, for those who can count meanwhile; nothing else runs.

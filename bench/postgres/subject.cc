@@ -110,13 +110,15 @@ class PostgresSubject final : public Subject {
   std::string name() const override { return "postgres"; }
 
   std::vector<Trait> traits() const override {
-    return {Trait::server, Trait::insert_at_commit, Trait::notify, Trait::server_cpu};
+    return {Trait::server, Trait::insert_at_commit, Trait::notify, Trait::server_cpu,
+            Trait::position};
   }
 
   Bars bars() const override {
     return {.drain_keep = 0.6,
             .drain_delete = 0.5,
             .drain_naive = 20,
+            .position = 3.5,
             .row_claims_naive = 8,
             .write = 0.95,
             .ordered_p50 = 250,
@@ -154,6 +156,7 @@ class PostgresSubject final : public Subject {
     const bool keep = opening.finish == Finish::update;
     return postgres::open(database,
                           {.on_done = keep ? postgres::OnDone::keep : postgres::OnDone::remove,
+                           .progress = asked(opening.progress),
                            .connections = kConnections,
                            .insert_at_commit = opening.insert_at_commit,
                            .notify = opening.notify});
@@ -166,10 +169,19 @@ class PostgresSubject final : public Subject {
   std::unique_ptr<BareWriter> writer(const std::string& database) override;
   double drain_naive(const std::string& database, std::size_t events) override;
   double drain_limit(const std::string& database, std::size_t events, Finish finish) override;
+  double drain_position_limit(const std::string& database, std::size_t events) override;
+  double logged(const std::string& database) override {
+    const auto bytes = BarePostgres(database).query("SELECT pg_current_wal_insert_lsn() - '0/0'");
+    return std::stod(PQgetvalue(bytes.get(), 0, 0));
+  }
   std::vector<Visited> visited(const std::string& database, std::size_t rows,
                                const std::function<void()>& poll) override;
 
  private:
+  static std::optional<Progress> asked(Progress progress) {
+    return progress == Progress::row ? std::nullopt : std::optional(progress);
+  }
+
   // By copying files, between two checkpoints: what is measured next has no part of it.
   std::string create(const std::string& original) {
     const std::string name = "bench_" + std::to_string(++databases_);
@@ -249,7 +261,11 @@ std::string with(std::string text, const std::string& name, const std::string& v
 }
 
 void PostgresSubject::fill(const std::string& url, const LanePage& filling) {
-  postgres::migrate(url);
+  if (filling.progress == Progress::row) {
+    postgres::migrate(url);
+  } else {
+    open(url, {.progress = filling.progress});
+  }
   std::string text = with(kFill, "HOLD", filling.hold);
   text = with(text, "$1", std::to_string(filling.aggregates));
   text = with(text, "$2", std::to_string(filling.status));
@@ -374,6 +390,53 @@ double PostgresSubject::drain_limit(const std::string& url, std::size_t events, 
       }
       bare.run("update", postgres::Parameters(of_shard, holds, seqs));
       delivered += seqs.size();
+    }
+  });
+  if (delivered != events || bytes == 0) throw std::runtime_error("limit: not all was delivered");
+  return seconds;
+}
+
+// As kReady, above the positions $2.
+constexpr const char* kNext = R"sql(
+SELECT item.* FROM unnest($1::bigint[], $2::bigint[]) AS part (shard, position)
+CROSS JOIN LATERAL (
+  SELECT {light} FROM {table} WHERE shard = part.shard AND seq > part.position ORDER BY seq LIMIT $3
+) AS item LIMIT $3
+)sql";
+
+constexpr const char* kStore = R"sql(
+UPDATE {cursor} AS cursor SET position = item.position, snapshot = pg_current_snapshot()
+FROM unnest($1::bigint[], $2::bigint[]) AS item (shard, position) WHERE cursor.shard = item.shard
+)sql";
+
+double PostgresSubject::drain_position_limit(const std::string& url, std::size_t events) {
+  constexpr std::size_t kStored = 1'000;
+  const BarePostgres bare(url);
+  bare.go_by_index_alone();
+  Numbers shards(kShards);
+  std::iota(shards.begin(), shards.end(), 0);
+  Numbers positions(kShards);
+  bare.prepare("select", kNext, postgres::Parameters(shards, positions, kBatch));
+  bare.prepare("store", kStore, postgres::Parameters(shards, positions));
+  std::size_t delivered = 0;
+  std::size_t stored = 0;
+  std::size_t bytes = 0;
+  const double seconds = seconds_of([&] {
+    for (;;) {
+      const postgres::Result rows =
+          bare.run("select", postgres::Parameters(shards, positions, kBatch));
+      for (int row = 0; row < rows.rows(); ++row) {
+        positions[static_cast<std::size_t>(rows.integer(row, 1))] = rows.integer(row, 0);
+        for (int column = 0; column < PQnfields(rows.handle()); ++column) {
+          bytes += rows.text(row, column).size();
+        }
+      }
+      delivered += static_cast<std::size_t>(rows.rows());
+      if (delivered - stored >= kStored || rows.rows() == 0) {
+        bare.run("store", postgres::Parameters(shards, positions));
+        stored = delivered;
+      }
+      if (rows.rows() == 0) break;
     }
   });
   if (delivered != events || bytes == 0) throw std::runtime_error("limit: not all was delivered");

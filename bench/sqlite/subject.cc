@@ -127,6 +127,10 @@ class SqliteSubject final : public Subject {
   std::unique_ptr<BareWriter> writer(const std::string& database) override;
   double drain_naive(const std::string& database, std::size_t events) override;
   double drain_limit(const std::string& database, std::size_t events, Finish finish) override;
+  double drain_position_limit(const std::string&, std::size_t) override {
+    throw std::runtime_error("there is no progress by position");
+  }
+  double logged(const std::string&) override { return 0; }
   std::vector<Visited> visited(const std::string& database, std::size_t rows,
                                const std::function<void()>& poll) override;
 
