@@ -25,6 +25,10 @@ constexpr std::size_t kFlushEvents = 1'000;
 // A read waits for a flush, and a flush for a read, as long as calls may take.
 constexpr milliseconds kReadPatience{60'000};
 
+// A look costs as much as it does to read some hundred rows: so many are looked for at once, and
+// kept until they are asked for.
+constexpr std::size_t kReadAhead = 500;
+
 // How many processes of the server may answer one after the other before a read is given up.
 constexpr int kProcesses = 5;
 
@@ -105,12 +109,17 @@ Turns::Turn PositionReader::turn_to_read() {
 // process of the server that has told it.
 void PositionReader::prepare(std::span<const int> shards) {
   database_.session();
+  if (rewound_ || !std::equal(shards.begin(), shards.end(), ahead_of_.begin(), ahead_of_.end())) {
+    ahead_.reset();
+  }
   if (std::exchange(connection_, database_.connections()) != database_.connections()) {
     positions_.forget_cursors();
+    ahead_.reset();
     rewound_ = true;
   }
   if (positions_.epoch() != registration_.epoch()) {
     positions_.enter(registration_.epoch());
+    ahead_.reset();
     rewound_ = true;
   }
   for (const int shard : shards) {
@@ -118,6 +127,7 @@ void PositionReader::prepare(std::span<const int> shards) {
     const std::uint64_t gained = generations_.of(shard);
     if (std::exchange(seen, gained) == gained) continue;
     positions_.drop(shard);
+    ahead_.reset();
     rewound_ = true;
   }
   if (const std::vector<int> missing = positions_.not_loaded(shards); !missing.empty()) {
@@ -126,6 +136,7 @@ void PositionReader::prepare(std::span<const int> shards) {
 }
 
 void PositionReader::load(std::span<const int> shards) {
+  ahead_.reset();
   const Result stored =
       database_.run(sql::kCursors, std::vector<std::int64_t>(shards.begin(), shards.end()));
   if (static_cast<std::size_t>(stored.rows()) != shards.size()) {
@@ -148,9 +159,20 @@ void PositionReader::load(std::span<const int> shards) {
 std::optional<Rows> PositionReader::read(std::span<const int> shards, std::size_t in_flight,
                                          const ReadLimit& limit) {
   const std::size_t most = sum(limit.rows, rewound_ ? in_flight : 0);
+  if (!ahead_ && !look(shards, most)) return std::nullopt;
+  Rows rows = ahead_->rows(limit, most);
+  rewound_ = ahead_->copies_left();
+  if (ahead_->cut_in()) begin_with_ = *ahead_->cut_in() + 1;
+  if (!ahead_->has_more()) ahead_.reset();
+  return rows;
+}
+
+// False if that came to nothing.
+bool PositionReader::look(std::span<const int> shards, std::size_t most) {
+  const std::size_t asked = rewound_ ? most : std::max(most, kReadAhead);
   PositionRound round(database_, positions_,
                       {.total_order = total_order_, .with_copies = rewound_, .process = process_},
-                      positions_.parts(reading_order(shards), most), most);
+                      positions_.parts(reading_order(shards), asked), asked);
   const std::vector<Call> calls = round.calls();
   switch (round.understand(database_.session().run_together(calls))) {
     case PositionRound::Outcome::complete:
@@ -158,15 +180,14 @@ std::optional<Rows> PositionReader::read(std::span<const int> shards, std::size_
     case PositionRound::Outcome::other_process:  // behind a pooler, which does not say so
       positions_.forget_cursors();
       rewound_ = true;
-      return std::nullopt;
+      return false;
     case PositionRound::Outcome::too_many_late:
       begin_late(round.looked(), round.snapshot());
-      return std::nullopt;
+      return false;
   }
-  Rows rows = round.rows(limit);
-  rewound_ = round.copies_left();
-  if (round.cut_in()) begin_with_ = *round.cut_in() + 1;
-  return rows;
+  ahead_.emplace(std::move(round));
+  ahead_of_.assign(shards.begin(), shards.end());
+  return true;
 }
 
 // As given, but beginning behind the shard in which the last read was cut.

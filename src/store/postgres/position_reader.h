@@ -14,6 +14,7 @@
 #include "model/shards.h"
 #include "outbox/spi/store.h"
 #include "store/postgres/position.h"
+#include "store/postgres/position_round.h"
 #include "store/postgres/reader.h"
 #include "store/postgres/store_config.h"
 
@@ -79,6 +80,7 @@ class PositionReader {
   void load(std::span<const int> shards);
   std::optional<Rows> read(std::span<const int> shards, std::size_t in_flight,
                            const ReadLimit& limit);
+  bool look(std::span<const int> shards, std::size_t most);
   void begin_late(std::span<const Positions::Part> parts, const std::string& snapshot);
   std::vector<int> reading_order(std::span<const int> shards) const;
   bool store(std::int64_t epoch);
@@ -99,6 +101,10 @@ class PositionReader {
   std::int64_t process_ = 0;      // of the server, behind it
   bool rewound_ = true;           // delivery rows that are ready have to be read again
   int begin_with_ = 0;            // where the last read was cut
+
+  // What a look has found beyond a limit, as long as nothing was learnt in another way.
+  std::optional<PositionRound> ahead_;
+  std::vector<int> ahead_of_;  // its shards
   Atomic<std::chrono::steady_clock::time_point> stored_at_{};
 };
 

@@ -120,6 +120,51 @@ TEST_F(PostgresPositionTest, ATransactionThatEndsLateIsReadWhenItHasEnded) {
   EXPECT_FALSE(store_->has_pending());
 }
 
+// --- What a look has found beyond the limit ---
+
+TEST_F(PostgresPositionTest, WhatIsBeyondTheLimitComesWithoutAnotherLook) {
+  sql().execute(insertion("a") + insertion("b") + insertion("c") + insertion("d"));
+  test::Sql late;
+  late.execute("BEGIN; " + insertion("late"));
+  sql().execute(insertion("e"));
+  auto member = join();
+  EXPECT_EQ(member->read(2), (Ids{"a", "b"}));
+  EXPECT_TRUE(member->more());
+  EXPECT_EQ(member->read(1), Ids{"c"});
+  late.execute("COMMIT");
+  EXPECT_EQ(member->read(2), (Ids{"d", "e"})) << "as they were found";
+  EXPECT_EQ(member->read(2), Ids{"late"}) << "by the next look";
+  EXPECT_TRUE(member->read(2).empty());
+  EXPECT_FALSE(member->more());
+}
+
+TEST_F(PostgresPositionTest, TheNextOwnerGetsWhatWasFoundAndNotReturned) {
+  sql().execute(insertion("a") + insertion("b") + insertion("c") + insertion("d"));
+  auto member = join();
+  EXPECT_EQ(member->read(1), Ids{"a"}) << "with what waits: nothing is kept";
+  EXPECT_EQ(member->read(1), Ids{"b"});
+  EXPECT_EQ(member->read(1), Ids{"c"});
+  member->finish({"a", "b"});
+  kill(member);
+  member = join();
+  EXPECT_EQ(member->read(), (Ids{"c", "d"}));
+}
+
+TEST_F(PostgresPositionTest, ALostConnectionLosesNothingThatWasFound) {
+  sql().execute(insertion("a") + insertion("b") + insertion("c") + insertion("d"));
+  auto member = join();
+  EXPECT_EQ(member->read(1), Ids{"a"});
+  EXPECT_EQ(member->read(1), Ids{"b"});
+  member->finish({"a"});
+  sql().execute("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE query LIKE '%" +
+                schema() + "%' AND pid <> pg_backend_pid()");
+  std::set<std::string> read;
+  EXPECT_TRUE(test::works_again([&] {
+    for (const std::string& id : member->read()) read.insert(id);
+  }));
+  EXPECT_TRUE(read.contains("c") && read.contains("d"));
+}
+
 TEST_F(PostgresPositionTest, OfASavepointThatIsRolledBackNothingIsRead) {
   auto member = join();
   test::Sql writer;

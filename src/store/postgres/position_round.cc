@@ -197,11 +197,11 @@ void PositionRound::end_pages() {
   });
 }
 
-Rows PositionRound::rows(const ReadLimit& limit) {
+Rows PositionRound::rows(const ReadLimit& limit, std::size_t most) {
   Rows result;
   ByteBudget budget(limit);
   const std::span<const Found> all(found_);
-  std::size_t passed = 0;  // returned, or not wanted
+  std::size_t passed = passed_;
   std::size_t returned = 0;
   bool cut = false;
   while (passed < all.size() && !cut) {
@@ -211,7 +211,7 @@ Rows PositionRound::rows(const ReadLimit& limit) {
     while (end < all.size()) {
       const Found& next = all[end];
       if (next.wanted) {
-        if (returned + group.size() == most_) break;
+        if (returned + group.size() == most) break;
         if (!group.empty() && group.front().result != next.result) break;
         group.push_back(next);
       }
@@ -238,7 +238,7 @@ Rows PositionRound::rows(const ReadLimit& limit) {
     if (!result.rows.empty()) cut_in_ = result.rows.back().ref.shard;
   }
   result.more = more_ || passed < all.size();
-  note(all.first(passed));
+  note(std::exchange(passed_, passed));
   return result;
 }
 
@@ -266,8 +266,10 @@ bool PositionRound::decode(std::span<const Found> found, ByteBudget& budget,
   return cut;
 }
 
-// Tells the positions what has been met, and how far.
-void PositionRound::note(std::span<const Found> passed) {
+// Tells the positions what has been met since `from`, and how far.
+void PositionRound::note(std::size_t from) {
+  const std::span<const Found> all(found_);
+  const std::span<const Found> passed = all.subspan(from, passed_ - from);
   std::vector<Positions::Read> reads;
   reads.reserve(parts_.size());
   for (const Positions::Part& part : parts_) reads.push_back({.shard = part.shard});
@@ -282,7 +284,7 @@ void PositionRound::note(std::span<const Found> passed) {
   }
   // The first late row of each shard that was not passed.
   std::map<int, Seq> left;
-  for (const Found& found : std::span<const Found>(found_).subspan(passed.size())) {
+  for (const Found& found : all.subspan(passed_)) {
     if (found.kind == Kind::late) left.try_emplace(found.shard, found.seq);
   }
   const bool whole = !copies_full_;
@@ -294,7 +296,7 @@ void PositionRound::note(std::span<const Found> passed) {
     }
     if (whole && looks_at(part) && first_left == left.end()) {
       read.snapshot = snapshot_;
-      read.complete = !more_ && passed.size() == found_.size();
+      read.complete = !more_ && passed_ == found_.size();
     }
   }
   if (whole) {

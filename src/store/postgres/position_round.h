@@ -22,7 +22,8 @@ namespace outbox::postgres {
 
 // One read of ready rows: several statements together, whose answers become rows in the order of
 // their numbers, as many as the limit allows; and what they tell of the positions, which is noted
-// last. Used by one thread, once.
+// with the rows. What a look has found beyond the limit can be had later, as long as the positions
+// hold. Used by one thread.
 class PositionRound {
  public:
   struct Settings {
@@ -32,7 +33,7 @@ class PositionRound {
   };
 
   PositionRound(Database& database, Positions& positions, const Settings& settings,
-                std::vector<Positions::Part> parts, std::size_t most)
+                std::vector<Positions::Part> parts, std::size_t most)  // rows asked for
       : database_(database),
         positions_(positions),
         settings_(settings),
@@ -54,7 +55,13 @@ class PositionRound {
   std::vector<Positions::Part> looked() const;
   const std::string& snapshot() const { return snapshot_; }
 
-  Rows rows(const ReadLimit& limit);
+  // The next ones, `most` at most.
+  Rows rows(const ReadLimit& limit, std::size_t most);
+
+  // Whether more can be had from this read without another one.
+  bool has_more() const {
+    return passed_ < found_.size() && !settings_.with_copies && again_ == 0 && pages_.empty();
+  }
 
   // The shard in which the rows were cut; nullopt if they were not.
   std::optional<int> cut_in() const { return cut_in_; }
@@ -97,7 +104,7 @@ class PositionRound {
   void add_look(std::size_t result);
   void end_pages();
   bool decode(std::span<const Found> found, ByteBudget& budget, std::vector<Row>& rows);
-  void note(std::span<const Found> passed);
+  void note(std::size_t from);
 
   // Constant after construction.
   Database& database_;
@@ -116,6 +123,7 @@ class PositionRound {
   std::string snapshot_;      // of the look
   bool copies_full_ = false;
   bool more_ = false;
+  std::size_t passed_ = 0;  // of what was found: returned, or not wanted
   std::optional<int> cut_in_;
 };
 
