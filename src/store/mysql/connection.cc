@@ -324,6 +324,7 @@ void PooledConnection::begin() {
   began_ = true;
   rolled_back_ = false;
   failure_.clear();
+  inserted_.clear();
 }
 
 void PooledConnection::commit() {
@@ -337,6 +338,7 @@ void PooledConnection::commit() {
   }
   try {
     current.run_text(kCommit, "commit a transaction");
+    if (!inserted_.empty()) config_of(*handle_).own_numbers.add(told_, inserted_);
   } catch (const Error& error) {
     if (current.last_failure().undoes_commit()) {
       current.undo(kRollback);
@@ -394,7 +396,12 @@ std::vector<ResultRow> PooledConnection::query(std::string_view sql,
 std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
                                              const InsertOptions& options) {
   check_in_transaction("insert()");
-  return watched([&](Session& on) { return insert_rows(on, events, options); });
+  std::vector<RowRef> rows = watched([&](Session& on) { return insert_rows(on, events, options); });
+  told_ = options.told;
+  if (told_ != nullptr) {
+    for (const RowRef& row : rows) inserted_.push_back(row.seq);
+  }
+  return rows;
 }
 
 st_mysql* handle(Connection& connection) {

@@ -10,6 +10,7 @@
 #include "outbox/mysql.h"
 #include "store/common/connection.h"
 #include "store/common/store_config.h"
+#include "store/mysql/own_numbers.h"
 
 namespace outbox::mysql {
 
@@ -40,6 +41,8 @@ struct StoreConfig final : DatabaseContext {
   // same on every node of a cluster and every replica.
   std::string born{};
   mutable KnownPlaces places{};  // that lead to them
+
+  mutable OwnNumbers own_numbers{};
 
   std::string expand(std::string_view text) const override { return mysql::expand(text, table); }
   bool is_about_own_tables(std::string_view message) const override {

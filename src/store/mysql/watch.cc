@@ -46,6 +46,7 @@ class CommitWatch final : public Watch {
       thread_.detach();
       return;
     }
+    config_->own_numbers.forget(this);
     MutexLock lock(mutex_);
     stopped_ = true;
     changed_.notify_all();
@@ -61,9 +62,10 @@ class CommitWatch final : public Watch {
       const std::int64_t number = last_number().value_or(last);
       const auto now = steady_clock::now();
       // A lower one means that rows were deleted, or that commits were lost.
-      if (std::exchange(last, number) < number) {
+      const std::int64_t before = std::exchange(last, number);
+      if (before < number) {
         last_news = now;
-        on_commit_();
+        if (!config_->own_numbers.are_all(this, before, number)) on_commit_();
       }
       const auto silence = std::chrono::duration_cast<milliseconds>(now - last_news);
       if (wait(std::clamp(silence / kRarely, kBusy, kIdle))) return;
