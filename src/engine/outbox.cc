@@ -332,6 +332,7 @@ class Outbox::Impl {
     next_count_ = began + (SteadyClock::now() - began) * kCountShare;
     const Clock& clock = store_->clock();
     options_.metrics->set(Gauge::pending, static_cast<double>(counts.pending));
+    options_.metrics->set(Gauge::pending_bytes, static_cast<double>(counts.pending_bytes));
     options_.metrics->set(Gauge::dead_events, static_cast<double>(counts.dead));
     const auto lag = clock.now() - counts.oldest_pending.value_or(clock.now());
     options_.metrics->set(Gauge::oldest_lag, std::chrono::duration<double>(lag).count());

@@ -44,6 +44,8 @@ std::string_view to_string(Gauge gauge) {
       return "dead_events";
     case Gauge::oldest_lag:
       return "oldest_lag";
+    case Gauge::pending_bytes:
+      return "pending_bytes";
   }
   return "unknown";
 }

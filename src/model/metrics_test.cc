@@ -22,8 +22,9 @@ TEST(Metrics, HaveOneNameEach) {
             (std::set<std::string_view>{"hot_enqueued", "hot_dropped", "hot_skipped_delayed",
                                         "cold_enqueued", "success", "failure", "deferred", "dead",
                                         "stale_updates", "hung_calls", "unroutable"}));
-  EXPECT_EQ(names<Gauge>(), (std::set<std::string_view>{"hot_depth", "cold_depth", "in_flight",
-                                                        "pending", "dead_events", "oldest_lag"}));
+  EXPECT_EQ(names<Gauge>(),
+            (std::set<std::string_view>{"hot_depth", "cold_depth", "in_flight", "pending",
+                                        "dead_events", "oldest_lag", "pending_bytes"}));
   EXPECT_EQ(names<Timing>(), (std::set<std::string_view>{"listener", "commit_to_done"}));
 }
 

@@ -124,6 +124,25 @@ TEST_F(SubscriptionsCli, APurgeStopsThoseThatLag) {
   EXPECT_EQ(run({"subscriptions", "restart", "billing", "--begin", "now"}).code, 0);
 }
 
+TEST_F(SubscriptionsCli, TheDoctorExaminesEach) {
+  const Result alone = run({"doctor"});
+  EXPECT_EQ(alone.code, 0) << alone.out;
+  EXPECT_TRUE(contains(alone.out, "Everything is in order"));
+  EXPECT_EQ(run({"subscriptions", "create", "default"}).code, 0);
+  EXPECT_EQ(run({"subscriptions", "create", "billing", "--begin", "now"}).code, 0);
+  publish("OrderPlaced");
+  deliver("default", true);
+  Result doctor = run({"doctor"});
+  EXPECT_EQ(doctor.code, 0) << doctor.out;
+  EXPECT_TRUE(contains(doctor.out, "\"default\": no events"));
+  EXPECT_TRUE(contains(doctor.out, "\"billing\": 1 event of "));
+  EXPECT_TRUE(contains(doctor.out, "outbox dead groups --db"));
+  EXPECT_TRUE(contains(doctor.out, "--subscription default shows the errors"));
+  EXPECT_EQ(run({"purge", "--max-lag", "0s", "--yes"}).code, 0);
+  doctor = run({"doctor"});
+  EXPECT_TRUE(contains(doctor.out, "\"billing\" was stopped"));
+}
+
 TEST_F(SubscriptionsCli, WhatIsWrongIsSaid) {
   Result result = run({"subscriptions", "create", "billing", "--begin", "yesterday"});
   EXPECT_EQ(result.code, 64);

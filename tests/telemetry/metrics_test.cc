@@ -159,7 +159,7 @@ TEST_F(MetricsTest, AFullRunFeedsEveryMetricAndPromtoolAcceptsThem) {
     EXPECT_TRUE(fed(counter)) << "the engine never counts " << to_string(counter);
   }
   for (const Gauge gauge : {Gauge::hot_depth, Gauge::cold_depth, Gauge::in_flight, Gauge::pending,
-                            Gauge::dead_events, Gauge::oldest_lag}) {
+                            Gauge::dead_events, Gauge::oldest_lag, Gauge::pending_bytes}) {
     EXPECT_TRUE(fed(gauge)) << "the engine never sets " << to_string(gauge);
   }
   for (const Timing timing : {Timing::listener, Timing::commit_to_done}) {

@@ -32,6 +32,10 @@ enum class Gauge {
   pending,      // rows that are neither DONE nor DEAD
   dead_events,  // rows that are DEAD
   oldest_lag,   // age in seconds of the oldest event that could be delivered now
+
+  // Bytes of the payloads of pending rows, which a subscription keeps from being purged; 0 where
+  // there are no subscriptions.
+  pending_bytes,
 };
 
 enum class Timing {

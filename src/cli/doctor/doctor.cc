@@ -54,7 +54,8 @@ Finding check_owner(const std::vector<Member>& members) {
 
 Finding check_pending(const Counts& counts, bool owned, Time now) {
   if (counts.pending == 0) return fine("no events");
-  const std::string events = counted(counts.pending, "event");
+  std::string events = counted(counts.pending, "event");
+  if (counts.pending_bytes > 0) events += " of " + grouped(counts.pending_bytes) + " bytes";
   if (!counts.oldest_pending) return fine(events + ", none of them due");
   const microseconds age = now - *counts.oldest_pending;
   const std::string says = events + ", the oldest due for " + age_text(age);
@@ -68,18 +69,18 @@ Finding check_pending(const Counts& counts, bool owned, Time now) {
                  "hangs, or give it more workers");
 }
 
-Finding check_held(const Backend& backend, const std::vector<HeldAggregate>& held) {
+Finding check_held(const std::string& arguments, const std::vector<HeldAggregate>& held) {
   if (held.empty()) return fine("no aggregate waits behind a failing event");
   const HeldAggregate& first = held.front();
   return warning("aggregate " + printable(first.aggregate_type + "/" + first.aggregate_id) +
                      (held.size() > 1 ? " and others wait" : " waits") + " behind a failing event",
-                 "outbox status " + backend.arguments() + " lists them");
+                 "outbox status " + arguments + " lists them");
 }
 
-Finding check_dead(const Backend& backend, const Counts& counts) {
+Finding check_dead(const std::string& arguments, const Counts& counts) {
   if (counts.dead == 0) return fine("no events");
   return warning(counted(counts.dead, "event"),
-                 "outbox dead groups " + backend.arguments() + " shows the errors");
+                 "outbox dead groups " + arguments + " shows the errors");
 }
 
 // The store's clock stamps events and judges when they are due.
@@ -103,37 +104,97 @@ Finding check_stamps(Store& store, const std::vector<Member>& members) {
   return finding;
 }
 
+// One receiver of the events.
+struct Receiver {
+  std::string name{};  // of the subscription; empty if the table has one without a name of its own
+  std::shared_ptr<Store> store{};
+  std::vector<Member> members{};
+  Counts counts{};
+};
+
+struct Seen {
+  std::shared_ptr<Store> store{};
+  std::vector<Receiver> receivers{};
+  std::vector<Subscription> stopped{};
+};
+
+Seen look_at(Backend& backend) {
+  Seen table{.store = backend.open()};
+  if (!table.store->capabilities().subscriptions) {
+    table.receivers.push_back({.store = table.store});
+  } else {
+    const std::vector<Subscription> all = table.store->admin().subscriptions();
+    for (const Subscription& one : all) {
+      if (one.stopped) {
+        table.stopped.push_back(one);
+        continue;
+      }
+      const bool plain = all.size() == 1 && one.name == kDefaultSubscription;
+      table.receivers.push_back(
+          {.name = plain ? "" : one.name, .store = table.store->subscription(one.name)});
+    }
+  }
+  for (Receiver& receiver : table.receivers) {
+    receiver.members = receiver.store->admin().members();
+    receiver.counts = receiver.store->counts();
+  }
+  return table;
+}
+
+Finding check_stopped(const Subscription& stopped) {
+  return warning(quote(stopped.name) + " was stopped: " + printable(stopped.why),
+                 "outbox subscriptions restart lets it begin again, drop forgets it");
+}
+
 // What every store can tell.
 std::vector<Check> store_checks(Backend& backend, bool rows, bool repair) {
-  struct Opened {
-    std::shared_ptr<Store> store{};
-    std::vector<Member> members{};
-    Counts counts{};
+  const auto table = std::make_shared<Seen>();  // by the first check
+  const auto of_each = [table](const char* name, auto find) -> Check {
+    const auto find_all = [table, find] {
+      std::vector<Finding> findings;
+      for (Receiver& receiver : table->receivers) {
+        Finding& finding = findings.emplace_back(find(receiver));
+        if (!receiver.name.empty()) finding.says = quote(receiver.name) + ": " + finding.says;
+      }
+      return findings;
+    };
+    return {.name = name, .find = find_all, .required = true};
   };
-  const auto at = std::make_shared<Opened>();  // by the first check
-  const auto check = [](const char* name, auto find) -> Check {
-    return {.name = name, .find = [find] { return std::vector{find()}; }, .required = true};
+  const auto arguments = [&backend](const Receiver& receiver) {
+    const bool named = !receiver.name.empty();
+    return backend.arguments() + (named ? " --subscription " + receiver.name : "");
   };
   std::vector<Check> checks{
-      check("owner",
-            [at, &backend] {
-              const auto store = backend.open();
-              *at = {store, store->admin().members(), store->counts()};
-              return check_owner(at->members);
-            }),
-      check("pending",
-            [at] {
-              const bool owned = std::any_of(at->members.begin(), at->members.end(),
-                                             [](const Member& m) { return m.alive; });
-              return check_pending(at->counts, owned, at->store->clock().now());
-            }),
-      check("held",
-            [at, &backend] { return check_held(backend, at->store->admin().held_aggregates(2)); }),
-      check("dead", [at, &backend] { return check_dead(backend, at->counts); }),
-      check("clock", [at] { return check_stamps(*at->store, at->members); })};
+      {.name = "stopped",
+       .find =
+           [table, &backend] {
+             *table = look_at(backend);
+             std::vector<Finding> findings;
+             for (const Subscription& one : table->stopped) findings.push_back(check_stopped(one));
+             return findings;
+           },
+       .required = true},
+      of_each("owner", [](const Receiver& receiver) { return check_owner(receiver.members); }),
+      of_each("pending",
+              [](const Receiver& receiver) {
+                const bool owned = std::any_of(receiver.members.begin(), receiver.members.end(),
+                                               [](const Member& member) { return member.alive; });
+                return check_pending(receiver.counts, owned, receiver.store->clock().now());
+              }),
+      of_each("held",
+              [arguments](const Receiver& receiver) {
+                return check_held(arguments(receiver), receiver.store->admin().held_aggregates(2));
+              }),
+      of_each("dead",
+              [arguments](const Receiver& receiver) {
+                return check_dead(arguments(receiver), receiver.counts);
+              }),
+      of_each("clock", [](const Receiver& receiver) {
+        return check_stamps(*receiver.store, receiver.members);
+      })};
   if (rows) {
-    checks.push_back({.name = "rows", .find = [at, &backend, repair] {
-                        return check_rows(backend, *at->store, repair);
+    checks.push_back({.name = "rows", .find = [table, &backend, repair] {
+                        return check_rows(backend, *table->store, repair);
                       }});
   }
   return checks;

@@ -52,6 +52,8 @@ const char* help_of(Gauge gauge) {
       return "Events in the table that are DEAD.";
     case Gauge::oldest_lag:
       return "Age of the oldest event that could be delivered now.";
+    case Gauge::pending_bytes:
+      return "Payload of the pending events that a subscription keeps in the table.";
   }
   return "";
 }

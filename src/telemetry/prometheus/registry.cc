@@ -24,8 +24,9 @@ constexpr std::array kCounters{
     Counter::cold_enqueued, Counter::success,     Counter::failure,
     Counter::deferred,      Counter::dead,        Counter::stale_updates,
     Counter::hung_calls,    Counter::unroutable};
-constexpr std::array kGauges{Gauge::hot_depth, Gauge::cold_depth,  Gauge::in_flight,
-                             Gauge::pending,   Gauge::dead_events, Gauge::oldest_lag};
+constexpr std::array kGauges{Gauge::hot_depth,    Gauge::cold_depth,  Gauge::in_flight,
+                             Gauge::pending,      Gauge::dead_events, Gauge::oldest_lag,
+                             Gauge::pending_bytes};
 constexpr std::array kTimings{Timing::listener, Timing::commit_to_done};
 
 template <class Enum>

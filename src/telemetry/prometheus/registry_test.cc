@@ -51,6 +51,7 @@ TEST(PrometheusTest, AllNamesAreThereBeforeAnythingHappens) {
                                  "pending",
                                  "dead_events",
                                  "oldest_lag_seconds",
+                                 "pending_bytes",
                                  "listener_duration_seconds_sum",
                                  "listener_duration_seconds_count",
                                  "commit_to_done_seconds_sum",

@@ -63,8 +63,24 @@ FROM (
     (18, 'replay and purge', 'INSERT', '{archive}', NULL),
     (19, 'replay and purge', 'SELECT', '{instance}', NULL),
     (20, 'replay and purge', 'SELECT', '{shard}', NULL),
-    (21, 'replay and purge', 'SELECT', '{migration}', NULL)
+    (21, 'replay and purge', 'SELECT', '{migration}', NULL),
+    -- By position. There are no such tables otherwise.
+    (22, 'deliver', 'SELECT', '{subscription}', NULL),
+    (23, 'deliver', 'SELECT', '{cursor}', NULL),
+    (24, 'deliver', 'UPDATE', '{cursor}',
+     ARRAY['position', 'snapshot', 'open', 'target', 'late_after']),
+    (25, 'deliver', 'SELECT', '{delivery}', NULL),
+    (26, 'deliver', 'INSERT', '{delivery}', NULL),
+    (27, 'deliver', 'UPDATE', '{delivery}', NULL),
+    (28, 'deliver', 'DELETE', '{delivery}', NULL),
+    (29, 'replay and purge', 'SELECT', '{subscription}', NULL),
+    (30, 'replay and purge', 'SELECT', '{cursor}', NULL),
+    (31, 'replay and purge', 'SELECT', '{delivery}', NULL),
+    (32, 'replay and purge', 'INSERT', '{delivery}', NULL),
+    (33, 'replay and purge', 'UPDATE', '{delivery}', NULL),
+    (34, 'replay and purge', 'DELETE', '{delivery}', NULL)
   ) AS need (number, duty, privilege, object, columns)
+  WHERE to_regclass(object) IS NOT NULL
   GROUP BY duty, object
 ) AS checked
 GROUP BY duty ORDER BY min(number)
