@@ -131,7 +131,7 @@ std::shared_ptr<Store> open_table(const StoreOptions& options) {
 }
 
 std::shared_ptr<Store> open_store(const StoreOptions& options) {
-  const auto store = open_table(options);
+  auto store = open_table(options);
   std::string name = options.subscription;
   if (name.empty()) {
     if (!store->capabilities().subscriptions) return store;

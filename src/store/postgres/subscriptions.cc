@@ -27,9 +27,9 @@ void check_name(std::string_view name) {
                     " letters, digits, `_`, `-` and `.`, got " + quote(name));
 }
 
-const auto is_named = [](std::string_view name) {
-  return [name](const auto& one) { return one.name == name; };
-};
+auto is_named(std::string_view name) {
+  return [name](const Subscription& one) { return one.name == name; };
+}
 
 }  // namespace
 
@@ -45,6 +45,7 @@ std::vector<Subscription> Subscriptions::list() {
   check_supported();
   const Result found = database_.run(sql::kSubscriptions);
   std::vector<Subscription> all;
+  all.reserve(static_cast<std::size_t>(found.rows()));
   for (int row = 0; row < found.rows(); ++row) {
     all.push_back({.name = std::string(found.text(row, 0)),
                    .stopped = found.integer(row, 2) != 0,
