@@ -120,6 +120,18 @@ TEST_F(PostgresPositionTest, ATransactionThatEndsLateIsReadWhenItHasEnded) {
   EXPECT_FALSE(store_->has_pending());
 }
 
+// A snapshot lists only those below the last transaction that has ended.
+TEST_F(PostgresPositionTest, ATransactionThatNoSnapshotListsIsReadWhenItHasEnded) {
+  auto member = join();
+  test::Sql early, late;
+  early.execute("BEGIN; SELECT pg_current_xact_id()");
+  late.execute("BEGIN; " + insertion("late"));
+  early.execute(insertion("early") + "COMMIT");
+  EXPECT_EQ(member->read(), Ids{"early"});
+  late.execute("COMMIT");
+  EXPECT_EQ(member->read(), Ids{"late"});
+}
+
 // --- What a look has found beyond the limit ---
 
 TEST_F(PostgresPositionTest, WhatIsBeyondTheLimitComesWithoutAnotherLook) {

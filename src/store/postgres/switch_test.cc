@@ -184,6 +184,21 @@ TEST_F(SwitchTest, WhatWaitedIsDeliveredOnce) {
   EXPECT_FALSE(store()->has_pending());
 }
 
+// It is delivered long before a look gets to where it was.
+TEST_F(SwitchTest, WhatWaitedBehindALongBacklogIsDeliveredOnce) {
+  const auto by_row = store();
+  test::Sql().execute("INSERT INTO " + table() +
+                      " (event_id, event_type, aggregate_type, aggregate_id, payload) SELECT i, "
+                      "'Placed', 'Order', i, '1' FROM generate_series(1, 5000) AS i; UPDATE " +
+                      table() + " SET status = 2, hold = -1 WHERE seq > 4980");
+  ASSERT_TRUE(to(Progress::position));
+  Outbox box(store(), received_.listeners(), quick());
+  box.start();
+  ASSERT_TRUE(box.wait_idle(20s));
+  box.close();
+  EXPECT_EQ(received_.count(), 5'000u);
+}
+
 TEST_F(SwitchTest, AWriterThatIsOpenComesLate) {
   const auto by_row = store();
   Writer writer(by_row);
