@@ -136,18 +136,21 @@ TEST_P(SubscriptionsTest, AFurtherOneMustSayWhereItBegins) {
 }
 
 TEST_P(SubscriptionsTest, OneFromNowOnGetsWhatCommitsAfterwards) {
+  const auto of_one = [&](const std::string& id) {
+    return event({.id = id, .aggregate_type = "Order", .aggregate_id = "42"});
+  };
   const Owner owner = own_everything();
-  write(event({.id = "before"}));
+  write(of_one("before"));
   const auto late = begun(store());
-  const std::vector<Event> events{event({.id = "late"})};
+  const std::vector<Event> events{of_one("late")};
   late->insert(events, {});
-  write(event({.id = "before, with a higher number"}));
+  write(of_one("before, with a higher number"));
   admin().create_subscription("billing", Begin::now);
   const Owner billing = serve("billing");
   EXPECT_EQ(ids(ready(billing)), Ids{});
   EXPECT_FALSE(of("billing")->has_pending());
   late->commit();
-  write(event({.id = "after"}));
+  write(of_one("after"));
   EXPECT_EQ(ids(ready(billing)), (Ids{"late", "after"}));
   EXPECT_EQ(ready(owner).size(), 4u);
 }
