@@ -324,7 +324,6 @@ void PooledConnection::begin() {
   began_ = true;
   rolled_back_ = false;
   failure_.clear();
-  inserted_.clear();
 }
 
 void PooledConnection::commit() {
@@ -338,7 +337,6 @@ void PooledConnection::commit() {
   }
   try {
     current.run_text(kCommit, "commit a transaction");
-    if (!inserted_.empty()) config_of(*handle_).own_numbers.add(told_, inserted_);
   } catch (const Error& error) {
     if (current.last_failure().undoes_commit()) {
       current.undo(kRollback);
@@ -397,10 +395,7 @@ std::vector<RowRef> PooledConnection::insert(std::span<const Event> events,
                                              const InsertOptions& options) {
   check_in_transaction("insert()");
   std::vector<RowRef> rows = watched([&](Session& on) { return insert_rows(on, events, options); });
-  told_ = options.told;
-  if (told_ != nullptr) {
-    for (const RowRef& row : rows) inserted_.push_back(row.seq);
-  }
+  if (options.told != nullptr) config_of(*handle_).own_numbers.add(options.told, rows);
   return rows;
 }
 

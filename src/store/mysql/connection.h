@@ -83,10 +83,6 @@ class PooledConnection final : public Connection {
   bool began_ = false;
   bool rolled_back_ = false;  // by the server, or perhaps
   FirstFailure failure_;      // that did so
-
-  // Of the transaction, and who will hear of them from their writer.
-  std::vector<Seq> inserted_;
-  const Watch* told_ = nullptr;
 };
 
 template <class Work>

@@ -1,7 +1,6 @@
-// What writers of this process have committed, for a watch that need not call because of it.
+// What writers of this process insert, for a watch that need not call because of it.
 #pragma once
 
-#include <algorithm>
 #include <cstddef>
 #include <map>
 #include <set>
@@ -12,15 +11,15 @@
 
 namespace outbox::mysql {
 
-// The numbers of rows of which a watch has heard from their writers (InsertOptions::told). They are
-// forgotten once they are asked for, and beyond kMost: the watch calls once too often then.
-// Thread-safe.
+// The numbers of rows of which a watch hears from their writers (InsertOptions::told), noted before
+// anybody can see them. They are forgotten once they are asked for, and beyond kMost: the watch
+// calls too often then. Thread-safe.
 class OwnNumbers {
  public:
-  void add(const Watch* told, std::span<const Seq> numbers) OUTBOX_EXCLUDES(mutex_) {
+  void add(const Watch* told, std::span<const RowRef> rows) OUTBOX_EXCLUDES(mutex_) {
     MutexLock lock(mutex_);
     std::set<Seq>& known = numbers_[told];
-    known.insert(numbers.begin(), numbers.end());
+    for (const RowRef& row : rows) known.insert(row.seq);
     while (known.size() > kMost) known.erase(known.begin());
   }
 

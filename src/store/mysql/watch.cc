@@ -23,6 +23,10 @@ using std::chrono::steady_clock;
 constexpr milliseconds kBusy{4};
 constexpr milliseconds kIdle{500};
 
+// Others who have committed may have transactions with lower numbers still open, which no question
+// for the last number shows: for so long it calls whoever commits.
+constexpr milliseconds kOthersAreActive{10'000};
+
 // In a silence it asks so many times as rarely as the silence is long.
 constexpr int kRarely = 16;
 constexpr milliseconds kCallLimit{10'000};
@@ -57,6 +61,7 @@ class CommitWatch final : public Watch {
  private:
   void run() {
     auto last_news = steady_clock::now();
+    auto last_of_others = last_news - kOthersAreActive;
     std::int64_t last = -1;
     while (true) {
       const std::int64_t number = last_number().value_or(last);
@@ -65,7 +70,9 @@ class CommitWatch final : public Watch {
       const std::int64_t before = std::exchange(last, number);
       if (before < number) {
         last_news = now;
-        if (!config_->own_numbers.are_all(this, before, number)) on_commit_();
+        const bool own = config_->own_numbers.are_all(this, before, number);
+        if (!own && before >= 0) last_of_others = now;
+        if (before < 0 || now - last_of_others < kOthersAreActive) on_commit_();
       }
       const auto silence = std::chrono::duration_cast<milliseconds>(now - last_news);
       if (wait(std::clamp(silence / kRarely, kBusy, kIdle))) return;
