@@ -166,9 +166,14 @@ class Outbox::Impl {
       MutexLock lock(mutex_);
       if (std::exchange(closed_, true)) return;
     }
-    for (const Subscription& one : subscriptions()) one.box->impl_->close(drain);
+    // At the same time: the limit is for all of them together.
+    std::vector<Thread> closing;
+    for (const Subscription& one : subscriptions()) {
+      closing.emplace_back([box = one.box, drain] { box->impl_->close(drain); });
+    }
     if (counting_) counting_->close();
     if (engine_) engine_->close(drain);
+    for (Thread& thread : closing) thread.join();
   }
 
   Writer& writer() { return writer_; }

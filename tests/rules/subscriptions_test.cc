@@ -1,4 +1,5 @@
 // Several receivers of one outbox.
+#include <atomic>
 #include <stdexcept>
 
 #include "every_store.h"
@@ -152,6 +153,29 @@ TEST_P(SubscriptionsTest, PausingStopsAllOfThemOrThoseThatListen) {
   box->resume("Order", "Happened");
   ASSERT_TRUE(box->wait_idle(20s));
   EXPECT_THROW(box->pause("Order", "Unknown"), MisuseError);
+}
+
+TEST_P(SubscriptionsTest, AreClosedAtTheSameTime) {
+  std::atomic<int> running{0};
+  std::atomic<int> stopped{0};
+  const auto ends_with_the_other = [&](const Event&, const Delivery& delivery) {
+    ++running;
+    eventually([&] { return delivery.stop.stop_requested(); });
+    ++stopped;
+    return eventually([&] { return stopped == 2; }, 5s) ? Outcome::done()
+                                                        : Outcome::permanent("alone");
+  };
+  Outbox box{store, with_defaults({})};
+  for (const char* name : {"billing", "search"}) {
+    box.subscribe(name, to(std::make_shared<RecordingListener>(ends_with_the_other)),
+                  with_defaults({.begin = Begin::beginning}));
+  }
+  box.start();
+  write(box, order_event("42", "1"));
+  ASSERT_TRUE(eventually([&] { return running == 2; }));
+  box.close(0ms);
+  EXPECT_EQ(store->subscription("billing")->counts().dead, 0);
+  EXPECT_EQ(store->subscription("search")->counts().dead, 0);
 }
 
 TEST_P(SubscriptionsTest, LogRecordsNameIt) {
