@@ -24,7 +24,7 @@ constexpr milliseconds kBusy{4};
 constexpr milliseconds kIdle{500};
 
 // Others who have committed may have transactions with lower numbers still open, which no question
-// for the last number shows: for so long it calls whoever commits.
+// for the last number shows: for so long it calls for every commit.
 constexpr milliseconds kOthersAreActive{10'000};
 
 // In a silence it asks so many times as rarely as the silence is long.

@@ -115,7 +115,7 @@ bool Subscriptions::hold_new(std::string_view name, std::optional<Begin> begin) 
   if (!first && !begin) {
     throw MisuseError("the subscription " + quote(name) + " is new to the table (" +
                       config_of(database_).description + "), which has " + listed(known) +
-                      ": say where it begins, with Begin::now or Begin::beginning");
+                      ": say where it begins, now or at the beginning");
   }
   check_not_served(name, "begin again");
   if (first) database_.run(sql::kDropSubscription, kDefaultSubscription);
